@@ -20,8 +20,8 @@ A native function stands at the top of a module and is decorated by `native`, `i
                 | Inside[T] | Atomic[T] | TypeGuard[T] | Callable[[T, ...], T]
                 | class of `Object` or `Record`
 
-The words are in `language`: `hold`, `drop`, `drop_row`, `take` and `trusted` of references;
-`zeroed`, `zeroed_row`, `space`, `copy`, `address`, `size_of` and `offset_of` of memory;
+The words are in `language`: `hold`, `drop`, `drop_row`, `take` and `trust` of references;
+`zero_record`, `zero_row`, `space`, `copy`, `address`, `size_of` and `offset_of` of memory;
 `unsigned_less`, `logical_shift`, `wrapping_mul` and `bits_of` of numbers. A name that is no
 variable is a number of the module, the address of a function, or what `constant`, `variable` and
 `variables` make; `variant` makes of a function another, for other numbers. An external function
@@ -30,8 +30,9 @@ may take any number of further arguments, ``*more: T``. The steps of an `Atomic`
 Arithmetic is Python's as long as results have 64 bits; dividing by 0 and shifting by more than 63
 are not defined.
 
-`source` finds a function, `types` reads its annotations, `translate` writes its text by the rules
-in `statements`, `loops`, `expressions`, `conditions`, `calls`, `words` and `atomics`. What these
-know on the way is a `scope`; `ownership` follows each value, and joins what is known where control
-flow meets. `module` puts functions together. `cpython` declares what CPython and NumPy lend.
+`source` finds a function, `annotations` reads of which `types` its values are, `layout` where they
+lie, and `translate` writes its text by the rules in `statements`, `loops`, `expressions`,
+`conditions`, `calls`, `words` and `atomics`. What these know on the way is a `scope`; `ownership`
+follows each value, and joins what is known where control flow meets. `module` puts functions
+together. `cpython` declares what CPython and NumPy lend.
 """

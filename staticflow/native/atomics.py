@@ -53,13 +53,13 @@ def _load(scope: Scope, node: ast.Call, place: ast.expr) -> Value:
     at, type_ = _place(scope, place)
     _, order = _arguments(scope, node, 0, _LOADING)
     kind, end = type_.llvm, f"{_ORDERS[order]}, align {type_.bits // 8}"
-    return Value(scope.widened(type_, scope.text.op(f"load atomic {kind}, ptr {at} {end}")), INT)
+    return Value(scope.widen(type_, scope.text.op(f"load atomic {kind}, ptr {at} {end}")), INT)
 
 
 def _store(scope: Scope, node: ast.Call, place: ast.expr) -> Value:
     at, type_ = _place(scope, place)
     (value,), order = _arguments(scope, node, 1, _STORING)
-    number, end = scope.narrowed(type_, value), f"{_ORDERS[order]}, align {type_.bits // 8}"
+    number, end = scope.narrow(type_, value), f"{_ORDERS[order]}, align {type_.bits // 8}"
     scope.text.do(f"store atomic {type_.llvm} {number}, ptr {at} {end}")
     return Value("", VOID)
 
@@ -67,16 +67,16 @@ def _store(scope: Scope, node: ast.Call, place: ast.expr) -> Value:
 def _fetch_add(scope: Scope, node: ast.Call, place: ast.expr) -> Value:
     at, type_ = _place(scope, place)
     (more,), order = _arguments(scope, node, 1)
-    number = f"{type_.llvm} {scope.narrowed(type_, more)}"
+    number = f"{type_.llvm} {scope.narrow(type_, more)}"
     before = scope.text.op(f"atomicrmw add ptr {at}, {number} {_ORDERS[order]}")
-    return Value(scope.widened(type_, before), INT)
+    return Value(scope.widen(type_, before), INT)
 
 
 def _compare_exchange(scope: Scope, node: ast.Call, place: ast.expr) -> Value:
     at, type_ = _place(scope, place)
     numbers, order = _arguments(scope, node, 2)
     kind, orders = type_.llvm, f"{_ORDERS[order]} {_ORDERS[_FAILING.get(order, 'relaxed')]}"
-    before, after = (f"{kind} {scope.narrowed(type_, number)}" for number in numbers)
+    before, after = (f"{kind} {scope.narrow(type_, number)}" for number in numbers)
     pair = scope.text.op(f"cmpxchg ptr {at}, {before}, {after} {orders}")
     return Value(scope.text.op(f"extractvalue {{ {kind}, i1 }} {pair}, 1"), BOOL)
 

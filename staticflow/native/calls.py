@@ -7,22 +7,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from staticflow.native.annotations import signature_of
 from staticflow.native.atomics import STEPS
 from staticflow.native.expressions import lend
 from staticflow.native.language import role_of
 from staticflow.native.ownership import Value
 from staticflow.native.scope import Effects, Rules, Scope
 from staticflow.native.source import Shown
-from staticflow.native.types import (
-    INT,
-    VOID,
-    Code,
-    IntType,
-    PointerType,
-    Signature,
-    Type,
-    signature_of,
-)
+from staticflow.native.types import INT, VOID, Code, IntType, PointerType, Signature, Type
 from staticflow.native.words import WORDS
 
 __all__ = ["CALLS"]
@@ -82,7 +74,7 @@ def _emit(
     _take(scope, node, name, signature, values, effects)
     result = _result(signature, values)
     written = ", ".join(
-        f"{place.type.llvm} {scope.narrowed(place.type, value.text)}"
+        f"{place.type.llvm} {scope.narrow(place.type, value.text)}"
         for value, (_, place) in zip(values, signature.params, strict=True)
     )
     if runs:
@@ -93,7 +85,7 @@ def _emit(
         return Value("", VOID)
     text = scope.text.op(f"call {type_} {callee}({written})", name.rpartition(".")[2])
     if isinstance(result, IntType):
-        return Value(scope.widened(result, text), INT)
+        return Value(scope.widen(result, text), INT)
     shown = Shown(node)
     value = Value(text, result, name=shown, line=node.lineno)
     if signature.result.owned:

@@ -12,11 +12,12 @@ from dataclasses import replace
 
 from staticflow.codegen.llvm.text import Type as LLVMType
 from staticflow.codegen.llvm.text import phi
+from staticflow.native.annotations import signature_of
 from staticflow.native.language import role_of
 from staticflow.native.ownership import State, Target, Value
 from staticflow.native.scope import Rules, Scope
 from staticflow.native.source import Shown
-from staticflow.native.types import BOOL, INT, NULL, PointerType, join_types, signature_of
+from staticflow.native.types import BOOL, INT, NULL, PointerType, join_types
 
 __all__ = ["CONDITIONS", "branch"]
 
@@ -179,7 +180,7 @@ def _choice(scope: Scope, node: ast.IfExp) -> Value:
     for target, side in ((yes, node.body), (no, node.orelse)):
         if scope.enter(side, target):
             value = scope.value(side)
-            values.append(value.lent() if isinstance(side, ast.Name) else value)
+            values.append(value.alias() if isinstance(side, ast.Name) else value)
             scope.jump(out)
     return _meet(scope, node, out, values)
 

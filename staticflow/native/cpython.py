@@ -283,7 +283,7 @@ def PyFloat_AsDouble(number: Object) -> float:
 
 @external(runs=False)
 def PyBytes_FromStringAndSize(words: Row[int], size: int) -> Owned[Object | None]:
-    """So many bytes; null with an error set."""
+    """A ``bytes`` of so many bytes; null with an error set."""
     raise NotImplementedError
 
 

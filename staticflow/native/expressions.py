@@ -8,7 +8,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from staticflow.native.annotations import read_annotation, signature_of
 from staticflow.native.language import role_of, symbol_of
+from staticflow.native.layout import fields_of, slots_of, stride_of
 from staticflow.native.ownership import Place, Value
 from staticflow.native.scope import Rules, Scope
 from staticflow.native.source import Shown
@@ -24,11 +26,6 @@ from staticflow.native.types import (
     RecordOf,
     RowOf,
     Type,
-    declared,
-    fields_of,
-    signature_of,
-    slots_of,
-    stride_of,
 )
 
 __all__ = [
@@ -55,7 +52,7 @@ def _name(scope: Scope, node: ast.Name) -> Value:
         raise scope.error(node, f"{node.id} is a {what} of Python: native code has only numbers, "
                           "and what `constant` makes")  # fmt: skip
     text = scope.program.symbol(symbol.name, symbol)
-    type_ = declared(symbol.kind).type
+    type_ = read_annotation(symbol.kind).type
     return Value(text, type_, name=node.id, lasting=not _is_object(type_))
 
 
@@ -81,7 +78,7 @@ def _number(scope: Scope, node: ast.expr, number: int) -> Value:
     return Value(str(number), INT)
 
 
-def _named(scope: Scope, node: ast.NamedExpr) -> Value:
+def _assign_within(scope: Scope, node: ast.NamedExpr) -> Value:
     """``name := value``."""
     scope.rules[ast.Assign](scope, ast.copy_location(
         ast.Assign(targets=[node.target], value=node.value), node
@@ -118,7 +115,7 @@ def _attribute(scope: Scope, node: ast.Attribute) -> Value:
     base, place, address = field_of(scope, node)
     shown = Shown(node)
     if place.length is not None or place.atomic is not None:
-        return replace(base.lent(), text=address, type=place.type, name=shown)
+        return replace(base.alias(), text=address, type=place.type, name=shown)
     text = scope.load(place, address, node.attr)
     if not isinstance(place.type, PointerType):
         return Value(text, _register(place.type))
@@ -144,7 +141,7 @@ def _read(
     match base.type.target:
         case ObjectOf():
             run = scope.state.run
-        case RecordOf() as record if record.shared:
+        case RecordOf() as record if record.is_shared:
             run = scope.state.run
     origin = scope.parameters if base.local else base.origin  # whatever was written there
     places = base.places | {scope.state.reading_of(place)} if declared.owned else base.places
@@ -229,7 +226,7 @@ def _is_object(type_: Type) -> bool:
 def _is_shared(base: Value) -> bool:
     assert isinstance(base.type, PointerType)
     target = base.type.target
-    return isinstance(target, RecordOf) and target.shared
+    return isinstance(target, RecordOf) and target.is_shared
 
 
 # -- elements ------------------------------------------------------------------------------------
@@ -262,9 +259,9 @@ def _subscript(scope: Scope, node: ast.Subscript) -> Value:
     base, element, address = element_of(scope, node)
     shown = Shown(node)
     if isinstance(node.slice, ast.Slice):
-        return replace(base.lent(), text=address, name=shown)
+        return replace(base.alias(), text=address, name=shown)
     if _lies_inside(element):
-        return replace(base.lent(), text=address, type=element.type, name=shown)
+        return replace(base.alias(), text=address, type=element.type, name=shown)
     text = scope.load(element, address, "element")
     if not isinstance(element.type, PointerType):
         return Value(text, _register(element.type))
@@ -316,7 +313,7 @@ _SAME: Mapping[type[ast.cmpop], str] = {ast.Is: "eq", ast.IsNot: "ne"}
 
 
 def _arithmetic(scope: Scope, node: ast.BinOp) -> Value:
-    """Of ints, and ``&``, ``|``, ``^`` of bools; what is larger than 64 bits wraps."""
+    """An operation on ints, or ``&``, ``|``, ``^`` of bools; what is larger than 64 bits wraps."""
     a, b = scope.value(node.left), scope.value(node.right)
     scope.check(node.left, a)
     if isinstance(node.op, ast.FloorDiv | ast.Mod):
@@ -378,6 +375,7 @@ def _compare(scope: Scope, node: ast.Compare) -> Value:
 
 
 EXPRESSIONS: Rules = {
-    ast.Name: _name, ast.Constant: _constant, ast.NamedExpr: _named, ast.Attribute: _attribute,
-    ast.Subscript: _subscript, ast.BinOp: _arithmetic, ast.Compare: _compare,
+    ast.Name: _name, ast.Constant: _constant, ast.NamedExpr: _assign_within,
+    ast.Attribute: _attribute, ast.Subscript: _subscript, ast.BinOp: _arithmetic,
+    ast.Compare: _compare,
 }  # fmt: skip

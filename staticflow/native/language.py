@@ -16,8 +16,8 @@ __all__ = [
     "Atomic", "Bits", "Byte", "Fixed", "Inside", "Int32", "Object", "Order", "Owned", "Owner",
     "Record", "Role", "Row", "Symbol", "Type", "Within", "address", "bits_of", "constant", "copy",
     "drop", "drop_row", "elsewhere", "export", "external", "hold", "inline", "logical_shift",
-    "native", "offset_of", "role_of", "size_of", "space", "symbol_of", "take", "trusted",
-    "unsigned_less", "variable", "variables", "variant", "wrapping_mul", "zeroed", "zeroed_row",
+    "native", "offset_of", "role_of", "size_of", "space", "symbol_of", "take", "trust",
+    "unsigned_less", "variable", "variables", "variant", "wrapping_mul", "zero_record", "zero_row",
 ]  # fmt: skip
 
 T = TypeVar("T")
@@ -76,7 +76,7 @@ class _Fields:
 
 class Object(_Fields):
     """An object of Python. Derived classes are annotated with the slots that native code reads;
-    where these lie is said when the code is made (`staticflow.native.types.Layout`)."""
+    where these lie is said when the code is made (`staticflow.native.layout.Layout`)."""
 
     type: Type
 
@@ -91,7 +91,7 @@ class Record(_Fields):
     """A struct in memory, of annotated fields in order as C lays them out. What a field points to
     lives as long as the record, unless the record is ``shared``: then other code writes in it
     while Python runs. It begins and ends at multiples of an ``alignment`` that it is given. Python
-    fills records in by `staticflow.native.types.structure`."""
+    fills records in by `staticflow.native.layout.structure`."""
 
     shared = False
     alignment = 0
@@ -242,14 +242,14 @@ def constant(kind: type[T], symbol: str, thing: Any = None) -> T:
 
 def variable(kind: type[T], symbol: str, **values: int) -> T:
     """A record that lives as long as the code, of zeros, nulls, and the ``values`` of fields."""
-    thing = zeroed(kind)
+    thing = zero_record(kind)
     thing.__dict__.update(values, __symbol__=Symbol(symbol, kind, 1, values))
     return thing
 
 
 def variables(kind: type[T], symbol: str, count: int) -> Row[T]:
     """Records that live as long as the code, of zeros and nulls."""
-    row = zeroed_row(kind, count)
+    row = zero_row(kind, count)
     row.__dict__["__symbol__"] = Symbol(symbol, types.GenericAlias(Row, (kind,)), count)
     return row
 
@@ -274,7 +274,7 @@ def drop(value: object) -> None:
     """Give up one's reference to an object, which may be null, or a record of the call with all
     references that it owns; whatever they were the last of is freed, so that Python may run."""
     if isinstance(value, Record):
-        for name in _owned(type(value)):
+        for name in _owned_fields(type(value)):
             drop(getattr(value, name))
     elif value is not None and hasattr(value, "references"):
         value.references -= 1
@@ -292,14 +292,14 @@ def take(field: T) -> T:
 
 
 @overload
-def trusted(value: object, kind: type[T], reason: str) -> T: ...
+def trust(value: object, kind: type[T], reason: str) -> T: ...
 
 
 @overload
-def trusted(value: object, kind: object, reason: str) -> Any: ...
+def trust(value: object, kind: object, reason: str) -> Any: ...
 
 
-def trusted(value: object, kind: Any, reason: str) -> Any:
+def trust(value: object, kind: Any, reason: str) -> Any:
     """The one escape from what is checked: the value is of a kind, is not null, and lives for the
     rest of the call, for a reason that has to be given; of a kind ``Owned[T]`` it is owned here."""
     assert reason
@@ -309,15 +309,15 @@ def trusted(value: object, kind: Any, reason: str) -> Any:
 # -- memory --------------------------------------------------------------------------------------
 
 
-def zeroed(kind: type[T]) -> T:
+def zero_record(kind: type[T]) -> T:
     """A record of this call, of zeros and nulls. If it has owned fields it is owned."""
     hints = get_type_hints(kind, include_extras=True)
     return kind(**{name: _zero(hint) for name, hint in hints.items()})
 
 
-def zeroed_row(kind: type[T], count: int, most: int = 0) -> Row[T]:
+def zero_row(kind: type[T], count: int, most: int = 0) -> Row[T]:
     """Records of this call, of zeros and nulls: a constant number, or ``count`` of at ``most``."""
-    return Row([zeroed(kind) for _ in range(count)])
+    return Row([zero_record(kind) for _ in range(count)])
 
 
 @overload
@@ -368,12 +368,12 @@ def unsigned_less(a: int, b: int) -> bool:
 
 def logical_shift(a: int, by: int) -> int:
     """``a`` shifted to the right, with zeros from the left."""
-    return _signed((a % _WORD) >> by)
+    return _as_signed((a % _WORD) >> by)
 
 
 def wrapping_mul(a: int, b: int) -> int:
     """The low 64 bits of a product."""
-    return _signed(a * b)
+    return _as_signed(a * b)
 
 
 def bits_of(number: float) -> int:
@@ -382,11 +382,11 @@ def bits_of(number: float) -> int:
     return bits
 
 
-def _signed(number: int) -> int:
+def _as_signed(number: int) -> int:
     return (number + _WORD // 2) % _WORD - _WORD // 2
 
 
-def _owned(kind: type) -> list[str]:
+def _owned_fields(kind: type) -> list[str]:
     """The names of the owned fields of a record."""
     hints = get_type_hints(kind, include_extras=True)
     return [name for name, hint in hints.items() if Owner() in getattr(hint, "__metadata__", ())]

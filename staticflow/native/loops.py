@@ -96,7 +96,7 @@ def _begin(scope: Scope, node: ast.While | ast.For, head: Target) -> dict[str, V
         if (node.lineno, place) in scope.learnt:
             state.note_taking(place, None, "the loop", node.lineno)
     carried = {}
-    for name in sorted(_assigned(node) & state.names.keys()):
+    for name in sorted(_assigned_names(node) & state.names.keys()):
         carried[name] = value = _carry(scope, state, name, node.lineno)
         state.names[name] = value
     return carried
@@ -211,7 +211,7 @@ def _compare(
         raise Again
 
 
-def _assigned(node: ast.While | ast.For) -> set[str]:
+def _assigned_names(node: ast.While | ast.For) -> set[str]:
     inside = [inner for part in (*node.body, *_tests(node)) for inner in ast.walk(part)]
     return {n.id for n in inside if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
 

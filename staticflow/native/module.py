@@ -9,21 +9,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from staticflow.native.annotations import read_annotation, signature_of
 from staticflow.native.language import Symbol, role_of
+from staticflow.native.layout import Layout, alignment_of, stride_of, structure
 from staticflow.native.scope import Effects
 from staticflow.native.source import NativeError
 from staticflow.native.translate import Translation, translate
-from staticflow.native.types import (
-    Layout,
-    PointerType,
-    RecordOf,
-    RowOf,
-    alignment_of,
-    declared,
-    signature_of,
-    stride_of,
-    structure,
-)
+from staticflow.native.types import PointerType, RecordOf, RowOf
 
 __all__ = ["declarations", "render_native"]
 
@@ -111,7 +103,7 @@ class _Program:
         return Effects({(a, b) for a in kinds for b in kinds if a != b and _is_written(kinds[b])})
 
     def name(self, fn: Function) -> str:
-        """By which symbol a function goes."""
+        """The symbol by which a function goes."""
         role = role_of(fn)
         return (role and role.symbol) or fn.__name__
 
@@ -143,7 +135,7 @@ def _symbol(name: str, thing: Symbol | None) -> str:
         return f"declare void @{name}(ptr)\n"
     if thing.count == 0:
         return f"@{name} = external global i8\n"
-    kind = declared(thing.kind)
+    kind = read_annotation(thing.kind)
     if isinstance(kind.type, PointerType) and isinstance(kind.type.target, RowOf):
         element = kind.type.target.element
         unit = f"[{thing.count * stride_of(element)} x i8]"

@@ -56,7 +56,7 @@ class Value:
         """All references that have to be there for the value to be."""
         return self.inside if self.own is None else self.inside | {self.own}
 
-    def lent(self) -> Value:
+    def alias(self) -> Value:
         """The value under another name, which does not own it."""
         return replace(self, own=None, inside=self.depends)
 

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from staticflow.codegen.llvm.text import BasicBlock, FunctionText
 from staticflow.native.language import Symbol
+from staticflow.native.layout import Layout
 from staticflow.native.ownership import Place, State, Target, Value
 from staticflow.native.source import NativeError, Shown, Source
 from staticflow.native.types import (
@@ -17,7 +18,6 @@ from staticflow.native.types import (
     NULL,
     Declared,
     IntType,
-    Layout,
     PointerType,
     Signature,
     Type,
@@ -39,7 +39,7 @@ class Program(Protocol):
         """What a function does with what its arguments lead to."""
 
     def name(self, fn: Callable[..., Any]) -> str:
-        """By which symbol a function goes."""
+        """The symbol by which a function goes."""
 
     def symbol(self, name: str, thing: Symbol | None = None) -> str:
         """The text of a symbol, of what is outside or of memory that the code has."""
@@ -211,7 +211,7 @@ class Scope:
             byte = self.text.op(f"load i8, ptr {address}")
             return self.text.op(f"icmp ne i8 {byte}, 0", hint)
         loaded = self.text.op(f"load {type_.llvm}, ptr {address}", hint)
-        return self.widened(type_, loaded)
+        return self.widen(type_, loaded)
 
     def store(self, place: Declared, address: str, value: str) -> None:
         """Write what a register has to memory."""
@@ -219,16 +219,16 @@ class Scope:
             byte = self.text.op(f"zext i1 {value} to i8")
             self.text.do(f"store i8 {byte}, ptr {address}")
         else:
-            narrow = self.narrowed(place.type, value)
+            narrow = self.narrow(place.type, value)
             self.text.do(f"store {place.type.llvm} {narrow}, ptr {address}")
 
-    def widened(self, type_: Type, value: str) -> str:
+    def widen(self, type_: Type, value: str) -> str:
         """An int of C as one of 64 bits."""
         if isinstance(type_, IntType) and type_.bits < 64:
             return self.text.op(f"sext {type_.llvm} {value} to i64")
         return value
 
-    def narrowed(self, type_: Type, value: str) -> str:
+    def narrow(self, type_: Type, value: str) -> str:
         """An int of 64 bits as one of C."""
         if isinstance(type_, IntType) and type_.bits < 64:
             if value.lstrip("-").isdigit():

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from staticflow.native.annotations import read_annotation
 from staticflow.native.conditions import branch
 from staticflow.native.expressions import assign_element, assign_field
 from staticflow.native.ownership import Value
 from staticflow.native.scope import Rules, Scope
-from staticflow.native.types import INT, NULL, VOID, IntType, declared, suits
+from staticflow.native.types import INT, NULL, VOID, IntType, suits
 
 __all__ = ["STATEMENTS", "behind", "block", "leave"]
 
@@ -86,7 +87,7 @@ def _bind(scope: Scope, node: ast.AST, name: str, value: Value) -> None:
 def _lend_old_name(scope: Scope, source: ast.expr, name: str) -> None:
     """Behind ``new = old``, the new variable owns what the old one did."""
     if isinstance(source, ast.Name) and source.id != name and source.id in scope.state.names:
-        scope.state.names[source.id] = scope.state.names[source.id].lent()
+        scope.state.names[source.id] = scope.state.names[source.id].alias()
 
 
 def _refuse_loss(scope: Scope, node: ast.AST, name: str) -> None:
@@ -102,7 +103,7 @@ def _refuse_loss(scope: Scope, node: ast.AST, name: str) -> None:
         )  # fmt: skip
 
 
-def _annotated(scope: Scope, node: ast.AnnAssign) -> bool:
+def _assign_annotated(scope: Scope, node: ast.AnnAssign) -> bool:
     """``name: T = value``."""
     if not isinstance(node.target, ast.Name) or node.value is None:
         raise scope.error(node, "an annotation stands at a variable that is given a value")
@@ -113,7 +114,7 @@ def _annotated(scope: Scope, node: ast.AnnAssign) -> bool:
             compile(ast.Expression(node.annotation), scope.source.file, "eval"),
             dict(scope.globals),
         )
-        place = declared(hint)
+        place = read_annotation(hint)
     except (TypeError, NameError) as error:
         raise scope.error(node, f"{ast.unparse(node.annotation)}: {error}") from error
     type_ = INT if isinstance(place.type, IntType) else place.type
@@ -128,7 +129,7 @@ def _annotated(scope: Scope, node: ast.AnnAssign) -> bool:
     return True
 
 
-def _augmented(scope: Scope, node: ast.AugAssign) -> bool:
+def _assign_in_place(scope: Scope, node: ast.AugAssign) -> bool:
     """``name += value``. Which field or element is meant is worked out once, before the value."""
     target, settled = node.target, list[str]()
 
@@ -136,7 +137,7 @@ def _augmented(scope: Scope, node: ast.AugAssign) -> bool:
         if isinstance(part, ast.Constant | ast.Slice) or _stays(part, node.value):
             return part
         name = f"({ast.unparse(part)})"
-        scope.state.names[name] = scope.value(part).lent()
+        scope.state.names[name] = scope.value(part).alias()
         settled.append(name)
         return ast.copy_location(ast.Name(name), part)
 
@@ -213,10 +214,10 @@ def leave(scope: Scope, node: ast.AST, value: Value | None = None) -> None:
         scope.text.block.end = "ret void"
         return
     result = scope.signature.result.type
-    scope.text.block.end = f"ret {result.llvm} {scope.narrowed(result, value.text)}"
+    scope.text.block.end = f"ret {result.llvm} {scope.narrow(result, value.text)}"
 
 
 STATEMENTS: Rules = {
-    ast.Expr: _expression, ast.Pass: _pass, ast.Assign: _assign, ast.AnnAssign: _annotated,
-    ast.AugAssign: _augmented, ast.If: _if, ast.Return: _return,
+    ast.Expr: _expression, ast.Pass: _pass, ast.Assign: _assign, ast.AnnAssign: _assign_annotated,
+    ast.AugAssign: _assign_in_place, ast.If: _if, ast.Return: _return,
 }  # fmt: skip

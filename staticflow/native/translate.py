@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from staticflow.native.annotations import signature_of
 from staticflow.native.calls import CALLS
 from staticflow.native.conditions import CONDITIONS
 from staticflow.native.expressions import EXPRESSIONS
@@ -16,7 +17,7 @@ from staticflow.native.ownership import Value
 from staticflow.native.scope import Again, Effects, Learnt, Program, Rules, Scope
 from staticflow.native.source import source_of
 from staticflow.native.statements import STATEMENTS, block, leave
-from staticflow.native.types import BOOL, VOID, IntType, signature_of
+from staticflow.native.types import BOOL, VOID, IntType
 
 __all__ = ["Translation", "translate"]
 
@@ -83,7 +84,7 @@ def _begin(scope: Scope) -> None:
         text = _register(name)
         type_ = IntType() if isinstance(place.type, IntType) else place.type
         if isinstance(place.type, IntType):
-            text = scope.widened(place.type, text)
+            text = scope.widen(place.type, text)
         origin = scope.parameters & {name}
         value = Value(text, type_, name=name, line=line, origin=origin)
         scope.kinds[name] = type_

@@ -10,7 +10,9 @@ from typing import Any
 from staticflow.codegen.llvm.text import Type as LLVMType
 from staticflow.codegen.llvm.text import phi
 from staticflow.native import language
+from staticflow.native.annotations import read_annotation
 from staticflow.native.expressions import base_of, element_of, field_of, lend, row_place
+from staticflow.native.layout import alignment_of, fields_of, stride_of
 from staticflow.native.ownership import Place, Value
 from staticflow.native.scope import Scope
 from staticflow.native.source import Shown
@@ -25,10 +27,6 @@ from staticflow.native.types import (
     PointerType,
     RecordOf,
     RowOf,
-    alignment_of,
-    declared,
-    fields_of,
-    stride_of,
 )
 
 __all__ = ["WORDS"]
@@ -139,7 +137,7 @@ def _take(scope: Scope, node: ast.Call) -> Value:
     return taken
 
 
-def _trusted(scope: Scope, node: ast.Call) -> Value:
+def _trust(scope: Scope, node: ast.Call) -> Value:
     argument, kind, reason = _several(scope, node, 3)
     if not (isinstance(reason, ast.Constant) and isinstance(reason.value, str) and reason.value):
         raise scope.error(node, "the reason is to be written out")
@@ -167,7 +165,7 @@ def _kind(scope: Scope, node: ast.expr) -> Declared:
     """What an expression that is an annotation means."""
     try:
         hint = eval(compile(ast.Expression(node), scope.source.file, "eval"), dict(scope.globals))
-        return declared(hint)
+        return read_annotation(hint)
     except (TypeError, NameError, AttributeError) as error:
         raise scope.error(node, f"{ast.unparse(node)} is no kind of value: {error}") from error
 
@@ -175,7 +173,7 @@ def _kind(scope: Scope, node: ast.expr) -> Declared:
 # -- memory --------------------------------------------------------------------------------------
 
 
-def _zeroed(scope: Scope, node: ast.Call) -> Value:
+def _zero_record(scope: Scope, node: ast.Call) -> Value:
     element = _kind(scope, _one(scope, node))
     if not _is_record(element):
         raise scope.error(node, f"{element} is no record")
@@ -185,7 +183,7 @@ def _zeroed(scope: Scope, node: ast.Call) -> Value:
     return scope.own(node, value, value.name) if _owns(element) else value
 
 
-def _zeroed_row(scope: Scope, node: ast.Call) -> Value:
+def _zero_row(scope: Scope, node: ast.Call) -> Value:
     value, element, count = _row(scope, node)
     if not _is_record(element):
         raise scope.error(node, f"{element} is no record")
@@ -341,7 +339,7 @@ def _bits_of(scope: Scope, node: ast.Call) -> Value:
 
 WORDS: Mapping[Any, Word] = {
     language.hold: _hold, language.drop: _drop, language.drop_row: _drop_row, language.take: _take,
-    language.trusted: _trusted, language.zeroed: _zeroed, language.zeroed_row: _zeroed_row,
+    language.trust: _trust, language.zero_record: _zero_record, language.zero_row: _zero_row,
     language.space: _space, language.copy: _copy, language.address: _address,
     language.size_of: _size_of, language.offset_of: _offset_of,
     language.unsigned_less: _of_two("icmp ult", BOOL),

@@ -31,9 +31,9 @@ from staticflow.native.language import (
     export,
     external,
     hold,
-    trusted,
+    trust,
 )
-from staticflow.native.types import Layout, structure
+from staticflow.native.layout import Layout, structure
 from staticflow.runtime.block_cache import kept_functions
 from staticflow.runtime.native import NativeModule, compile_native, native_text
 from staticflow.runtime.object_layout import (
@@ -88,7 +88,7 @@ def aligned_array(ndim: Int32, sizes: Row[int], descr: Object, size: int) -> Own
     given = handler.malloc(context, size)
     if given is None:  # NumPy says what it has no memory for
         return PyArray_Empty(ndim, sizes, hold(descr), 0)
-    memory = trusted(given, Row[Byte], "nobody else knows it")
+    memory = trust(given, Row[Byte], "nobody else knows it")
     made = PyArray_NewFromDescr(
         array_type, hold(descr), ndim, sizes, None, memory, OF_NEW_ARRAYS, None
     )

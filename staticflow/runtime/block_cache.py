@@ -27,7 +27,7 @@ from staticflow.native.language import (
     variable,
     variables,
 )
-from staticflow.native.types import Layout
+from staticflow.native.layout import Layout
 from staticflow.runtime.native import NativeModule, compile_native, native_text
 from staticflow.runtime.once import once
 

@@ -136,7 +136,7 @@ class Executable(Sealed):
 
     def boxing(self, portable: Callable[..., Any], example: object) -> Callable[..., Any]:
         """``portable``, or a native entry that gives what that does, in an object like ``example``,
-        and leaves to it what is not so usual; see `NativeEntry`."""
+        and leaves to it what is not so usual (`NativeEntry`)."""
         return self._entry.boxing(portable, example) if self._entry else portable
 
     def _native_entry(self, variables: Sequence[object], box: BoxType) -> NativeEntry | None:
@@ -168,7 +168,7 @@ class Executable(Sealed):
             return self._run_on(arrays, values)
 
     def _run_on(self, arrays: Sequence[Array], values: Mapping[Sym, int]) -> list[Array]:
-        ready, write_back = self._prepared(arrays)
+        ready, write_back = self._prepare(arrays)
         program = self.program
         outputs = [
             None if _is_late(t, values) else _empty(t, values) for t in self.signature.outputs
@@ -188,7 +188,7 @@ class Executable(Sealed):
         told = {**values, **dict(zip(program.told, sizes[len(known) :], strict=True))}
         first = len(everything) - len(outputs)
         results = [
-            _taken(t, told, table[first + i]) if out is None else out
+            _take_output(t, told, table[first + i]) if out is None else out
             for i, (t, out) in enumerate(zip(self.signature.outputs, outputs, strict=True))
         ]
         for target, source in write_back:
@@ -223,7 +223,7 @@ class Executable(Sealed):
         check_equalities(self.signature.equalities, sizes)
         return sizes.values
 
-    def _prepared(self, arrays: Sequence[Array]) -> tuple[list[Array], list[tuple[Array, Array]]]:
+    def _prepare(self, arrays: Sequence[Array]) -> tuple[list[Array], list[tuple[Array, Array]]]:
         """The arrays as the native code takes them: contiguous, aligned, and inputs apart from the
         variables that are overwritten; and the copies of variables to write back."""
         specs = self.signature.params
@@ -338,7 +338,7 @@ def _empty(t: TensorType, values: Mapping[Sym, int]) -> Array:
     return np.empty([evaluate_dim(d, values) for d in t.shape], t.dtype.numpy)
 
 
-def _taken(t: TensorType, values: Mapping[Sym, int], address: int | None) -> Array:
+def _take_output(t: TensorType, values: Mapping[Sym, int], address: int | None) -> Array:
     """A copy of an output that lies in memory of its own, which is freed."""
     out = _empty(t, values)
     if address:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from staticflow.config import Config, config
-from staticflow.native.types import Layout, structure
+from staticflow.native.layout import Layout, structure
 from staticflow.runtime.aligned import aligned_symbols
 from staticflow.runtime.fastcall_call import (
     MOST_ARRAYS,
@@ -82,7 +82,7 @@ class NativeEntry(Sealed):
             has_late=any(map(entry.is_late, entry.outputs)), numbers=numbers.count,
             traffic=numbers.traffic,
         )  # fmt: skip
-        self._module = _compiled(entry, self._record)
+        self._module = _compile_entry(entry, self._record)
         self._record.measure = self._module.address("measure")
         self._record.measure_late = self._module.address("measure_late")
         kept = (self._record, tables, self._module, program, arena, tuple(constants))
@@ -137,7 +137,7 @@ def _outputs(entry: Entry) -> Any:
     return (structure(Output) * len(rows))(*rows)
 
 
-def _compiled(entry: Entry, record: Any) -> NativeModule:
+def _compile_entry(entry: Entry, record: Any) -> NativeModule:
     symbols = {
         **{fn.__name__: _shared_code().address(fn.__name__) for fn in _SHARED},
         "program": ctypes.addressof(record),

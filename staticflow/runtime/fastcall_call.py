@@ -42,7 +42,7 @@ from staticflow.native.language import (
     inline,
     native,
     space,
-    trusted,
+    trust,
 )
 from staticflow.runtime import interpreter_lock
 from staticflow.runtime.fastcall_checks import Spec, overlap, take_arrays
@@ -206,7 +206,7 @@ def run_for_one(
     array = early_array(output, numbers)
     if array is None:
         return None
-    table[place] = trusted(array.data, Row[Byte], "the call holds the array")
+    table[place] = trust(array.data, Row[Byte], "the call holds the array")
     status = start(program, table, numbers)
     if status == 0:
         return array
@@ -245,7 +245,7 @@ def run_into(
             array = early_array(output, numbers)
             if array is None:
                 return INTERRUPTED
-            places[i] = trusted(array.data, Row[Byte], "the tuple holds the array")
+            places[i] = trust(array.data, Row[Byte], "the tuple holds the array")
             PyTuple_SetItem(result, i, array)
     status = start(program, table, numbers)
     if status == 0 and program.has_late:
@@ -310,6 +310,6 @@ def put_into_box(program: Program, array: Owned[Array]) -> Owned[Object | None]:
     if made is None:
         drop(array)
         return None
-    slots = trusted(made, Row[Owned[Object | None]], "an object is its words")
+    slots = trust(made, Row[Owned[Object | None]], "an object is its words")
     slots[program.slot >> 3] = array
     return made

@@ -17,7 +17,7 @@ from staticflow.native.language import (
     hold,
     inline,
     native,
-    trusted,
+    trust,
 )
 
 __all__ = ["UNKNOWN", "Spec", "overlap", "take_arrays"]
@@ -58,7 +58,7 @@ def take_arrays(
         array = array_in(objects[i], cls, slot)
         if array is None or not suits(array, specs[i]):
             return i
-        table[i] = trusted(array.data, Row[Byte], "the row holds the array")
+        table[i] = trust(array.data, Row[Byte], "the row holds the array")
         arrays[i] = hold(array)
     return count
 
@@ -70,7 +70,7 @@ def array_in(thing: Object, cls: Type, slot: int) -> Array | None:
         return thing
     if PyType_IsSubtype(thing.type, cls) == 0:
         return None
-    inside = trusted(thing, Row[Object | None], "an object is its words")[slot >> 3]
+    inside = trust(thing, Row[Object | None], "an object is its words")[slot >> 3]
     if inside is not None and is_array(inside):
         return inside
     return None

@@ -101,11 +101,11 @@ def numbers_of(entry: Entry) -> Numbers:
 def render_entry(entry: Entry) -> str:
     """The text of ``call`` and ``boxed``, which lead to `call_program` and `call_boxed`, and of
     ``measure`` and ``measure_late``: a module of its own."""
-    return f"{_declared()}{_CALLS}\n{_Measure(entry).write()}\n{_MeasureLate(entry).write()}"
+    return f"{_declarations()}{_CALLS}\n{_Measure(entry).write()}\n{_MeasureLate(entry).write()}"
 
 
 @functools.cache
-def _declared() -> str:
+def _declarations() -> str:
     """The native functions that entries call."""
     return declarations((*MEASURING, call_program, call_boxed))
 
@@ -207,7 +207,7 @@ class _Measure(_Writer):
             array = self.load("%arrays", i, _POINTER)
             if t.strides is not None:  # a row-major array is for a program that knows that
                 conditions.append(text.op(f"call i1 @is_apart(ptr {array})"))
-            for size, have in self.given(t, array):
+            for size, have in self.unknown_sizes(t, array):
                 sym = as_symbol(size)
                 if sym is None or sym in bound:
                     later.append((size, have))
@@ -228,7 +228,7 @@ class _Measure(_Writer):
             every = text.op(f"and i1 {every}, {condition}")
         return every
 
-    def given(self, t: TensorType, array: str) -> Iterator[tuple[Size, str]]:
+    def unknown_sizes(self, t: TensorType, array: str) -> Iterator[tuple[Size, str]]:
         """The sizes of a param that the spec does not know, and its strides, with what ``array``
         has."""
         for axis, size in enumerate(t.shape):

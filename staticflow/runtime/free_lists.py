@@ -15,7 +15,7 @@ import itertools
 from collections.abc import Callable
 from typing import Any, final
 
-from staticflow.native.types import Layout, structure
+from staticflow.native.layout import Layout, structure
 from staticflow.runtime.free_objects import Pool, class_functions, drop_elements, row
 from staticflow.runtime.host import python_symbols
 from staticflow.runtime.native import NativeModule, compile_native, native_text
@@ -40,8 +40,8 @@ def recycle(classes: tuple[type, ...], hidden: tuple[type, ...]) -> dict[str, in
     again, for as long as the process lives. The classes have slots, and no finalizers; what the
     ``hidden`` ones hold leads back to nothing, so that the collector need not know of them.
 
-    Gives the address of ``row``, a function of native code, by its name; see `has_known_layout` for
-    whether there can be any.
+    Gives the address of ``row``, a function of native code, by its name.
+    `has_known_layout` says whether there can be any.
     """
     every = (*classes, *hidden)
     functions = class_functions([*(True for _ in classes), *(False for _ in hidden)])

@@ -24,7 +24,7 @@ from staticflow.native.language import (
     inline,
     native,
     take,
-    trusted,
+    trust,
     unsigned_less,
     variables,
     variant,
@@ -88,7 +88,7 @@ def PyObject_GC_Del(memory: Owned[Object]) -> None:
 @inline
 def words_of(memory: Object) -> Inside[Row[Owned[Object | None]]]:
     """The words of an object."""
-    return trusted(memory, Row[Owned[Object | None]], "an object is its words")
+    return trust(memory, Row[Owned[Object | None]], "an object is its words")
 
 
 @inline
@@ -172,12 +172,12 @@ def drop_elements(memory: Owned[Object]) -> None:
     """The ``tp_dealloc`` of rows. Long chains of them have other objects in between, which see to
     it that this does not call itself too often."""
     PyObject_GC_UnTrack(memory)
-    length = trusted(memory, Row[int], "an object is its words")[FIRST_SLOT]
-    words = trusted(memory, Row[Owned[Object | None]], "an object is its words")
+    length = trust(memory, Row[int], "an object is its words")[FIRST_SLOT]
+    words = trust(memory, Row[Owned[Object | None]], "an object is its words")
     for i in range(length):
         element = take(words[FIRST_ELEMENT + i])
         drop(element)
-    cls = trusted(memory.type, Owned[Type], "an object holds its class, and this one ends")
+    cls = trust(memory.type, Owned[Type], "an object holds its class, and this one ends")
     if unsigned_less(length - 1, LONGEST):  # one of length 0 has no room for the next
         push(row_pools[length], FIRST_ELEMENT, memory)
     else:

@@ -9,7 +9,7 @@ import re
 import threading
 from typing import Any
 
-from staticflow.native.types import Layout
+from staticflow.native.layout import Layout
 from staticflow.runtime.interpreter_lock import ask, go, look
 from staticflow.runtime.native import NativeModule, compile_native, native_text
 from staticflow.runtime.once import once

@@ -30,9 +30,9 @@ from staticflow.native.language import (
     native,
     space,
     take,
-    trusted,
+    trust,
     variable,
-    zeroed,
+    zero_record,
 )
 
 __all__ = ["BUSY", "Call", "ask", "go", "look"]
@@ -149,7 +149,7 @@ def let_go(call: Call) -> Inside[Thread | None]:
         drop(acquired)
         turn_held.value += 1
         call.has_turn = True
-    thread = trusted(PyEval_SaveThread(), Thread, "it is there as long as the thread runs")
+    thread = trust(PyEval_SaveThread(), Thread, "it is there as long as the thread runs")
     call.thread = thread
     return thread
 
@@ -182,7 +182,7 @@ def go(
 ) -> int:
     """The status of a run. One that is not long to begin with, and updates variables, leaves it to
     the caller if it is not its turn."""
-    call = zeroed(Call)
+    call = zero_record(Call)
     call.updates = updates
     if long:
         if let_go(call) is None:

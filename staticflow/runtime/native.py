@@ -15,8 +15,8 @@ import llvmlite.binding as llvm
 from staticflow.codegen.target import Target
 from staticflow.errors import CompileError
 from staticflow.graph.lazy import lazy
+from staticflow.native.layout import Layout
 from staticflow.native.module import render_native
-from staticflow.native.types import Layout
 from staticflow.runtime.code_cache import code_cache, own_source, package_state
 from staticflow.runtime.once import compiling, once
 from staticflow.runtime.sealed import Sealed

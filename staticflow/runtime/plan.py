@@ -80,12 +80,12 @@ class Plan:
             form = f"peak_bytes({', '.join(f'{n}=...' for n in sorted(names))})"
             raise ShapeError(
                 f"peak_bytes: the peak of {self.peak} bytes depends on {', '.join(missing)} too"
-                f"{self._explained(missing)}; call it as {form}, "
+                f"{self._explain_names(missing)}; call it as {form}, "
                 f"at {format_locs(here())}"
             )
         return evaluate_dim(self.peak, {s: sizes[n] for n, s in names.items()})
 
-    def _explained(self, names: Sequence[str]) -> str:
+    def _explain_names(self, names: Sequence[str]) -> str:
         said = [f"{name} is {what}" for name, what in self.meanings if name in names]
         return f" ({'; '.join(said)})" if said else ""
 
@@ -135,7 +135,7 @@ def plan_memory(program: Routine, given: Mapping[Sym, str] | None = None) -> Pla
     offsets = tuple(
         0 if b.grows else starts[s] for b, s in zip(program.buffers, slots, strict=True)
     )
-    peak = at + _grown(program)
+    peak = at + _growing_bytes(program)
     meanings = tuple(_meanings(program, peak, given or {}))
     return Plan(program, tuple(live), tuple(slots), offsets, at, peak, meanings)
 
@@ -163,7 +163,7 @@ def _binding_steps(
             yield from _binding_steps(block, inside or isinstance(step, Repeat))
 
 
-def _grown(program: Routine) -> Size:
+def _growing_bytes(program: Routine) -> Size:
     """The bytes of the buffers that grow, but for those that the caller is given."""
     given = {s.buffer for s in walk_steps(program.steps) if isinstance(s, Give)}
     own = (program.buffers[i].bytes for i in program.growing if i not in given)

@@ -34,7 +34,7 @@ from staticflow.native.language import (
     inline,
     native,
     space,
-    trusted,
+    trust,
     variable,
     variables,
     variant,
@@ -206,8 +206,8 @@ def begin_of(share: int) -> int:
 @native
 def work(worker: int) -> None:
     """Take pieces, of one's own share first, until there are none, or a task has failed."""
-    task = trusted(job.task, Task, "who called `parallel` waits until the job is over")
-    argument = trusted(job.argument, object, "who called `parallel` waits until the job is over")
+    task = trust(job.task, Task, "who called `parallel` waits until the job is over")
+    argument = trust(job.argument, object, "who called `parallel` waits until the job is over")
     count = job.shares
     piece = job.piece
     if worker >= count:

@@ -17,7 +17,7 @@ from pathlib import Path
 from staticflow.config import config
 from staticflow.errors import ThreadsError
 from staticflow.graph.locs import format_locs, here
-from staticflow.native.types import Layout
+from staticflow.native.layout import Layout
 from staticflow.runtime.native import NativeModule, compile_native, native_text
 from staticflow.runtime.once import once
 from staticflow.runtime.pool import EXPORTS, POOL

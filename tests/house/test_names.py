@@ -27,18 +27,6 @@ IRREGULAR = {
 VERBS = {"embed", "exceed", "feed", "need", "proceed", "seed", "shed", "succeed"}
 # Names of PyTorch, NumPy or Python, and the mark of functions that are fused.
 THEIRS = {"__reversed__", "searchsorted", "fused", "detached", "sorted"}
-# What is still to be renamed, by layer: it shrinks.
-LEFT_NAMES: dict[str, set[str]] = {
-    "native": {
-        "_annotated", "_assigned", "_augmented", "_marked", "_named", "_owned", "_signed",
-        "_trusted", "_zeroed", "declared", "lent", "narrowed", "seen", "shared", "trusted",
-        "widened",
-        "zeroed",
-    },
-    "runtime": {
-        "_compiled", "_declared", "_explained", "_grown", "_prepared", "_taken", "boxed", "given", "held", "made",
-    },
-}  # fmt: skip
 
 # How a docstring leans on its neighbours.
 LEANING = {
@@ -49,11 +37,6 @@ LEANING = {
     "no subject": re.compile(
         r"\A(As|Like|The same|That|So|And|Also|Such|Likewise|Of|By|With|To)\b"
     ),
-}
-LEFT_PROSE: dict[str, set[str]] = {
-    "eager": {"FastForms"},
-    "native": {"PyBytes_FromStringAndSize", "_arithmetic", "name"},
-    "runtime": {"boxing", "recycle"},
 }
 
 
@@ -87,17 +70,12 @@ def docstrings_of(tree: ast.AST) -> Iterator[tuple[str, str]]:
                 yield getattr(node, "name", "module"), text
 
 
-def is_new(path: Path, name: str, left: dict[str, set[str]]) -> bool:
-    """Whether a name is not among those of the file's layer that are known to be left."""
-    return name not in left.get(name_of(path).split("/")[0], set())
-
-
 def test_no_function_is_a_bare_participle() -> None:
     found = [
         f"{path}:{f.lineno}: {f.name}"
         for path in FILES
         for f in functions_of(tree_of(path))
-        if is_participle(f.name) and is_new(path, f.name, LEFT_NAMES)
+        if is_participle(f.name)
     ]
     assert not found, "say what they do or give:\n" + "\n".join(found)
 
@@ -108,7 +86,7 @@ def test_docstrings_stand_alone() -> None:
         for path in FILES
         for name, text in docstrings_of(tree_of(path))
         for word, rule in LEANING.items()
-        if rule.search(text) and is_new(path, name, LEFT_PROSE)
+        if rule.search(text)
     ]
     assert not found, "say it there:\n" + "\n".join(found)
 

@@ -33,14 +33,14 @@ from staticflow.native.language import (
     size_of,
     space,
     take,
-    trusted,
+    trust,
     unsigned_less,
     variable,
     variables,
     variant,
     wrapping_mul,
-    zeroed,
-    zeroed_row,
+    zero_record,
+    zero_row,
 )
 
 LIMIT = 10
@@ -248,10 +248,10 @@ def fields(pair: Pair, n: int) -> int:
 @export
 def chained(pair: Pair) -> int:
     total = 0
-    one = trusted(pair, Pair, "a parameter")
+    one = trust(pair, Pair, "a parameter")
     while one.next is not None:
         total += one.first
-        one = trusted(one.next, Pair, "it was tested in the condition")
+        one = trust(one.next, Pair, "it was tested in the condition")
     return total
 
 
@@ -267,7 +267,7 @@ def scratch(n: int) -> int:
     words = space(int, LIMIT)
     for i in range(LIMIT):
         words[i] = i * n
-    pair = zeroed(Pair)
+    pair = zero_record(Pair)
     pair.first = words[3]
     return pair.first + pair.small
 
@@ -284,7 +284,7 @@ def bounded(words: Row[int], n: int) -> int:
 
 @export
 def cleared(n: int) -> int:
-    pairs = zeroed_row(Pair, n, 8)
+    pairs = zero_row(Pair, n, 8)
     last = pairs[n - 1]
     last.first = n
     return pairs[n - 1].first + size_of(Pair)
@@ -389,7 +389,7 @@ def remember(thing: Object) -> int:
 
 @native
 def held_by(holder: Holder) -> Inside[Object]:
-    return trusted(holder.thing, Object, "it is filled in before")
+    return trust(holder.thing, Object, "it is filled in before")
 
 
 @export
@@ -404,11 +404,11 @@ def exchanged(holder: Holder, thing: Object) -> int:
 
 @export
 def briefly(thing: Object, other: Object) -> int:
-    holder = zeroed(Holder)
+    holder = zero_record(Holder)
     holder.thing = hold(thing)
     where = address(held_by(holder))
     drop(holder)
-    rows = zeroed_row(Holder, 2)
+    rows = zero_row(Holder, 2)
     last = rows[1]
     last.thing = hold(other)
     drop_row(rows, 2)
@@ -453,7 +453,7 @@ def emptied(things: Row[Owned[Object | None]], n: int) -> None:
 
 @export
 def adopted(thing: Object) -> Owned[Object]:
-    return trusted(thing, Owned[Object], "the caller does not drop it")
+    return trust(thing, Owned[Object], "the caller does not drop it")
 
 
 @export
@@ -461,8 +461,8 @@ def shifted(cells: Row[Cell], n: int, newest: Object | None) -> Owned[Object | N
     newer: Object | None = newest
     for i in range(n):
         place = cells[i]
-        before = trusted(place.thing, Object, "it is filled in") if i == 0 else place.thing
-        place.thing = trusted(newer, Owned[Object], "it moves on")
+        before = trust(place.thing, Object, "it is filled in") if i == 0 else place.thing
+        place.thing = trust(newer, Owned[Object], "it moves on")
         newer = before
     return hold(newer)
 

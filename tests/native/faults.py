@@ -194,14 +194,14 @@ def put_borrowed(box: Box, thing: Object) -> None:
 
 @export
 def record_not_dropped(thing: Object) -> int:
-    holder = zeroed(Holder)
+    holder = zero_record(Holder)
     holder.thing = hold(thing)
     return 0  #! holder, owned since line -2, is not dropped on this way out
 
 
 @export
 def out_of_a_record(thing: Object) -> int:
-    holder = zeroed(Holder)
+    holder = zero_record(Holder)
     holder.thing = hold(thing)
     inside = holder.thing
     drop(holder)
@@ -260,7 +260,7 @@ def kept_by_way_of_a_record(row: Row[Object], thing: Object) -> None:
 
 @native
 def pass_on(row: Row[Object], thing: Object) -> None:
-    rows = zeroed(Rows)
+    rows = zero_record(Rows)
     rows.things = space(Object, 1)
     rows.things[0] = thing
     row[0] = rows.things[0]
@@ -279,12 +279,12 @@ def inside_of_another(rows: Rows, thing: Object) -> Inside[Object]:
 
 @export
 def leaves_the_call() -> Pair:
-    return zeroed(Pair)  #! zeroed(Pair) is memory of the call, which ends here
+    return zero_record(Pair)  #! zero_record(Pair) is memory of the call, which ends here
 
 
 @export
 def no_reason(thing: Object) -> None:
-    trusted(thing, Box, "")  #! the reason is to be written out
+    trust(thing, Box, "")  #! the reason is to be written out
 
 
 @export

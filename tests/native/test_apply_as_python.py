@@ -11,7 +11,7 @@ from staticflow.eager.fast import apply, calls, compute, objects, operands
 from staticflow.eager.fast.classes import general, op_call, tensor_type
 from staticflow.eager.fast.records import FLAGS, MEMO, Cell, NumberMemo, Op, Step
 from staticflow.native.cpython import TRUE, array_type, float_type, tuple_type
-from staticflow.native.language import Object, Row, drop, zeroed
+from staticflow.native.language import Object, Row, drop, zero_record
 from tests.native.mocks import Counted, Items, World, set_item
 
 FLOAT, INT = Object(type=None), Object(type=None)
@@ -97,7 +97,7 @@ def replaced(monkeypatch: pytest.MonkeyPatch) -> Any:
             "PyObject_GC_Track": lambda row: None, "PyObject_GC_UnTrack": lambda row: None,
             "record": record, "find_edges": lambda call: 0,
             "part_of": lambda view, array: world.make(an_array(3)),
-            "memos": Row([zeroed(NumberMemo) for _ in range(MEMO)]), "address": lambda thing: 0,
+            "memos": Row([zero_record(NumberMemo) for _ in range(MEMO)]), "address": lambda thing: 0,
         }  # fmt: skip
         for module in (apply, calls, compute, objects, operands):
             for name, fn in outside.items():

@@ -143,7 +143,7 @@ def test_the_array_comes_in_a_box(monkeypatch: Any) -> None:
     for fails in range(3):
         world = World(fails)
         Runs(world, monkeypatch)
-        monkeypatch.setattr(fastcall_call, "trusted", lambda thing, *of: Row([None, None, None]))
+        monkeypatch.setattr(fastcall_call, "trust", lambda thing, *of: Row([None, None, None]))
         result = call_boxed(program((False,)), Row([array("x")]), 1, None)
         assert (result is None) == (fails < 2)
         assert len(world.leaks()) == (0 if fails < 2 else 2)  # the box, and the array in it

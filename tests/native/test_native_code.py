@@ -14,10 +14,11 @@ from typing import Any
 
 import pytest
 
+from staticflow.native.annotations import read_annotation, signature_of
 from staticflow.native.language import Atomic, Object, Row, constant, export, role_of
+from staticflow.native.layout import Layout, fields_of, structure
 from staticflow.native.module import render_native
 from staticflow.native.source import NativeError
-from staticflow.native.types import Layout, declared, fields_of, signature_of, structure
 from staticflow.runtime.native import compile_native
 from tests.native import constructs, faults
 from tests.native.constructs import Pair
@@ -104,9 +105,9 @@ def test_every_fault_is_asked_for() -> None:
 
 def test_a_wrong_annotation_is_named() -> None:
     with pytest.raises(TypeError, match="native code knows no type <class 'str'>"):
-        declared(str)
+        read_annotation(str)
     with pytest.raises(TypeError, match="int cannot be null"):
-        declared(int | None)
+        read_annotation(int | None)
 
     def bare(a, b: int) -> int:  # type: ignore[no-untyped-def]
         return a + b

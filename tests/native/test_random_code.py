@@ -14,8 +14,8 @@ import pytest
 from slices import today
 
 from staticflow.native.language import Row
+from staticflow.native.layout import Layout, structure
 from staticflow.native.module import render_native
-from staticflow.native.types import Layout, structure
 from staticflow.runtime.native import compile_native
 
 HEAD = """

@@ -20,9 +20,9 @@ import pytest
 from slices import today
 
 from staticflow.native.language import Object
+from staticflow.native.layout import Layout, structure
 from staticflow.native.module import render_native
 from staticflow.native.source import NativeError
-from staticflow.native.types import Layout, structure
 from staticflow.runtime.native import compile_native
 
 HEAD = """

@@ -21,7 +21,7 @@ from staticflow.native.cpython import (
     slice_type,
     tuple_type,
 )
-from staticflow.native.language import Object, Row, Type, drop, space, zeroed
+from staticflow.native.language import Object, Row, Type, drop, space, zero_record
 from tests.native.mocks import Counted, Items, World, set_item
 
 KINDS: dict[type, Type] = {
@@ -61,7 +61,7 @@ def replaced(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Put a world in the place of what is outside."""
 
     def replace(world: World) -> None:
-        table = Row(defaultdict(lambda: zeroed(Slot)))  # type: ignore[arg-type]
+        table = Row(defaultdict(lambda: zero_record(Slot)))  # type: ignore[arg-type]
         outside: dict[str, Any] = {
             "plan_slots": table, "dtype_of": lambda array: 3, "default_dtypes": Object(),
             "given_count": lambda count, names: count, "is_tensor": lambda thing: False,
@@ -100,7 +100,7 @@ def compare(a: Row[int], b: Row[int], size: int) -> int:
 
 def described(*args: Any) -> list[int] | None:
     """The words that arguments are told by."""
-    written: Any = zeroed(Key)
+    written: Any = zero_record(Key)
     written.words, written.tensors = space(int, key.WORDS + 1), space(Object, 32)
     function = Remembered()
     row = Row([as_object(a) for a in args])
@@ -229,7 +229,7 @@ def test_nothing_is_lost_where_a_call_fails(replaced: Any, fails: int) -> None:
     for _ in range(3):
         drop(call())  # the function, and what learns of it, twice
     assert world.leaks() == [] and [x.references, x.data.references] == [1, 1]
-    written: Any = zeroed(Key)
+    written: Any = zero_record(Key)
     written.words, written.tensors = space(int, key.WORDS + 1), space(Object, 32)
     assert key.describe_call(written, function, x, Row([y]), 1, None)
     plan, owner = a_plan(written.words, written.count), Counted()

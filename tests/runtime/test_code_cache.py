@@ -15,7 +15,7 @@ import pytest
 
 import staticflow as sf
 from staticflow.config import config
-from staticflow.native.types import Layout
+from staticflow.native.layout import Layout
 from staticflow.runtime import code_cache as module
 from staticflow.runtime import native
 from staticflow.runtime.code_cache import CodeCache, code_cache

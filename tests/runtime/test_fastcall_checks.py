@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from staticflow.native.cpython import Array
-from staticflow.native.language import Row, zeroed_row
+from staticflow.native.language import Row, zero_row
+from staticflow.native.layout import Layout, structure
 from staticflow.native.module import render_native
-from staticflow.native.types import Layout, structure
 from staticflow.runtime import fastcall_checks
 from staticflow.runtime.fastcall_checks import Spec, overlap
 from staticflow.runtime.native import compile_native
@@ -90,7 +90,7 @@ def test_it_is_the_same_as_python(monkeypatch: pytest.MonkeyPatch) -> None:
             Array(data=a.ctypes.data, ndim=a.ndim, dims=Row([*a.shape]), strides=Row([*a.strides]))
             for a in listed
         ])  # fmt: skip
-        specs = zeroed_row(Spec, len(listed))
+        specs = zero_row(Spec, len(listed))
         for place in range(len(listed)):
             specs[place].place, specs[place].item_size = place, 4
         starts, ends = (Row([0] * len(listed)) for _ in range(2))

@@ -26,8 +26,8 @@ from staticflow.codegen.verify import verify_kernel
 from staticflow.graph.dims import Dim, Sym
 from staticflow.graph.dtypes import int64
 from staticflow.native.language import Atomic, variant
+from staticflow.native.layout import Layout
 from staticflow.native.module import render_native
-from staticflow.native.types import Layout
 from staticflow.runtime import pool, threads
 from staticflow.runtime.native import compile_native
 from staticflow.runtime.threads import pool_jobs, pool_symbols

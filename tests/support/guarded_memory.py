@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from staticflow.native.types import structure
+from staticflow.native.layout import structure
 from staticflow.ops.declaring.thread import State, thread
 from staticflow.runtime import aligned, native
 from staticflow.runtime.object_layout import numpy_table

@@ -41,9 +41,9 @@ from staticflow.native.language import (
     inline,
     native,
     space,
-    trusted,
-    zeroed,
-    zeroed_row,
+    trust,
+    zero_record,
+    zero_row,
 )
 
 __all__ = ["ENTRIES", "apply", "call_op", "call_op_on", "call_reflected"]
@@ -58,7 +58,7 @@ FLOATS = sum(1 << i for i, dtype in enumerate(DTYPES) if dtype.is_floating)
 @inline
 def op_at(address: Object) -> Inside[Op]:
     """The op whose record lies at an address, an int."""
-    return trusted(PyLong_AsVoidPtr(address), Op, "it was made with this address")
+    return trust(PyLong_AsVoidPtr(address), Op, "it was made with this address")
 
 
 @export
@@ -133,7 +133,7 @@ def apply(
     attrs)`` does; null with an error set. ``step`` is the step of a plan by which it is called, or
     null."""
     if count <= MOST:
-        operands = zeroed_row(Operand, count, MOST)
+        operands = zero_row(Operand, count, MOST)
         out = apply_to(operands, op, objects, count, attrs, step)
         drop_row(operands, count)
         if out is not None or PyErr_Occurred() is not None:
@@ -155,7 +155,7 @@ def apply_to(
     state = current_state()
     if state is None:
         return None
-    call = zeroed(Call)
+    call = zero_record(Call)
     call.op = op
     call.objects = objects
     call.count = count

@@ -28,7 +28,7 @@ from staticflow.native.language import (
     inline,
     native,
     space,
-    trusted,
+    trust,
 )
 
 __all__ = ["call_in_context", "compute_call", "is_unrecorded", "kernel_at", "try_compute"]
@@ -120,7 +120,7 @@ def compute_call(call: Call, state: State) -> Owned[Object | None]:
     any_large = False
     for i in range(count):
         operand = call.operands[i]
-        arrays[i] = trusted(operand.array, Object, "what is open holds an array or a number")
+        arrays[i] = trust(operand.array, Object, "what is open holds an array or a number")
         any_large |= operand.size >= LARGE
     large = any_large or is_wide(call)
     step = call.step

@@ -18,7 +18,7 @@ from staticflow.eager.vertex import Output, PerElementEntry, TapeEntry
 from staticflow.graph.dtypes import DTYPES
 from staticflow.graph.locs import is_inside
 from staticflow.native.language import Object, symbol_of
-from staticflow.native.types import Layout, slots_of
+from staticflow.native.layout import Layout, slots_of
 from staticflow.ops.declaring.thread import State
 from staticflow.runtime.free_lists import recycle
 from staticflow.runtime.native import NativeModule, compile_native, native_text

@@ -39,7 +39,7 @@ Function = Callable[..., Any]
 
 @dataclass(frozen=True, slots=True)
 class FastForms:
-    """By what Python calls native code: builtin functions, and methods for the class of tensors."""
+    """Builtin functions and methods of tensors by which Python reaches native code."""
 
     functions: Mapping[Op, Function]  # called with a tuple and a dict, ``(args, attrs)``
     direct: Mapping[Op, Function]  # called as the op is

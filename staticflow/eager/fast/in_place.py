@@ -47,8 +47,8 @@ from staticflow.native.language import (
     inline,
     native,
     space,
-    trusted,
-    zeroed_row,
+    trust,
+    zero_row,
 )
 
 __all__ = ["IN_PLACE", "call_in_place"]
@@ -62,7 +62,7 @@ def call_in_place(
     state = current_state()
     if state is None:
         return None
-    operands = zeroed_row(Operand, 3)  # the tensor, the operand, and what that is scaled by
+    operands = zero_row(Operand, 3)  # the tensor, the operand, and what that is scaled by
     operands[0].object = tensor
     done = is_plain(state) and try_in_place(method, operands, tensor, args, count, names, state)
     left = not done and clear_error()
@@ -184,7 +184,7 @@ def copy_value_of(
 ) -> bool:
     """Copy what the function of a method gives, in the usual case; false with nothing done, and
     perhaps an error set, in any other. An error may be set after it was done, too."""
-    operands = zeroed_row(Operand, 1)
+    operands = zero_row(Operand, 1)
     target = operands[0]
     target.object = tensor
     recording = is_recording(state)
@@ -192,7 +192,7 @@ def copy_value_of(
     done = False
     if memory is not None:
         if target.size < LARGE and not (recording and has_history(args, count, names)):
-            function = trusted(method.value, Object, "only methods that have one come here")
+            function = trust(method.value, Object, "only methods that have one come here")
             value = forward(function, tensor, None, args, count, names)
             if value is not None:
                 done = store_value(value, target, memory, recording)
@@ -214,7 +214,7 @@ def has_history(args: Row[Object], count: int, names: Tuple | None) -> bool:
 @inline
 def is_recorded(thing: Object) -> bool:
     """Whether an object is a tensor with a history. An error may be set if it is."""
-    operands = zeroed_row(Operand, 1)
+    operands = zero_row(Operand, 1)
     operand = operands[0]
     operand.object = thing
     recorded = open_operand(operand) and not has_no_edge(operand)
@@ -226,7 +226,7 @@ def is_recorded(thing: Object) -> bool:
 def store_value(value: Object, target: Operand, memory: Memory, recording: bool) -> bool:
     """Copy a value of the usual kind to a tensor, and count that; false with nothing done, and
     perhaps an error set."""
-    operands = zeroed_row(Operand, 1)
+    operands = zero_row(Operand, 1)
     source = operands[0]
     source.object = value
     done = (

@@ -29,7 +29,7 @@ from staticflow.native.language import (
     native,
     offset_of,
     size_of,
-    trusted,
+    trust,
 )
 from staticflow.runtime.new_objects import like
 
@@ -137,13 +137,13 @@ def has_flag(op: Op, flag: int) -> bool:
 @inline
 def operand_tensor(operand: Operand) -> Inside[Tensor]:
     """The tensor of an operand that was opened."""
-    return trusted(operand.object, Tensor, "only what is a tensor is opened")
+    return trust(operand.object, Tensor, "only what is a tensor is opened")
 
 
 @inline
 def operand_array(operand: Operand) -> Inside[Array]:
     """The array of an operand that was opened."""
-    return trusted(operand.array, Array, "what is opened holds the array of its tensor")
+    return trust(operand.array, Array, "what is opened holds the array of its tensor")
 
 
 # -- arrays --------------------------------------------------------------------------------------

@@ -54,7 +54,7 @@ from staticflow.native.language import (
     native,
     space,
     take,
-    trusted,
+    trust,
     variable,
 )
 
@@ -144,7 +144,7 @@ def open_number(op: Op, operand: Operand, beside: Operand) -> bool:
     """Whether an operand is a number that does not change the dtype of the tensor ``beside`` it;
     it holds the number as an array then, or, if the op takes it so, itself. An error is set if the
     user interrupted that."""
-    number = trusted(operand.object, Object, "an operand that is taken up has one")
+    number = trust(operand.object, Object, "an operand that is taken up has one")
     if not is_number(number):
         return False
     descr = operand_array(beside).descr

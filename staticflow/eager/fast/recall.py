@@ -50,8 +50,8 @@ from staticflow.native.language import (
     native,
     space,
     take,
-    trusted,
-    zeroed,
+    trust,
+    zero_record,
 )
 from staticflow.runtime.object_layout import CONTIGUOUS, WRITEABLE
 
@@ -81,7 +81,7 @@ def recall(
         return None
     plain = is_plain(state)
     drop(state)
-    key = zeroed(Key)
+    key = zero_record(Key)
     key.words = space(int, WORDS + 1)  # a hash stands behind the last
     key.tensors = space(Tensor, MOST)
     if plain and describe_call(key, function, first, args, count, names):
@@ -102,7 +102,7 @@ def recall_at(
     address: Object, args: Row[Object], count: int, names: Tuple | None
 ) -> Owned[Object | None]:
     """What a call gives of the function whose record lies at an address."""
-    function = trusted(PyLong_AsVoidPtr(address), Remembered, "it was made with this address")
+    function = trust(PyLong_AsVoidPtr(address), Remembered, "it was made with this address")
     return recall(function, None, args, count, names)
 
 
@@ -138,8 +138,8 @@ def is_remembered(slot: Slot) -> bool:
 @native
 def run_plan(slot: Slot, key: Key) -> Owned[Object | None]:
     """What the plan in a slot gives of the tensors of a key; null if something failed."""
-    owner = hold(trusted(slot.owner, Object, "what a plan lies in belongs to somebody"))
-    plan = trusted(slot.plan, Plan, "its owner is held: another may take its place meanwhile")
+    owner = hold(trust(slot.owner, Object, "what a plan lies in belongs to somebody"))
+    plan = trust(slot.plan, Plan, "its owner is held: another may take its place meanwhile")
     result = follow_plan(plan, key)
     if result is not None:
         plan.runs += 1
@@ -261,7 +261,7 @@ def give_results(values: Row[Owned[Object]], plan: Plan) -> Owned[Object | None]
 def draw_state(source: Object | None) -> Owned[Tensor | None]:
     """The state of a generator, which is counted on, as a new tensor; null if it is not as it
     should be, or with an error set."""
-    operand = zeroed(Operand)
+    operand = zero_record(Operand)
     operand.object = source
     drawn = draw_from_opened(operand) if open_operand(operand) else None
     drop(operand)
@@ -291,8 +291,8 @@ def count_draw(memory: Memory, array: Array, drawn: Array) -> bool:
     an error set, with nothing done but that a change is counted."""
     if count_change(memory) or not is_generator_state(array) or not is_generator_state(drawn):
         return False
-    numbers = trusted(array.data, Row[int], "a seed and a count")
-    copied = trusted(drawn.data, Row[int], "a seed and a count")
+    numbers = trust(array.data, Row[int], "a seed and a count")
+    copied = trust(drawn.data, Row[int], "a seed and a count")
     after = numbers[1] + 1
     numbers[1] = after
     copied[0] = numbers[0]

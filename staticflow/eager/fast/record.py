@@ -55,7 +55,7 @@ from staticflow.native.language import (
     native,
     offset_of,
     size_of,
-    trusted,
+    trust,
 )
 from staticflow.runtime.new_objects import like
 
@@ -93,7 +93,7 @@ def is_as_seen(view: Object, memory: Object | None) -> bool:
 @native
 def ask_edge(operand: Operand) -> bool:
     """`find_edge` by Python, which works out the history of a view anew."""
-    arguments = trusted(operand, Row[Object], "the first field is the tensor")
+    arguments = trust(operand, Row[Object], "the first field is the tensor")
     edge = PyObject_VectorcallMethod(name_edge, arguments, 1, None)
     if edge is None:
         return True
@@ -181,7 +181,7 @@ def save_argument(operand: Operand, uses: int, wanted: int, data: Array) -> Owne
     ``wanted`` are wanted: a number, `save_value`, None for what is like the result, or a
     `SavedType`; null with an error set."""
     if operand.is_number:
-        return hold(trusted(operand.object, Object, "an operand that was taken up has one"))
+        return hold(trust(operand.object, Object, "an operand that was taken up has one"))
     array = operand_array(operand)
     if uses & wanted:
         return save_value(operand_tensor(operand), array)

@@ -10,7 +10,7 @@ from typing import Annotated
 
 from staticflow.eager.fast.classes import Entry, Tensor
 from staticflow.native.language import Byte, Fixed, Int32, Object, Owned, Record, Row
-from staticflow.native.types import structure
+from staticflow.native.layout import structure
 
 __all__ = [
     "CODES", "FLAGS", "MEMO", "MOST", "NO_DTYPE", "Call", "Cell", "InPlace", "InPlaceRecord", "Key",
