@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from staticflow.measure.machine import Machine
 from staticflow.measure.statistics import Spread
 
 __all__ = [
@@ -21,19 +22,6 @@ __all__ = [
 
 SCHEMA = "staticflow.compare/1"
 """The form of the JSON. Its number grows where a field changes its meaning or goes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """Where it was measured. The rates are the largest that this machine reached in a test of its
-    own, on the threads that were used."""
-
-    processor: str
-    threads: int
-    system: str
-    versions: dict[str, str]
-    flops_per_second: float | None = None
-    bytes_per_second: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
