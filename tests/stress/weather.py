@@ -19,7 +19,7 @@ from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 from hostile import Mischief, sets_context
-from stress_pool import programs
+from stress_pool import Derived, Empty, programs
 
 import staticflow as sf
 
@@ -187,13 +187,8 @@ def memory(trial: Trial) -> Iterator[None]:
     for x in trial.pool.tensors[:6]:
         call = trial.chance.choice(_WITHOUT_MEMORY)
         try:
-            if (
-                x.numel() > FEW
-                or not x.is_contiguous()
-                or x.dtype is not sf.float32
-                or x.numel() == 1
-            ):
-                continue  # the sum of a single element is its copy, too
+            if not _is_usual(x):
+                continue
             y = sf.ones(x.shape)
             for _ in range(3):
                 call(x, y)
@@ -221,6 +216,15 @@ _WITHOUT_MEMORY: tuple[Callable[[Any, Any], Any], ...] = (
 without memory, and CPython 3.11 where it sets a context variable, as large ones do."""
 
 FEW = 12
+
+
+def _is_usual(x: Any) -> bool:
+    """Whether NumPy copies nothing of it: the sum of a single element is a copy, and so is a part
+    of a tensor whose class hides what it is."""
+    if type(x) not in (sf.Tensor, Derived, Empty) or x.dtype is not sf.float32:
+        return False
+    return x.is_contiguous() and x.numel() <= FEW and x.numel() != 1
+
 
 WEATHER = {
     "calm": calm, "collector": collector, "threads": threads, "signals": signals,
