@@ -44,7 +44,7 @@ from staticflow.passes.contraction import Contraction
 from staticflow.passes.recompute import find_recomputed
 from staticflow.passes.rewrite import Counts
 
-__all__ = ["fuse", "operand_strides"]
+__all__ = ["fuse", "operand_strides", "separate"]
 
 MOST_MEMBERS = 48
 """Ops in one kernel; beyond that registers spill and nothing is gained."""
@@ -66,9 +66,7 @@ class Group:
 def fuse(graph: Graph, counts: Counts) -> Graph:
     """The graph as clusters, plain reshapes of what is in memory, and loops (which hold fused
     graphs themselves)."""
-    kept = _arrays_of(graph)
-    arrays = {n: _arrays(n, kept) for n in graph.nodes if n in kept or not is_inline(n)}
-    groups = {n: g for n in arrays if (g := _own_group(n, kept)) is not None}
+    arrays, groups = _group_alone(graph)
     readers = _readers(arrays)
     results = set(graph.outputs)
     order = {n: i for i, n in enumerate(graph.nodes)}
@@ -110,7 +108,22 @@ def fuse(graph: Graph, counts: Counts) -> Graph:
             for n in joint.members:
                 groups[n] = joint
             counts["fuse siblings"] += 1
-    return _emit(graph, groups, arrays)
+    recomputed = find_recomputed(arrays, lambda n: groups.get(n, n), results)
+    return _emit(graph, groups, arrays, recomputed)
+
+
+def separate(graph: Graph, counts: Counts) -> Graph:
+    """The graph as clusters of one op each, but for what costs nothing where it is read: views,
+    constants and ramps."""
+    arrays, groups = _group_alone(graph)
+    return _emit(graph, groups, arrays, {})
+
+
+def _group_alone(graph: Graph) -> tuple[dict[Node, list[Node]], dict[Node, Group]]:
+    """For each node that stands in memory the arrays that it reads, and its group, of it alone."""
+    kept = _arrays_of(graph)
+    arrays = {n: _arrays(n, kept) for n in graph.nodes if n in kept or not is_inline(n)}
+    return arrays, {n: g for n in arrays if (g := _own_group(n, kept)) is not None}
 
 
 def _readers(arrays: Mapping[Node, Sequence[Node]]) -> dict[Node, list[Node]]:
@@ -293,10 +306,14 @@ def _reads_in_place(
 
 
 def _emit(
-    graph: Graph, groups: Mapping[Node, Group], arrays: Mapping[Node, Sequence[Node]]
+    graph: Graph,
+    groups: Mapping[Node, Group],
+    arrays: Mapping[Node, Sequence[Node]],
+    instead: Mapping[Node, Sequence[Node]],
 ) -> Graph:
+    """The graph of one cluster a group. ``instead`` says of the values that others work out again
+    what those read."""
     results = set(graph.outputs)
-    instead = find_recomputed(arrays, lambda n: groups.get(n, n), results)
     arrays = {n: _expand(n, sources, groups, instead) for n, sources in arrays.items()}
     readers = _readers(arrays)
     new: dict[Node, Node] = {p: p for p in graph.params}

@@ -1,9 +1,11 @@
-"""The passes in their order, and the report of what each did."""
+"""The passes in their order, which of them run, and the report of what each did."""
 
 from __future__ import annotations
 
+import difflib
+import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from staticflow.config import config
@@ -16,7 +18,7 @@ from staticflow.passes.copy_strided import copy_strided
 from staticflow.passes.cut_views import cut_views
 from staticflow.passes.decompose import decompose
 from staticflow.passes.fold import fold_constants
-from staticflow.passes.fuse import fuse
+from staticflow.passes.fuse import fuse, separate
 from staticflow.passes.join import join
 from staticflow.passes.loops.batch_products import batch_products
 from staticflow.passes.loops.first_rows import first_rows
@@ -31,7 +33,14 @@ from staticflow.passes.rewrite import Counts, Pass, each_region, rewrite
 from staticflow.passes.rules import CANONICAL, FAST, STABILIZE
 from staticflow.passes.transpose import transpose_products
 
-__all__ = ["INTO_KERNELS", "PASSES", "SIMPLIFY", "PassReport", "optimize"]
+__all__ = [
+    "INTO_KERNELS",
+    "PASSES",
+    "SIMPLIFY",
+    "PassReport",
+    "choose_passes",
+    "optimize",
+]  # fmt: skip
 
 
 def stabilize(graph: Graph, counts: Counts) -> Graph:
@@ -84,15 +93,86 @@ PASSES = (*SIMPLIFY, *INTO_KERNELS)
 
 _FAST_ONLY = ("relax", "order_products")
 
+_NEEDED = {
+    "decompose": "many operations have no kernel but what it makes of them",
+    "copy_strided": "loops, branches and the caller take memory that lies in one row",
+}
+"""What the passes that always run are needed for."""
+
+_INSTEAD: dict[str, tuple[str, Pass]] = {"fuse": ("separate", separate)}
+"""What runs in the place of a pass that is left out, where something has to."""
+
+
+def choose_passes(
+    names: str | Iterable[str] | None, numerics: str = "strict"
+) -> tuple[tuple[str, Pass], ...]:
+    """The passes that run for ``passes=names``, in the order of `PASSES`.
+
+    ``names`` are those that are to run, or, each with a ``-`` before it, those that are not; commas
+    separate them in a string. None are all of them. The few that no program can do without run
+    whether they are named or not, and it is an `ArgumentError` to leave one out. Without ``fuse``
+    every operation is a kernel of its own.
+    """
+    if names is None:
+        return PASSES
+    given = _read_names(names)
+    out = {name.removeprefix("-") for name in given if name.startswith("-")}
+    wanted = {name for name in given if not name.startswith("-")}
+    if out and wanted:
+        raise _wrong_passes(
+            f"{min(wanted)!r} is one to run and '-{min(out)}' one to leave out; name either those "
+            "that run or, with a '-' before each, those that do not"
+        )
+    for name in sorted(out | wanted):
+        _check_name(name)
+    for name in sorted(out & _NEEDED.keys()):
+        raise _wrong_passes(f"{name!r} cannot be left out: {_NEEDED[name]}")
+    for name in sorted(wanted.intersection(_FAST_ONLY) if numerics == "strict" else ()):
+        raise _wrong_passes(f'{name!r} runs with numerics="fast" only')
+    runs = {name for name, _ in PASSES if (name not in out if out else name in wanted)}
+    chosen = []
+    for name, run in PASSES:
+        if name in runs or name in _NEEDED:
+            chosen.append((name, run))
+        elif name in _INSTEAD:
+            chosen.append(_INSTEAD[name])
+    return tuple(chosen)
+
+
+def _read_names(names: str | Iterable[str]) -> list[str]:
+    if isinstance(names, str):
+        return [name.strip() for name in names.split(",") if name.strip()]
+    given = list(names) if isinstance(names, Iterable) else [names]
+    for name in given:
+        if not isinstance(name, str):
+            raise _wrong_passes(
+                f'{name!r} is no name of a pass; give names, as in passes=["-fuse"]'
+            )
+    return given
+
+
+def _check_name(name: str) -> None:
+    known = [known for known, _ in PASSES]
+    if name not in known:
+        near = difflib.get_close_matches(name, known, 1, 0.5)
+        hint = f"; did you mean {near[0]!r}?" if near else "."
+        raise _wrong_passes(f"there is no pass {name!r}{hint} There are {', '.join(known)}")
+
+
+def _wrong_passes(what: str) -> ArgumentError:
+    return ArgumentError(f"passes: {what}, at {format_locs(here())}")
+
 
 @dataclass(frozen=True, slots=True)
 class PassReport:
-    """What one pass did: the graphs before and after, and how often each of its rules fired."""
+    """What one pass did: the graphs before and after, how often each of its rules fired, and how
+    many seconds it took."""
 
     name: str
     before: Graph
     after: Graph
     counts: Counts
+    seconds: float
 
 
 def optimize(
@@ -111,12 +191,14 @@ def optimize(
         if name in _FAST_ONLY and numerics == "strict":
             continue
         counts: Counts = Counter()
+        began = time.perf_counter()
         with recording(True):  # whoever compiles, a rule means what it says
             after = each_region(graph, run, counts)
+        seconds = time.perf_counter() - began
         if config.verify:
             verify_graph(after)
         if config.debug:
             print(f"-- after {name} {dict(counts)}\n{after}")
-        reports.append(PassReport(name, graph, after, counts))
+        reports.append(PassReport(name, graph, after, counts, seconds))
         graph = after
     return graph, reports

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -118,6 +119,8 @@ class Executable(Sealed):
         self.llvm = render_routine(
             program, plan.offsets, plan.arena, table, updated, keeps_arena, host_target()
         )
+        self.generated = time.perf_counter()
+        """When all text was generated, and machine code was asked for, on `time.perf_counter`."""
         asks = (s for s in walk_steps(program.steps) if isinstance(s, Ask))
         functions = [_answer(s) for s in asks]
         answers = {f"answer{i}": id(f) for i, f in enumerate(functions)}

@@ -6,6 +6,7 @@ import reprlib
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import numpy as np
@@ -23,7 +24,8 @@ from staticflow.ops.symbols.calls import calls_of
 from staticflow.ops.symbols.dependents import depend
 from staticflow.ops.symbols.effect import settle, without_effects
 from staticflow.ops.symbols.symbol import Symbol, capture, to_node
-from staticflow.passes.pipeline import optimize
+from staticflow.passes.pipeline import PASSES, choose_passes, optimize
+from staticflow.passes.rewrite import Pass
 from staticflow.runtime.build import build
 from staticflow.runtime.object_layout import box_type
 from staticflow.runtime.plan import Plan
@@ -32,9 +34,39 @@ from staticflow.static.caller import Caller
 from staticflow.static.inputs import refuse_crowd, refuse_strange_sizes
 from staticflow.static.staleness import Facts
 
-__all__ = ["Program", "compile"]
+__all__ = ["Options", "PhaseSeconds", "Program", "compile"]
 
 _EXAMPLE = Tensor._wrap(np.empty(()))
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How a graph is compiled: which ``numerics`` are allowed, and the ``passes`` that run."""
+
+    numerics: str = "strict"
+    passes: tuple[tuple[str, Pass], ...] = PASSES
+
+    @staticmethod
+    def of(numerics: str, passes: str | Iterable[str] | None) -> Options:
+        """The options that a user gives, passes by name."""
+        return Options(numerics, choose_passes(passes, numerics))
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseSeconds:
+    """How long the phases of a compilation took, in seconds: to ``close`` the graph that was
+    written, to ``optimise`` it by passes, to ``generate`` kernels, memory plan and LLVM text, and
+    to ``load`` machine code, which LLVM makes or the disk has from another time."""
+
+    close: float
+    optimise: float
+    generate: float
+    load: float
+
+    @property
+    def total(self) -> float:
+        """The seconds of all phases."""
+        return self.close + self.optimise + self.generate + self.load
 
 
 def compile(
@@ -43,6 +75,7 @@ def compile(
     updates: Mapping[Tensor, Any] | Sequence[tuple[Tensor, Any]] | None = None,
     *,
     numerics: str = "strict",
+    passes: str | Iterable[str] | None = None,
 ) -> Program:
     """One native program that computes ``outputs`` from ``inputs``.
 
@@ -51,6 +84,9 @@ def compile(
     which tensors get which new values: all are computed from the values before the call and stored
     in place after the last thing that can fail. Tensors that the symbols mention are read afresh
     at every call. ``numerics="fast"`` allows rewrites that ignore signed zeros, infinities and NaN.
+    ``passes`` are all, or those of these names, or all but those with a ``-`` before their names,
+    as in ``passes=["-fuse"]``; results are the same, and what no program can do without runs
+    in any case.
 
     The program is compiled once, here; unknown sizes are taken from the arrays of each call.
 
@@ -61,7 +97,10 @@ def compile(
     >>> step(sf.ones(3, 2)).item(), w
     (6.0, tensor([0.7000, 0.7000]))
     """
-    return Program(inputs, outputs, updates, numerics)
+    return Program(inputs, outputs, updates, Options.of(numerics, passes))
+
+
+_USUAL = Options()
 
 
 class Program:
@@ -77,7 +116,7 @@ class Program:
         inputs: Any,
         outputs: Any,
         updates: Any,
-        numerics: str = "strict",
+        options: Options = _USUAL,
         left: Sequence[Node] = (),
         follows: bool = True,
     ) -> None:
@@ -85,7 +124,7 @@ class Program:
         does not follow what changes is the way back of a call: what was so then is so for it."""
         began = time.perf_counter()
         self._made: Locs = here()
-        self.numerics = numerics
+        self.options = options
         self._names, handles = _name_inputs(inputs)
         leaves, structure = pytree.flatten(outputs)
         pairs = _pairs(updates)
@@ -102,7 +141,9 @@ class Program:
         self.graph = close([*in_nodes, *variables], [*out_nodes, *new_nodes], equalities)
         """The graph as it was written, before any pass."""
         refuse_strange_sizes(self.graph)
-        self.optimized, self.passes = optimize(self.graph, numerics)
+        closed = time.perf_counter()
+        self.optimized, self.passes = optimize(self.graph, options.numerics, options.passes)
+        optimised = time.perf_counter()
         self._executable = build(
             self.optimized, self._names, updated, n_out, box_type(Tensor, "_data")
         )
@@ -129,7 +170,12 @@ class Program:
                 depend(self, thing)
         if self._facts.is_outdated() or self._facts.must_look:
             self.look_again()
-        self.compile_seconds = time.perf_counter() - began
+        ended = time.perf_counter()
+        generated = self._executable.generated
+        self.phase_seconds = PhaseSeconds(
+            closed - began, optimised - closed, generated - optimised, ended - generated
+        )
+        self.compile_seconds = ended - began
         self.compile_count = 1
         """How often this program was compiled: once, whatever the sizes."""
 

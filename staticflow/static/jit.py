@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from types import MethodType
 from typing import Any, TypeVar
@@ -38,7 +38,7 @@ from staticflow.static.changed_arguments import (
     is_recorded,
     refuse_changes,
 )
-from staticflow.static.compile import Program
+from staticflow.static.compile import Options, Program
 from staticflow.static.inputs import refuse_crowd
 from staticflow.static.shared_results import Shared, plan_results, put_together
 
@@ -90,7 +90,7 @@ class _Traced:
     def of(
         inputs: list[Symbol],
         outputs: list[Symbol],
-        numerics: str,
+        options: Options,
         left: Sequence[Node] = (),
         follows: bool = True,
     ) -> _Traced:
@@ -105,7 +105,7 @@ class _Traced:
         tensors = tuple(n.attrs["source"] for n in variables)
         operands = [*(s.node for s in inputs), *variables]
         reached = reached_from([o.node for o in outputs], operands)
-        program = Program(inputs, outputs, None, numerics, left, follows)
+        program = Program(inputs, outputs, None, options, left, follows)
         return _Traced(inputs, outputs, tensors, changing, reached, program, {})
 
     def __call__(self, given: Sequence[Tensor], recorded: bool = True) -> list[Tensor]:
@@ -160,7 +160,7 @@ class _Traced:
         seen = {v: new_param(v.tensor_type, f"state{i}") for i, v in enumerate(self.states)}
         nodes, _ = settle(wanted, seen)
         inputs = [*self.inputs, *map(Symbol, seen.values()), *(s for s in seeds if s is not None)]
-        derived = _Traced.of(inputs, list(map(Symbol, nodes)), self.program.numerics, follows=False)
+        derived = _Traced.of(inputs, list(map(Symbol, nodes)), self.program.options, follows=False)
         return derived, has
 
 
@@ -212,9 +212,9 @@ class Jitted:
     another number or function (``dropout.p = 0.1``) of which its code asks, it is traced anew.
     """
 
-    def __init__(self, fn: Callable[..., Any], numerics: str) -> None:
+    def __init__(self, fn: Callable[..., Any], options: Options) -> None:
         functools.update_wrapper(self, fn, updated=())
-        self._fn, self._numerics = fn, numerics
+        self._fn, self._options = fn, options
         self._traces: dict[Hashable, list[_Kind]] = {}
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
@@ -311,7 +311,7 @@ class Jitted:
         first = len(outputs)
         outputs += [Symbol(new) for _, _, new in found]
         outputs = outputs or [Symbol(nodes[0])]  # a program has one at least
-        traced = _Traced.of(inputs, outputs, self._numerics, marks_since(0))
+        traced = _Traced.of(inputs, outputs, self._options, marks_since(0))
         given = [i.node for i in inputs]
         changes = [
             Change(position, name, result, traced.reached[result], is_recorded(new, given))
@@ -351,7 +351,12 @@ class Jitted:
         return f"<jit of {getattr(self._fn, '__name__', self._fn)}, {self.compile_count} compiled>"
 
 
-def jit(fn: F | None = None, *, numerics: str = "strict") -> Any:
+def jit(
+    fn: F | None = None,
+    *,
+    numerics: str = "strict",
+    passes: str | Iterable[str] | None = None,
+) -> Any:
     """Compile a function of arrays; sizes other than 1 stay unknown, so any size runs.
 
     ``fn`` is traced once for each kind of arguments (see `Jitted`): its operations become one
@@ -359,7 +364,7 @@ def jit(fn: F | None = None, *, numerics: str = "strict") -> Any:
     write instead. A jitted module has what the module has. What it gives back of its arguments and
     of tensors that it closes over, themselves or views of them, is on their memory. Called on
     tensors that require gradients, the result is one node of the tape, whose backward is compiled
-    too.
+    too. ``numerics`` and ``passes`` are those of `compile`.
 
     >>> import staticflow as sf
     >>> f = sf.jit(lambda x: (x * x).sum())
@@ -369,10 +374,10 @@ def jit(fn: F | None = None, *, numerics: str = "strict") -> Any:
     (tensor([2., 4., 6.]), 1)
     """
     if fn is None:
-        return functools.partial(jit, numerics=numerics)
+        return functools.partial(jit, numerics=numerics, passes=passes)
     if not callable(fn):
         raise SymbolicError(f"jit: takes a function, not {fn!r}, at {format_locs(here())}")
-    return Jitted(fn, numerics)
+    return Jitted(fn, Options.of(numerics, passes))
 
 
 def _module_in(jitted: Jitted) -> Any:

@@ -1,0 +1,108 @@
+"""``passes=`` of `compile` and `jit`: which passes run, and what is said of names that are none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import staticflow as sf
+from staticflow.errors import ArgumentError
+from staticflow.passes.pipeline import PASSES, choose_passes
+
+ALL = [name for name, _ in PASSES]
+
+
+def compile_chain(**options: Any) -> Any:
+    x = sf.placeholder((None,), name="x")
+    return sf.compile([x], (-(-x)).sin() * 2 + x.cos(), **options)
+
+
+def names(passes: Any, numerics: str = "strict") -> list[str]:
+    return [name for name, _ in choose_passes(passes, numerics)]
+
+
+def test_all_run_unless_said() -> None:
+    assert names(None) == ALL
+
+
+def test_one_is_left_out_in_any_form() -> None:
+    wanted = [name for name in ALL if name != "hoist"]
+    assert names("-hoist") == names(["-hoist"]) == names(("-hoist", "-hoist")) == wanted
+    assert names("-hoist, -fold") == [name for name in wanted if name != "fold"]
+
+
+def test_those_that_are_named_run_in_the_order_of_the_pipeline() -> None:
+    assert names(["fuse", "canonicalize"]) == ["canonicalize", "decompose", "copy_strided", "fuse"]
+    assert names([]) == names("") == ["decompose", "copy_strided", "separate"]
+
+
+def test_without_fusion_each_operation_is_a_kernel() -> None:
+    whole, apart = compile_chain(), compile_chain(passes="-fuse")
+    assert (whole.kernel_count, apart.kernel_count) == (1, 4)
+    x = sf.tensor([0.5, -2.0])
+    assert whole(x).tolist() == apart(x).tolist()
+    assert [r.name for r in apart.passes if r.name in ("fuse", "separate")] == ["separate"]
+
+
+def test_rules_of_a_pass_that_is_left_out_do_not_fire() -> None:
+    def rules(**options: Any) -> set[str]:
+        return {rule for r in compile_chain(**options).passes for rule in r.counts}
+
+    assert "neg_neg" in rules()
+    assert "neg_neg" not in rules(passes=["-canonicalize", "-simplify"])
+
+
+def test_a_jitted_function_and_its_derivative_take_passes() -> None:
+    @sf.jit(passes="-fuse")
+    def f(x: Any) -> Any:
+        return ((x.sin() * 2 + 1) * x).sum()
+
+    x = sf.tensor([1.0, 2.0], requires_grad=True)
+    f(x).backward()
+    (program,) = f.programs
+    assert "separate" in [r.name for r in program.passes]
+    assert program.kernel_count == 5
+    ((derived, _),) = [*program_derivatives(f)]
+    assert "separate" in [r.name for r in derived.program.passes]
+
+
+def program_derivatives(f: Any) -> Any:
+    for kinds in f._traces.values():
+        for kind in kinds:
+            yield from kind.traced.backward.values()
+
+
+@pytest.mark.parametrize(
+    ("passes", "words"),
+    [
+        (["-fuze"], "there is no pass 'fuze'; did you mean 'fuse'? There are canonicalize, "),
+        ("nothing_like_it", "there is no pass 'nothing_like_it'. There are canonicalize, "),
+        ("-decompose", "'decompose' cannot be left out: many operations have no kernel"),
+        (["-copy_strided"], "'copy_strided' cannot be left out: loops, branches and the caller"),
+        ("fuse,-hoist", "'fuse' is one to run and '-hoist' one to leave out; name either"),
+        (["relax"], "'relax' runs with numerics=\"fast\" only"),
+        ([3], "3 is no name of a pass; give names, as in"),
+        (3, "3 is no name of a pass; give names, as in"),
+    ],
+)
+def test_wrong_names(passes: Any, words: str) -> None:
+    for use in (compile_chain, lambda **options: sf.jit(abs, **options)):
+        with pytest.raises(ArgumentError) as caught:
+            use(passes=passes)
+        assert str(caught.value).startswith(f"passes: {words}")
+        assert "test_choose_passes.py" in str(caught.value)
+
+
+def test_fast_ones_run_where_numerics_are_fast() -> None:
+    assert names("relax", "fast") == ["relax", "decompose", "copy_strided", "separate"]
+    assert "relax" in [r.name for r in compile_chain(numerics="fast", passes="relax").passes]
+
+
+def test_seconds_of_passes_and_phases_add_up() -> None:
+    program = compile_chain()
+    phases = program.phase_seconds
+    assert all(r.seconds > 0 for r in program.passes)
+    assert sum(r.seconds for r in program.passes) <= phases.optimise
+    assert min(phases.close, phases.generate, phases.load) > 0
+    assert phases.total == pytest.approx(program.compile_seconds)
