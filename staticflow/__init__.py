@@ -14,6 +14,7 @@ tensor([3., 3.])
 from math import e, inf, nan, pi
 
 from staticflow import autograd, func, linalg, nn, optim, special, testing, utils
+from staticflow.drawing.draw import draw
 from staticflow.eager import accelerator, cuda
 from staticflow.eager.creation import (
     as_tensor,
@@ -446,7 +447,8 @@ __all__ = [
     "count_nonzero", "cov", "cross", "cuda", "cummax", "cummin", "cumprod", "cumsum",
     "cumulative_trapezoid", "default_generator", "deg2rad", "det", "detach", "device", "diag",
     "diag_embed", "diagflat", "diagonal", "diagonal_scatter", "diff", "digamma", "dist", "div",
-    "divide", "dot", "double", "dropout", "dsplit", "dstack", "dtype", "e", "einsum", "embedding",
+    "divide", "dot", "double", "draw", "dropout", "dsplit", "dstack", "dtype", "e", "einsum",
+    "embedding",
     "empty", "empty_like", "enable_grad", "eq", "equal", "erf", "erfc", "erfinv", "exp", "exp2",
     "expand", "expm1", "eye", "finfo", "fix", "flatten", "flip", "fliplr", "flipud", "float",
     "float16", "float32", "float64", "float_power", "floor", "floor_divide", "fmax", "fmin", "fmod",

@@ -44,7 +44,7 @@ from staticflow.graph.locs import Locs
 from staticflow.graph.node import Literal, Node, constant, param
 from staticflow.graph.types import TensorType, Type
 
-__all__ = ["ATTR_CLASSES", "WORDS", "excerpt", "print_graph"]
+__all__ = ["ATTR_CLASSES", "WORDS", "excerpt", "print_graph", "value_names"]
 
 WORDS = frozenset(d.short for d in DTYPES) | {"true", "false", "none", "inf", "nan", "graph"}
 """What the text gives a meaning of its own, so that no dim symbol is called that."""
@@ -104,7 +104,7 @@ class _Printer:
 
     def graph(self, graph: Graph, indent: str) -> None:
         """Write a graph, its first line going on with the last one."""
-        names = _value_names(graph)
+        names = value_names(graph)
         declared = dict(zip(graph.params, graph.declared, strict=False))
         self.line_of.setdefault(graph, len(self.lines) - 1)
         for p in graph.params:
@@ -239,7 +239,8 @@ def _unique(name: str, taken: set[str]) -> str:
     return free
 
 
-def _value_names(graph: Graph) -> dict[Node, str]:
+def value_names(graph: Graph) -> dict[Node, str]:
+    """What the text calls each node: ``%x`` for a param, ``%3`` for others."""
     taken: set[str] = set()
     names: dict[Node, str] = {}
     for p in graph.params:

@@ -1,0 +1,149 @@
+"""Pictures: what can be drawn, and in which formats."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from staticflow.drawing.dot import dot_of
+from staticflow.drawing.graphs import draw_graph
+from staticflow.drawing.model import Drawing
+from staticflow.drawing.stages import Stage, stages_of
+from staticflow.drawing.svg import svg_of
+from staticflow.drawing.tapes import draw_tape
+from staticflow.eager.tensor import Tensor
+from staticflow.errors import ArgumentError, DTypeError
+from staticflow.graph.graph import Graph, close
+from staticflow.graph.locs import format_locs, here
+from staticflow.graph.node import param, toposort
+from staticflow.ops.symbols.effect import without_effects
+from staticflow.ops.symbols.symbol import Symbol
+from staticflow.static.compile import Program
+from staticflow.static.jit import Jitted
+
+__all__ = ["FORMATS", "Picture", "format_of", "stages_to_draw"]
+
+
+@dataclass(frozen=True, repr=False)
+class Picture:
+    """What ``sf.draw`` gives: drawings, of a program one for each pass that changed something.
+    ``after`` names the one that is shown, by default the last."""
+
+    stages: tuple[Stage, ...]
+    after: str = ""
+
+    def __post_init__(self) -> None:
+        names = [stage.name for stage in self.stages]
+        if self.after and self.after not in names:
+            raise ArgumentError(
+                f"draw: after={self.after!r} is no pass that changed something; these did: "
+                f"{', '.join(map(repr, names))}, at {format_locs(here())}"
+            )
+
+    @property
+    def stage(self) -> Stage:
+        """What is shown."""
+        named = {stage.name: stage for stage in self.stages}
+        return named.get(self.after, self.stages[-1])
+
+    @property
+    def drawing(self) -> Drawing:
+        """The nodes and edges of what is shown, whose ``as_dict`` is the JSON."""
+        return self.stage.drawing
+
+    def svg(self, is_open: bool | None = None) -> str:
+        """What is shown as SVG. Groups (kernels, loops, branches) are open or closed; by default
+        open where all is at most 150 nodes."""
+        return svg_of(self.drawing, is_open)
+
+    def dot(self) -> str:
+        """What is shown as text for Graphviz."""
+        return dot_of(self.drawing)
+
+    def json(self) -> str:
+        """What is shown as the JSON that `staticflow.drawing.model` describes."""
+        import json
+
+        return json.dumps(self.drawing.as_dict(), indent=1, ensure_ascii=False) + "\n"
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the picture to ``path``, in the format that its ending says."""
+        text = FORMATS[format_of(path)](self)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def _repr_svg_(self) -> str:
+        return self.svg()
+
+    def __repr__(self) -> str:
+        drawing = self.drawing
+        after = f", after {self.stage.name}" if len(self.stages) > 1 else ""
+        nodes, edges = len(drawing.nodes), len(drawing.edges)
+        return f"<picture of a {drawing.kind}: {nodes} nodes, {edges} edges{after}>"
+
+
+FORMATS: dict[str, Callable[[Picture], str]] = {
+    ".svg": Picture.svg,
+    ".dot": Picture.dot,
+    ".json": Picture.json,
+}
+"""What makes the text of each format, by the ending of the file."""
+
+
+def format_of(path: str | os.PathLike[str]) -> str:
+    """The format that the ending of ``path`` says. Raises `ArgumentError` for another."""
+    ending = os.path.splitext(path)[1].lower()
+    if ending not in FORMATS:
+        raise ArgumentError(
+            f"draw: {os.fspath(path)!r} ends in none of {', '.join(FORMATS)}; name the file for "
+            f"what it shall be, at {format_locs(here())}"
+        )
+    return ending
+
+
+def stages_to_draw(thing: Any) -> list[Stage]:
+    """The drawings of anything that can be drawn; raises as `draw` does."""
+    for kind, stages in _DRAWN.items():
+        if isinstance(thing, kind):
+            return stages(thing)
+    several = thing if isinstance(thing, list | tuple) else ()
+    if several and all(isinstance(t, Tensor) for t in several):
+        return _of_tensors(several)
+    if several and all(isinstance(s, Symbol) for s in several):
+        return _of_symbols(several)
+    raise DTypeError(
+        f"draw: a {type(thing).__name__} is no program, no jitted function, no graph, and neither "
+        "symbols nor tensors that were recorded; compile it, or draw what it returns, at "
+        f"{format_locs(here())}"
+    )
+
+
+def _of_jitted(jitted: Jitted) -> list[Stage]:
+    name = getattr(jitted, "__name__", "jit")
+    if not jitted.programs:
+        raise DTypeError(
+            f"draw: {name} was not called yet, so that there is no graph; call it with the "
+            f"arguments that it is for, at {format_locs(here())}"
+        )
+    return stages_of(jitted.programs[-1], name)
+
+
+def _of_tensors(tensors: Sequence[Tensor]) -> list[Stage]:
+    return [Stage("recorded", draw_tape(tensors))]
+
+
+def _of_symbols(symbols: Sequence[Symbol]) -> list[Stage]:
+    nodes = [without_effects(symbol.node) for symbol in symbols]
+    params = [node for node in toposort(nodes) if node.op is param]
+    return [Stage("written", draw_graph(close(params, nodes)))]
+
+
+_DRAWN: dict[type, Callable[[Any], list[Stage]]] = {
+    Program: lambda program: stages_of(program, "program"),
+    Jitted: _of_jitted,
+    Graph: lambda graph: [Stage("graph", draw_graph(graph))],
+    Tensor: lambda tensor: _of_tensors([tensor]),
+    Symbol: lambda symbol: _of_symbols([symbol]),
+}
