@@ -18,6 +18,7 @@ __all__ = [
     "NanError",
     "NestingError",
     "ParseError",
+    "ProfileError",
     "ShapeError",
     "StaticflowError",
     "SymbolicError",
@@ -66,6 +67,10 @@ class SymbolAttributeError(SymbolicError, AttributeError):
 
 class ThreadsError(StaticflowError):
     """A number of threads that there cannot be."""
+
+
+class ProfileError(StaticflowError):
+    """A profile or a measurement of memory that cannot be made, or not now."""
 
 
 class AutogradError(StaticflowError):

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from staticflow.measure.machine import Machine
+from staticflow.measure.memory import Buffer, Memory
 from staticflow.measure.statistics import Spread
 
 __all__ = [
@@ -123,31 +124,6 @@ class Curve:
     steps: tuple[int, ...]
     eager: tuple[float, ...]
     static: tuple[float, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Buffer:
-    """A large piece of memory: ``first`` and ``last`` are the steps of the program, or the
-    operations of the eager step, between which it is live; ``lines`` the user's."""
-
-    label: str
-    type: str
-    bytes: int
-    first: int
-    last: int
-    lines: str
-
-
-@dataclass(frozen=True, slots=True)
-class Memory:
-    """The memory of one step. ``predicted`` is the plan's peak, ``measured`` the high-water mark of
-    the allocator above what was there before; ``timeline`` the bytes in use after each step of the
-    program, or each operation."""
-
-    predicted: int | None
-    measured: int
-    timeline: tuple[int, ...]
-    largest: tuple[Buffer, ...]
 
 
 @dataclass(frozen=True, slots=True)

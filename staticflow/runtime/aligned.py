@@ -48,7 +48,10 @@ from staticflow.runtime.object_layout import (
 )
 from staticflow.runtime.once import once
 
-__all__ = ["ALIGNED_FROM", "aligned_empty", "aligned_symbols"]
+__all__ = [
+    "ALIGNED_FROM", "Handler", "aligned_empty", "aligned_handler", "aligned_symbols",
+    "default_handler",
+]  # fmt: skip
 
 ALIGNED_FROM = 1 << 16
 """Bytes from which on it is worth the place."""
@@ -125,27 +128,38 @@ def aligned_symbols() -> dict[str, int]:
     return {"aligned_array": _module().address("aligned_array")}
 
 
-@once
-def _module() -> NativeModule:
-    """The code. Neither its handler nor the capsule of that is ever freed: an array may outlive
-    everything."""
-    python = ctypes.pythonapi
+def default_handler() -> int:
+    """The address of the handler of NumPy's own memory."""
     pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(
-        ("PyCapsule_GetPointer", python)
+        ("PyCapsule_GetPointer", ctypes.pythonapi)
     )
-    kinds = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p
-    new_capsule = ctypes.PYFUNCTYPE(ctypes.c_void_p, *kinds)(("PyCapsule_New", python))
+    capsule = ctypes.c_void_p.from_address(numpy_table()[_DEFAULT_HANDLER]).value
+    return int(pointer(capsule, _NAME))
+
+
+@once
+def aligned_handler() -> int:
+    """The address of the handler of arrays that begin where a line of the cache does. It is never
+    freed: an array may outlive everything."""
     libc = ctypes.CDLL(None)
     libc.malloc.restype = ctypes.c_void_p
-    default = ctypes.c_void_p.from_address(numpy_table()[_DEFAULT_HANDLER]).value
     size = ctypes.sizeof(structure(Handler))
-    own = libc.malloc(ctypes.c_size_t(size))
-    ctypes.memmove(own, pointer(default, _NAME), size)
+    own: int = libc.malloc(ctypes.c_size_t(size))
+    ctypes.memmove(own, default_handler(), size)
     record = structure(Handler).from_address(own)
     record.name[:] = b"lines of the cache".ljust(len(record.name), b"\0")
     if hasattr(libc, "memalign"):
         record.context = None
         record.malloc, record.calloc, record.realloc, record.free = kept_functions()
+    return own
+
+
+@once
+def _module() -> NativeModule:
+    """The code. The capsule of its handler is never freed, nor is that."""
+    kinds = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p
+    new_capsule = ctypes.PYFUNCTYPE(ctypes.c_void_p, *kinds)(("PyCapsule_New", ctypes.pythonapi))
+    own = aligned_handler()
     text = native_text([aligned_array], Layout(ARRAYS))
     symbols = {"handler": own, "capsule": new_capsule(own, _NAME, None), **c_symbols(text)}
     return compile_native(text, [aligned_array.__name__], symbols)

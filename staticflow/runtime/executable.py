@@ -30,7 +30,7 @@ from staticflow.graph.rowmajor import row_major
 from staticflow.graph.types import TensorType
 from staticflow.runtime.fastcall import NativeEntry, decline, fits
 from staticflow.runtime.fastcall_text import Entry
-from staticflow.runtime.host import host, host_symbols
+from staticflow.runtime.host import host, host_symbols, memory_symbols
 from staticflow.runtime.native import NativeModule, compile_native, host_target
 from staticflow.runtime.object_layout import BoxType
 from staticflow.runtime.plan import Plan
@@ -218,6 +218,16 @@ class Executable(Sealed):
         cells = range(len(self.program.growing))
         return sum(ctypes.c_int64.from_address(arena + at).value for at in capacities_at(cells))
 
+    @property
+    def growing_bytes(self) -> tuple[int, ...]:
+        """The bytes that the calls so far have left to each buffer that grows."""
+        arena = self._state.cell.value
+        cells = range(len(self.program.growing))
+        if arena is None:
+            return (0,) * len(cells)
+        _, *places = capacities_at(cells)
+        return tuple(ctypes.c_int64.from_address(arena + at).value for at in places)
+
     def bind(self, arrays: Sequence[Array]) -> dict[Sym, int]:
         """The unknown sizes, from the shapes of ``arrays``, all checked."""
         params = self.signature.params
@@ -346,7 +356,7 @@ def _take_output(t: TensorType, values: Mapping[Sym, int], address: int | None) 
     out = _empty(t, values)
     if address:
         ctypes.memmove(out.ctypes.data, address, out.nbytes)
-        _libc().free(ctypes.c_void_p(address))
+        ctypes.CFUNCTYPE(None, ctypes.c_void_p)(memory_symbols()["free"])(address)
     return out
 
 
@@ -362,11 +372,6 @@ def _go() -> Callable[..., int]:
 def _array_type(kind: Any, length: int) -> Any:
     """A class of ctypes, which keeps none itself: each is a cycle for the garbage collector."""
     return kind * length
-
-
-@functools.lru_cache(maxsize=1)
-def _libc() -> ctypes.CDLL:
-    return ctypes.CDLL(None)
 
 
 def unbound_sizes(signature: Signature, sizes: Mapping[Sym, object] | Sequence[Sym]) -> list[Sym]:

@@ -26,7 +26,7 @@ from staticflow.runtime.fastcall_call import (
 from staticflow.runtime.fastcall_checks import UNKNOWN, Spec
 from staticflow.runtime.fastcall_helpers import MEASURING
 from staticflow.runtime.fastcall_text import Entry, numbers_of, render_entry
-from staticflow.runtime.host import host
+from staticflow.runtime.host import host, memory_symbols
 from staticflow.runtime.native import NativeModule, compile_native, native_text
 from staticflow.runtime.object_layout import (
     ALIGNED,
@@ -159,6 +159,7 @@ def _shared_code() -> NativeModule:
     symbols = {
         **c_symbols(text),
         **aligned_symbols(),
+        "free": memory_symbols()["free"],
         "check_nan": id(config) + switch.slot_offset,
         "go": host().address("go"),
     }

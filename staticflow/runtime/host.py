@@ -7,15 +7,17 @@ import ctypes
 import os
 import re
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from staticflow.native.layout import Layout
+from staticflow.runtime.allocations import MEMORY_OF_PROGRAMS, log_symbols
 from staticflow.runtime.interpreter_lock import ask, go, look
 from staticflow.runtime.native import NativeModule, compile_native, native_text
 from staticflow.runtime.once import once
 from staticflow.runtime.turn import updating
 
-__all__ = ["host", "host_symbols", "python_symbols"]
+__all__ = ["host", "host_symbols", "memory_symbols", "python_symbols"]
 
 _main_thread = ctypes.c_uint64()
 
@@ -26,21 +28,29 @@ def _note_main_thread() -> None:
 
 @once
 def host() -> NativeModule:
-    """The code, with the addresses of ``go``, ``look`` and ``ask``."""
+    """The code, with the addresses of ``go``, ``look``, ``ask`` and of what allocates memory for
+    programs."""
     _note_main_thread()
     os.register_at_fork(after_in_child=_note_main_thread)
-    text = native_text([go, look, ask], Layout())
+    functions: list[Callable[..., Any]] = [go, look, ask, *MEMORY_OF_PROGRAMS.values()]
+    text = native_text(functions, Layout())
     symbols = {
         **python_symbols(text),
         **updating.symbols(),
+        **log_symbols(),
         "main_thread": ctypes.addressof(_main_thread),
     }
-    return compile_native(text, ["go", "look", "ask"], symbols)
+    return compile_native(text, [fn.__name__ for fn in functions], symbols)
 
 
 def host_symbols() -> dict[str, int]:
     """The addresses of what the native code of programs calls."""
-    return {name: host().address(name) for name in ("look", "ask")}
+    return {name: host().address(name) for name in ("look", "ask")} | memory_symbols()
+
+
+def memory_symbols() -> dict[str, int]:
+    """The addresses of what allocates and frees the memory of programs, by the names in C."""
+    return {name: host().address(fn.__name__) for name, fn in MEMORY_OF_PROGRAMS.items()}
 
 
 def python_symbols(text: str) -> dict[str, int]:

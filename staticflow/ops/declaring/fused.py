@@ -8,15 +8,29 @@ vertex of its own; or a program that writes where it reads (`staticflow.eager.fu
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import wraps
 from typing import Any, TypeVar, cast
 
 from staticflow.ops.declaring.eager_side import eager
 
-__all__ = ["fused", "in_place"]
+__all__ = ["FUSED", "Fused", "fused", "in_place"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 Form = Callable[..., Any]
+
+
+@dataclass(slots=True)
+class Fused:
+    """A function as it was written, and the ``form`` in which it is called, made when it is first
+    called."""
+
+    written: Form
+    form: Form | None = None
+
+
+FUSED: list[Fused] = []
+"""All of them."""
 
 
 def fused(grad_name: str, only_large: bool = False) -> Callable[[F], F]:
@@ -29,15 +43,16 @@ def fused(grad_name: str, only_large: bool = False) -> Callable[[F], F]:
     """
 
     def mark(fn: F) -> F:
-        form: Form | None = None
+        marked = Fused(fn)
 
         @wraps(fn)
         def call(*args: Any) -> Any:
-            nonlocal form
+            form = marked.form
             if form is None:
-                form = eager.fused(fn, grad_name, only_large)
+                form = marked.form = eager.fused(fn, grad_name, only_large)
             return form(*args)
 
+        FUSED.append(marked)
         return cast("F", call)
 
     return mark
