@@ -1,4 +1,6 @@
-"""Part of workload j: what a call costs. A compiled ``x + x`` on 16 float32 in a NumPy array, a
+"""Workload j: what a call costs.
+
+A compiled ``x + x`` on 16 float32 in a NumPy array, a
 fresh tensor out; beside it the eager ``x + x`` of each framework.
 """
 

@@ -14,7 +14,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -23,22 +23,30 @@ os.environ.setdefault(
     "STATICFLOW_CACHE_DIR", ""
 )  # what a first run takes is compiling, not reading
 
-__all__ = ["Contestant", "brief", "eager_libraries", "main", "repeated", "threads"]
+__all__ = ["Contestant", "brief", "call_program", "eager_libraries", "main", "repeated", "threads"]
 
 
 @dataclass(frozen=True, slots=True)
 class Contestant:
     """One way to do the work. ``run(n)`` does it n times and waits for the last; ``result()`` gives
-    arrays that all contestants must agree on after as many runs."""
+    arrays that all contestants must agree on after as many runs. Where one call of a staticflow
+    program with ``arguments`` is the work, its bytes and operations are counted."""
 
     run: Callable[[int], None]
     result: Callable[[], Sequence[Any]]
+    program: Any = None
+    arguments: tuple[Any, ...] = ()
 
 
 Maker = Callable[[], Contestant]
 
 
-def repeated(call: Callable[[], Any], wait: Callable[[Any], Any] = lambda y: y) -> Contestant:
+def repeated(
+    call: Callable[..., Any],
+    wait: Callable[[Any], Any] = lambda y: y,
+    program: Any = None,
+    arguments: tuple[Any, ...] = (),
+) -> Contestant:
     """A contestant that calls without arguments, and ``wait`` at the end of a run. What it gives is
     one array or a tuple of them."""
     last: Any = None
@@ -49,7 +57,12 @@ def repeated(call: Callable[[], Any], wait: Callable[[Any], Any] = lambda y: y) 
             last = call()
         wait(last)
 
-    return Contestant(run, lambda: last if isinstance(last, tuple) else (last,))
+    return Contestant(run, lambda: last if isinstance(last, tuple) else (last,), program, arguments)
+
+
+def call_program(program: Any, *arguments: Any) -> Contestant:
+    """A contestant that calls a staticflow program."""
+    return repeated(lambda: program(*arguments), program=program, arguments=arguments)
 
 
 def main(
@@ -70,10 +83,15 @@ def main(
     for title, makers in tables.items():
         chosen = {n: m for n, m in makers.items() if options.only in n or n == next(iter(makers))}
         print(f"{title}; threads: {options.threads}, rounds: {options.rounds}")
-        entered, set_up = _enter(chosen, checked_runs, tolerance)
+        entered, set_up, left_out = _enter(chosen, checked_runs, tolerance)
         seconds = _measure(entered, options.rounds, options.seconds)
-        rows[title] = _summary(seconds, set_up)
-        print(_table(rows[title]), flush=True)
+        summary = _summary(seconds, set_up)
+        rows[title] = {
+            "contestants": summary,
+            "left_out": left_out,
+            "work": _work_of(entered.values()),
+        }
+        print(_table(summary), flush=True)
     if options.json is not None:
         options.json.write_text(json.dumps({"threads": options.threads, "tables": rows}, indent=2))
 
@@ -89,7 +107,7 @@ def brief(description: str, tables: Mapping[str, Mapping[str, Maker]]) -> None:
     for title, makers in tables.items():
         if re.search(options.only, title) is None:
             continue
-        entered, _ = _enter(makers, 1, 1e-3)  # PyTorch's norm of 16 M numbers errs by 6.5e-4
+        entered, _, _ = _enter(makers, 1, 1e-3)  # PyTorch's norm of 16 M numbers errs by 6.5e-4
         measured = _measure(entered, options.rounds, options.seconds)
         medians = [spread(m).median for m in measured.values()]
         times = "".join(f"{_time(m):>12}" for m in medians)
@@ -141,17 +159,20 @@ def eager_libraries(make: Callable[[Any], Contestant]) -> dict[str, Maker]:
 
 def _enter(
     makers: Mapping[str, Maker], checked_runs: int, tolerance: float
-) -> tuple[dict[str, Contestant], dict[str, float]]:
-    """The contestants that can take part and agree, and the seconds until each had run once."""
+) -> tuple[dict[str, Contestant], dict[str, float], list[str]]:
+    """The contestants that can take part and agree, the seconds until each had run once, and who
+    is left out."""
     entered: dict[str, Contestant] = {}
     set_up: dict[str, float] = {}
+    left_out: list[str] = []
     expected: Sequence[Any] | None = None
     for name, make in makers.items():
         began = time.perf_counter()
         try:
             contestant = make()
         except ImportError as error:
-            print(f"  left out: {name} ({error})")
+            left_out.append(f"{name} ({error})")
+            print(f"  left out: {left_out[-1]}")
             continue
         contestant.run(1)
         set_up[name] = time.perf_counter() - began
@@ -160,7 +181,13 @@ def _enter(
         expected = found if expected is None else expected
         _check(name, found, expected, tolerance)
         entered[name] = contestant
-    return entered, set_up
+    return entered, set_up, left_out
+
+
+def _work_of(contestants: Iterable[Contestant]) -> dict[str, int] | None:
+    """The bytes and the operations of the first program of staticflow's, and the memory that it
+    touches."""
+    return None
 
 
 def _check(name: str, found: Sequence[Any], expected: Sequence[Any], tolerance: float) -> None:
@@ -203,6 +230,7 @@ def _summary(measured: Mapping[str, list[float]], set_up: Mapping[str, float]) -
             "best_peer": best,
             "ratio": ratio.median,
             "ratio_low": ratio.low,
+            "ratio_high": ratio.high,
         }
     return rows
 

@@ -1,6 +1,9 @@
-"""Loops whose number of iterations depends on the data: Newton's method and Collatz's sequence on
-one number, about 1,000 iterations; the gradient through a loop of 50 and of 10,000 iterations, with
-no bound given; and the rows of a recurrence until it has come close to its limit, some 9,000."""
+"""Workload f: loops whose number of iterations depends on the data.
+
+Newton's method and Collatz's sequence on one number, about 1,000 iterations; the gradient through a
+loop of 50 and of 10,000 iterations, with no bound given; and the rows of a recurrence until it has
+come close to its limit, some 9,000.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from common import Contestant, main, repeated, threads
+from common import Contestant, call_program, main, repeated, threads
 
 START, DAMPING, CLOSE = 10.0, 0.02, 1e-9
 COLLATZ = 989_345_275_647
@@ -43,7 +46,7 @@ def staticflow_newton() -> Contestant:
         start,
     )
     program, given = sf.compile([start], root), np.asarray(START)
-    return repeated(lambda: program(given))
+    return call_program(program, given)
 
 
 def numba_newton() -> Contestant:
@@ -103,7 +106,7 @@ def staticflow_collatz() -> Contestant:
         (start, 0),
     )
     program, given = sf.compile([start], count), np.asarray(COLLATZ)
-    return repeated(lambda: program(given))
+    return call_program(program, given)
 
 
 def numba_collatz() -> Contestant:
@@ -164,7 +167,7 @@ def staticflow_gradient(iterations: int = FEW) -> Contestant:
     _, h = sf.while_loop(lambda i, h: i < n, lambda i, h: (i + 1, (h * SLOPE).sin() + x), (0, x))
     program = sf.compile([x, n], sf.grad(h, x))
     given = np.asarray(0.5), np.asarray(iterations)
-    return repeated(lambda: program(*given))
+    return call_program(program, *given)
 
 
 def numba_gradient(iterations: int = FEW) -> Contestant:
@@ -261,7 +264,7 @@ def staticflow_rows() -> Contestant:
         lambda c, _: (c * DECAY + x, c), x, length=MOST, until=lambda c, row: c > LIMIT * x
     )
     program, given = sf.compile([x], rows), np.asarray(1.0)
-    return repeated(lambda: program(given))
+    return call_program(program, given)
 
 
 def numba_rows() -> Contestant:

@@ -1,4 +1,6 @@
-"""Part of workload j: what an eager operation costs. A chain of 1,000 dependent operations on 16
+"""Workload j: what an eager operation costs.
+
+A chain of 1,000 dependent operations on 16
 float32, not recorded, recorded, and recorded with its backward.
 
 *Mixed* is a product, a sum, a function, and two operations with numbers in turn; *products* has

@@ -61,7 +61,7 @@ def staticflow_static() -> Contestant:
         for _ in range(n):
             loss = step(x, target)
 
-    return Contestant(run, lambda: (loss, *(p.detach() for p in params)))
+    return Contestant(run, lambda: (loss, *(p.detach() for p in params)), step, (x, target))
 
 
 def staticflow_eager() -> Contestant:

@@ -54,7 +54,7 @@ def staticflow_static(sizes: Sizes) -> Contestant:
         for _ in range(n):
             loss = step(x)
 
-    return Contestant(run, lambda: [t.detach() for t in (loss, *layer.parameters())])
+    return Contestant(run, lambda: [t.detach() for t in (loss, *layer.parameters())], step, (x,))
 
 
 def staticflow_eager(sizes: Sizes) -> Contestant:

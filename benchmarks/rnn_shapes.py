@@ -1,5 +1,7 @@
-"""A recurrent net on 50 different (batch, length) shapes in a row, forward and backward: a first
-pass, with whatever compiling that takes, and later ones."""
+"""Workload h: a recurrent net on 50 different (batch, length) shapes in a row, with gradients.
+
+Forward and backward: a first pass, with whatever compiling that takes, and later ones.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Workload c: softmax with cross-entropy on 4096 x 1000, layer norm on 4096 x 768, float32, the
-value and the gradients.
+"""Workload c: softmax with cross-entropy and layer norm, values and gradients.
 
-Reductions along rows and what follows from them: what counts is how often memory is gone through,
-and for the softmax the speed of the exponentials.
+On 4096 x 1000 and 4096 x 768 float32. Reductions along rows and what follows from them: what counts
+is how often memory is gone through, and for the softmax the speed of the exponentials.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from common import Contestant, main, repeated, threads
+from common import Contestant, call_program, main, repeated, threads
 
 ROWS = 4096
 CLASSES, FEATURES = 1000, 768
@@ -62,7 +61,7 @@ def staticflow_static_cross_entropy() -> Contestant:
     classes = sf.placeholder((None,), "int64", name="classes")
     loss = sf.nn.functional.cross_entropy(x, classes)
     program = sf.compile([x, classes], (loss, sf.grad(loss, [x])[0]))
-    return repeated(lambda: tuple(program(*arrays)))
+    return call_program(program, *arrays)
 
 
 def _step_cross_entropy(names: Any, x: Any, classes: Any) -> Any:
@@ -147,7 +146,7 @@ def staticflow_static_layer_norm() -> Contestant:
     y = sf.nn.functional.layer_norm(x, (FEATURES,), weight, bias, EPS)
     found = sf.grad(y, [x, weight, bias], cotangents=ct)
     program = sf.compile([x, weight, bias, ct], (y, *found))
-    return repeated(lambda: tuple(program(*arrays)))
+    return call_program(program, *arrays)
 
 
 def _step_layer_norm(names: Any, x: Any, weight: Any, bias: Any, ct: Any) -> Any:

@@ -64,7 +64,9 @@ def staticflow_static() -> Contestant:
         for _ in range(n):
             loss = step(x, target)
 
-    return Contestant(run, lambda: [t.detach() for t in (loss, *layer.parameters())])
+    return Contestant(
+        run, lambda: [t.detach() for t in (loss, *layer.parameters())], step, (x, target)
+    )
 
 
 def staticflow_eager() -> Contestant:

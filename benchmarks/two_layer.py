@@ -69,7 +69,7 @@ def staticflow_static() -> Contestant:
         for _ in range(n):
             loss = step(x, y)
 
-    return Contestant(run, lambda: (loss, w1, w2))
+    return Contestant(run, lambda: (loss, w1, w2), step, (x, y))
 
 
 def staticflow_eager() -> Contestant:

@@ -1,5 +1,8 @@
-"""A hidden layer that is repeated one to four times with the same weights, drawn anew each step: a
-whole training step of the net, one program for all counts where that can be."""
+"""Workload g: a hidden layer that is repeated one to four times with the same weights.
+
+The count is drawn anew each step; a whole training step of the net, one program for all counts
+where that can be.
+"""
 
 from __future__ import annotations
 

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from staticflow.errors import StaticflowError
-from staticflow.tools import cache, compare, info
+from staticflow.errors import ArgumentError, StaticflowError
+from staticflow.tools import bench, cache, compare, info
 
 __all__ = ["COMMANDS", "Command", "main"]
 
@@ -23,6 +23,7 @@ class Command:
 
 
 COMMANDS = {
+    "bench": Command("this project's workloads beside peers", bench.add_arguments, bench.run),
     "cache": Command("machine code that is kept on disk", cache.add_arguments, cache.run),
     "compare": Command(
         "train a classifier of handwritten digits in both modes and compare them",
@@ -35,7 +36,7 @@ COMMANDS = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command that ``arguments`` (by default those of the process) name; the exit status
-    is 0 if all went well, 1 if not, 2 for a command that does not exist."""
+    is 0 if all went well, 1 if not, 2 for a command or an argument that does not exist."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     parser = argparse.ArgumentParser(
         prog="python -m staticflow", description="Tensors in two modes: eager and compiled."
@@ -55,6 +56,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(given)
     try:
         return int(options.run(options))
+    except ArgumentError as error:
+        print(error, file=sys.stderr)
+        return 2
     except (StaticflowError, OSError) as error:  # such as a file that cannot be written
         print(error, file=sys.stderr)
         return 1

@@ -123,8 +123,9 @@ def test_what_is_not_installed_is_left_out(
     def present() -> Any:
         return common.Contestant(runs.append, lambda: [np.ones(1)])
 
-    entered, set_up = common._enter({"there": present, "absent": missing}, 4, 1e-6)
+    entered, set_up, left_out = common._enter({"there": present, "absent": missing}, 4, 1e-6)
     assert list(entered) == list(set_up) == ["there"] and runs == [1, 3]
+    assert left_out == ["absent (No module named 'rare')"]
     assert "left out: absent (No module named 'rare')" in capsys.readouterr().out
 
 

@@ -1,0 +1,230 @@
+"""The command that runs the benchmarks: which there are, what is kept, what counts as a change."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from staticflow.comparison.bench import workloads as module
+from staticflow.comparison.bench.results import (
+    Results,
+    find_changes,
+    format_changes,
+    format_table,
+    load_results,
+    read_tables,
+    save_results,
+)
+from staticflow.comparison.bench.workloads import (
+    Run,
+    choose_workloads,
+    find_folder,
+    find_workloads,
+    run_workloads,
+)
+from staticflow.errors import ArgumentError
+from staticflow.measure.machine import Machine
+from staticflow.measure.statistics import Spread
+from staticflow.tools.cli import main
+
+FOLDER = Path(__file__).parents[2] / "benchmarks"
+MACHINE = Machine("a processor", 1, "a system", {"numpy": "2"}, 1e9, 1e9, ((1024, 2e9),))
+HOW = Run((1,), 2, 0.001)
+
+ROW = {
+    "median": 2e-3, "low": 1.9e-3, "high": 2.1e-3, "count": 15, "least": 1.8e-3, "most": 3e-3,
+    "first": 0.5, "best_peer": "NumPy", "ratio": 2.0, "ratio_low": 1.9, "ratio_high": 2.2,
+}  # fmt: skip
+WRITTEN = {
+    "threads": 1,
+    "tables": {
+        "a step": {
+            "contestants": {
+                "staticflow static": ROW,
+                "NumPy": {**ROW, "median": 4e-3, "ratio": 1.0, "ratio_low": 1.0, "ratio_high": 1.0},
+            },
+            "left_out": ["JAX jit (No module named 'jax')"],
+            "work": {"bytes": 1_000_000, "flops": 500_000, "footprint": 10_000_000},
+        }
+    },
+}
+
+
+@pytest.fixture(autouse=True)
+def no_rates(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The machine is not measured."""
+    monkeypatch.setattr(module, "machine", lambda threads: MACHINE)
+
+
+def script(folder: Path, name: str, body: str) -> Path:
+    path = folder / name
+    path.write_text(body)
+    return path
+
+
+def fake(letter: str, written: object = WRITTEN) -> str:
+    return (
+        f'"""Workload {letter}: something.\n\nAnd more."""\nimport json, sys\n'
+        f"at = sys.argv.index('--json')\nopen(sys.argv[at + 1], 'w').write({json.dumps(written)!r})"
+    )
+
+
+def results(ratio: Spread, seconds: Spread, processor: str = "a processor") -> Results:
+    (table,) = read_tables("a", WRITTEN, MACHINE)
+    row = dataclasses.replace(table.contestants["staticflow static"], run=seconds, ratio=ratio)
+    rows = {**table.contestants, "staticflow static": row}
+    machine = dataclasses.replace(MACHINE, processor=processor)
+    return Results("then", (machine,), 15, 0.1, (dataclasses.replace(table, contestants=rows),))
+
+
+def test_every_workload_of_the_folder_is_found_and_named_in_its_page() -> None:
+    known = find_workloads(FOLDER)
+    assert set("abcdefghij") <= {w.letter for w in known}
+    page = (FOLDER / "README.md").read_text()
+    for workload in known:
+        assert f"benchmarks/{workload.path.name} " in page, workload
+    others = {p.stem for p in FOLDER.glob("*.py")} - {w.path.stem for w in known}
+    assert others == {"common", "eager_layers", "eager_ops", "large_arrays"}
+    assert find_folder() == FOLDER
+
+
+def test_workloads_are_chosen_by_letter_or_name() -> None:
+    known = find_workloads(FOLDER)
+    chosen = choose_workloads(known, ["j", "lenet"])
+    assert [w.path.stem for w in chosen] == ["lenet", "call_overhead", "eager_chain"]
+    assert choose_workloads(known, []) == known
+
+
+def test_what_a_benchmark_writes_is_read_with_the_part_of_the_limit_that_it_reaches() -> None:
+    (table,) = read_tables("a", WRITTEN, MACHINE)
+    assert table.best_peer == "NumPy" and table.key == ("a", "a step", 1)
+    ours = table.contestants["staticflow static"]
+    assert ours.ratio == Spread(2.0, 1.9, 2.2, 15) and ours.roofline == pytest.approx(0.25)
+    text = format_table(table)
+    assert "2.00 × (1.90 to 2.20)" in text and "25%" in text
+    assert "left out: JAX jit (No module named 'jax')" in text
+    assert max(map(len, text.splitlines())) <= 80
+    bare = {**WRITTEN, "tables": {"t": {**WRITTEN["tables"]["a step"], "work": None}}}
+    assert read_tables("a", bare, MACHINE)[0].contestants["NumPy"].roofline is None
+
+
+def test_results_are_the_same_once_written_and_read(tmp_path: Path) -> None:
+    found = Results("now", (MACHINE,), 15, 0.1, tuple(read_tables("a", WRITTEN, MACHINE)), ("x",))
+    save_results(found, tmp_path / "r.json")
+    assert load_results(tmp_path / "r.json") == found
+
+
+def test_a_change_is_what_intervals_do_not_share() -> None:
+    before = results(Spread(2.0, 1.9, 2.1, 15), Spread(1.0, 0.9, 1.1, 15))
+    same = results(Spread(2.05, 1.95, 2.2, 15), Spread(0.95, 0.85, 1.05, 15))
+    assert find_changes(before, same) == []
+    assert format_changes([], "then") == "nothing changed beyond noise since then"
+    worse = results(Spread(1.5, 1.4, 1.6, 15), Spread(1.4, 1.3, 1.5, 15))
+    found = find_changes(before, worse)
+    assert [(c.of_time, c.is_better) for c in found] == [(True, False), (False, False)]
+    text = format_changes(found, "then")
+    assert "WORSE: a a step, staticflow static, 1 thread: the best peer takes 1.50 × as" in text
+    assert "WORSE: a a step, staticflow static, 1 thread: a run takes 1.40 s, 1.00 s before" in text
+    assert [c.is_better for c in find_changes(worse, before)] == [True, True]
+
+
+def test_on_another_machine_only_ratios_are_compared() -> None:
+    before = results(Spread(2.0, 1.9, 2.1, 15), Spread(1.0, 0.9, 1.1, 15))
+    other = results(Spread(3.0, 2.9, 3.1, 15), Spread(9.0, 8.0, 9.5, 15), "another")
+    (change,) = find_changes(before, other)
+    assert not change.of_time and change.is_better
+
+
+def test_a_script_that_fails_is_named_and_the_others_go_on(tmp_path: Path) -> None:
+    script(tmp_path, "one.py", fake("a"))
+    script(tmp_path, "two.py", '"""Workload b: wrong."""\nraise SystemExit("x disagrees")')
+    script(tmp_path, "three.py", fake("c"))
+    script(tmp_path, "common.py", '"""What they share."""')
+    told: list[str] = []
+    found = run_workloads(find_workloads(tmp_path), HOW, told.append)
+    assert [t.workload for t in found.tables] == ["a", "c"]
+    assert found.failed == ("b two.py, threads 1: x disagrees",)
+    assert any("FAILED: x disagrees" in line for line in told)
+
+
+def test_what_was_measured_until_an_interrupt_is_kept(tmp_path: Path) -> None:
+    for name in "abc":
+        script(tmp_path, f"{name}.py", fake(name))
+
+    def report(text: str) -> None:
+        if text.startswith("b "):
+            raise KeyboardInterrupt
+
+    found = run_workloads(find_workloads(tmp_path), HOW, report)
+    assert [t.workload for t in found.tables] == ["a", "b"]
+    assert found.failed == ("interrupted in b b.py, threads 1",)
+
+
+def test_the_command_writes_what_it_measured_and_compares_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script(tmp_path, "one.py", fake("a"))
+    target = tmp_path / "r.json"
+    options = ["bench", "--folder", str(tmp_path), "--threads", "1"]
+    assert main([*options, "--json", str(target)]) == 0
+    assert main([*options, "--against", str(target)]) == 0
+    assert re.search("nothing changed beyond noise since 20", capsys.readouterr().out)
+
+
+def test_a_benchmark_of_the_folder_runs_to_its_end() -> None:
+    (workload,) = choose_workloads(find_workloads(FOLDER), ["call_overhead"])
+    found = run_workloads([workload], HOW, lambda text: None)
+    assert found.failed == ()
+    (table,) = found.tables
+    assert {"staticflow eager", "staticflow static"} <= table.contestants.keys()
+    assert all(row.run.count == 2 for row in table.contestants.values())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["zzz"], "there is no workload 'zzz'; the letters are a, b, c"),
+        (["--folder", "/nowhere"], "/nowhere is no folder of benchmarks"),
+        (["--against", "/nowhere.json"], "/nowhere.json cannot be read: No such file"),
+        (["--against", __file__], f"{__file__} is no JSON"),
+        (["--json", "/nowhere/r.json"], "the results cannot be written to '/nowhere/r.json': No"),
+        (["--rounds", "0"], "at least 1 is needed, not 0"),
+        (["--seconds", "nan"], "a number above 0 is needed, not nan"),
+        (["--threads", "1,x"], "'x' is not a whole number"),
+    ],
+)
+def test_mistakes_are_told_in_a_line_before_anything_runs(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        code = main(["bench", *arguments])
+    except SystemExit as error:
+        code = error.code
+    output = capsys.readouterr()
+    assert code == 2 and message in output.err and not output.out
+    assert "Traceback" not in output.err
+
+
+def test_a_file_of_something_else_is_no_result(tmp_path: Path) -> None:
+    path = tmp_path / "r.json"
+    for text, message in (
+        ("[]", "has the schema 'list'"),
+        ('{"schema": "x"}', "has the schema 'x'; it must have 'staticflow.bench/1'"),
+        ('{"schema": "staticflow.bench/1"}', "is not what `bench --json` writes"),
+    ):
+        path.write_text(text)
+        with pytest.raises(ArgumentError, match=re.escape(message)):
+            load_results(path)
+
+
+def test_an_installed_package_says_that_it_has_no_benchmarks(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(module, "__file__", str(tmp_path / "a" / "b" / "c" / "d.py"))
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ArgumentError, match="an installed package is without it"):
+        find_folder()
