@@ -14,6 +14,7 @@ from typing import Any
 from staticflow.measure.machine import Machine
 from staticflow.measure.memory import Buffer, Memory
 from staticflow.measure.statistics import Spread
+from staticflow.measure.work import Kernel
 
 __all__ = [
     "SCHEMA", "Ablation", "Agreement", "BreakEven", "Buffer", "Comparison", "Curve", "Difference",
@@ -124,19 +125,6 @@ class Curve:
     steps: tuple[int, ...]
     eager: tuple[float, ...]
     static: tuple[float, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Kernel:
-    """One kernel of the compiled step: how often it runs, what it touches and computes in all, its
-    share of the step's time, and the user's lines that it comes from."""
-
-    name: str
-    launches: int
-    bytes: int
-    flops: int
-    seconds: float | None
-    lines: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ from staticflow.graph.dim_queries import evaluate_dim, substitute_dim, symbols_o
 from staticflow.graph.dims import Dim, Size, Sym, ceil_div, is_provably_ge
 from staticflow.graph.locs import format_locs, here
 
-__all__ = ["ALIGNMENT", "Plan", "plan_memory"]
+__all__ = ["ALIGNMENT", "Plan", "name_bound_sizes", "plan_memory"]
 
 ALIGNMENT = 64
 """Bytes to which every buffer is aligned: a cache line, and the widest vector."""
@@ -94,7 +94,7 @@ class Plan:
             f"peak of {self.peak} bytes, arena of {self.arena} bytes, {len(self.offsets)} buffers"
         ]
         lines += [f"  where {name} is {what}" for name, what in self.meanings]
-        names = _names_of(self.routine)
+        names = name_bound_sizes(self.routine)
         for i, buffer in enumerate(self.routine.buffers):
             shape = ", ".join(str(substitute_dim(d, names)) for d in buffer.shape)
             first, last = self.live[i]
@@ -142,7 +142,7 @@ def plan_memory(program: Routine, given: Mapping[Sym, str] | None = None) -> Pla
 
 def _meanings(program: Routine, peak: Size, given: Mapping[Sym, str]) -> Iterator[tuple[str, str]]:
     """The names in the peak, in their order, with what each stands for."""
-    names = _names_of(program)
+    names = name_bound_sizes(program)
     found = {str(s): where for s, where in given.items()}
     for symbol, step, inside in _binding_steps(program.steps, inside=False):
         most = "the largest" if inside else "the"
@@ -167,11 +167,12 @@ def _growing_bytes(program: Routine) -> Size:
     """The bytes of the buffers that grow, but for those that the caller is given."""
     given = {s.buffer for s in walk_steps(program.steps) if isinstance(s, Give)}
     own = (program.buffers[i].bytes for i in program.growing if i not in given)
-    return substitute_dim(sum(own, start=0), _names_of(program))
+    return substitute_dim(sum(own, start=0), name_bound_sizes(program))
 
 
-def _names_of(program: Routine) -> dict[Sym, Size]:
-    """Sizes of different names for those that steps and kernels bind."""
+def name_bound_sizes(program: Routine) -> dict[Sym, Size]:
+    """Sizes of names of their own, as the peak names them, for those that steps and kernels
+    bind."""
     taken = {s.name for s in program.sizes}
     found: dict[Sym, Size] = {}
     by_steps = (s.binds for s in walk_steps(program.steps) if isinstance(s, Repeat | Measure))

@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -33,6 +33,9 @@ from staticflow.static.budget import hold_to_budget
 from staticflow.static.caller import Caller
 from staticflow.static.inputs import refuse_crowd, refuse_strange_sizes
 from staticflow.static.staleness import Facts
+
+if TYPE_CHECKING:
+    from staticflow.measure.work import Kernel
 
 __all__ = ["Options", "PhaseSeconds", "Program", "compile"]
 
@@ -246,6 +249,20 @@ class Program:
     def kernel_count(self) -> int:
         """How many different kernels the program has."""
         return len(self._executable.program.kernels)
+
+    def work(self, **sizes: int) -> tuple[Kernel, ...]:
+        """What each kernel does in one call where the unknown sizes have these values, by name: its
+        launches, bytes and FLOPs, and the lines that it comes from, as `work_of_program` counts.
+
+        >>> import staticflow as sf
+        >>> x, w = sf.placeholder((None, 8), name="x"), sf.ones(8, 4)
+        >>> (product,) = sf.compile([x], x @ w).work(x_0=16)
+        >>> product.flops, product.bytes                  # 2 * 16 * 8 * 4, 4 * (128 + 32 + 64)
+        (1024, 896)
+        """
+        from staticflow.measure.work import work_of_program
+
+        return work_of_program(self._executable, sizes)
 
     def source(self, kind: str = "llvm") -> str:
         """The program as ``"llvm"`` text, as ``"asm"`` of this machine, or its ``"kernels"``."""

@@ -1,0 +1,38 @@
+"""The user's lines in few words: paths from the folder where one is, each file named once."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from staticflow.graph.locs import Locs
+
+__all__ = ["lines_in_words"]
+
+
+def lines_in_words(locs: Locs, most: int = 3) -> str:
+    """Lines as ``net.py:12, 14, loss.py:3``: at most so many of them, then how many more there
+    are. A file that lies elsewhere is told by its folder and its name.
+
+    >>> from staticflow.graph.locs import Loc
+    >>> code = compile("x = 1", "models/nets/small.py", "exec")
+    >>> lines_in_words((Loc(code, 2), Loc(code, 2)))
+    'models/nets/small.py:1'
+    """
+    lines = dict.fromkeys((_short_path(loc.file), loc.line) for loc in locs)
+    words: list[str] = []
+    last = ""
+    for file, line in [*lines][:most]:
+        words.append(str(line) if file == last else f"{file}:{line}")
+        last = file
+    if len(lines) > most:
+        words.append(f"{len(lines) - most} more")
+    return ", ".join(words) or "<unknown line>"
+
+
+def _short_path(path: str) -> str:
+    file = Path(os.path.abspath(path))
+    try:
+        return str(file.relative_to(Path.cwd()))
+    except ValueError:
+        return str(Path(*file.parts[-2:]))
