@@ -260,7 +260,7 @@ class FunctionNode:
 def _keep_with_position(t: Tensor, position: int | None) -> tuple[Any, int | None, Vertex | None]:
     """A saved tensor with its position among the arguments, or else its edge. A result does not
     retain its vertex, which would be a reference cycle."""
-    return save_value(t), position, t._edge() if position is None else None
+    return save_value(t), position, t._current_vertex() if position is None else None
 
 
 def _among(t: Any, group: Sequence[Any]) -> bool:
@@ -334,7 +334,7 @@ class Function:
         if not (state.recording and any(ctx.needs_input_grad)):
             with no_grad():
                 return cls.run(ctx, args)
-        edges = tuple(a._edge() if isinstance(a, Tensor) else None for a in args)
+        edges = tuple(a._current_vertex() if isinstance(a, Tensor) else None for a in args)
         node = FunctionNode(cls, ctx, args, edges)
         with no_grad():
             outputs = cls.run(ctx, args)

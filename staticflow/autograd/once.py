@@ -45,7 +45,7 @@ def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
             return refuse_twice(fn(ctx, *cts))
         with no_grad():
             found = fn(ctx, *cts)
-        edges = tuple(c._edge() for c in cts if isinstance(c, Tensor))
+        edges = tuple(c._current_vertex() for c in cts if isinstance(c, Tensor))
         if not thread.state.recording or not any(e is not None for e in edges):
             return found
         refusal = _Refusal(ctx._node(), edges)

@@ -129,7 +129,7 @@ def _transform(func: Function, derivative: Function) -> Function:
 def _reach_others(outputs: Sequence[Any], inputs: Sequence[Any]) -> bool:
     """Whether the history of ``outputs`` leads to leaves that are not among ``inputs``."""
     own = set(map(id, inputs))
-    stack = [y._edge() for y in outputs if not isinstance(y, Symbol)]
+    stack = [y._current_vertex() for y in outputs if not isinstance(y, Symbol)]
     seen: set[int] = set()
     while stack:
         vertex = stack.pop()

@@ -52,7 +52,7 @@ def expression_of(tensor: Any) -> Symbol:
     is no op of graphs, an operand without a history that no derivative needs or nobody else has,
     saved values that a backward freed, or a leaf that was changed in place since.
     """
-    last = tensor._edge()
+    last = tensor._current_vertex()
     found = _known.get(last)
     if found is None:
         state = thread.state

@@ -199,7 +199,7 @@ def fused_form(fn: Function, grad_name: str, only_large: bool) -> Function:
                 key += type(a), str(a) if type(a) is float else a  # 0.0, -0.0
         if not arrays or (only_large and all([a.size < LARGE for a in arrays])):
             return fn(*args)
-        edges = [a._edge() for a in tensors] if state.recording else []
+        edges = [a._current_vertex() for a in tensors] if state.recording else []
         needs = tuple([e is not None for e in edges])
         if True not in needs:
             needs = ()
@@ -263,7 +263,7 @@ def in_place_form(fn: Function, count: int, by_element: bool) -> Callable[..., b
     make = partial(compile_function, fn, updated=count)
 
     def store(*tensors: Any) -> bool:
-        if not thread.state.plain:
+        if not thread.state.usual:
             return False
         arrays: list[Any] = [getattr(t, "_data", None) for t in tensors]
         key: list[Hashable] = []

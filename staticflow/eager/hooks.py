@@ -86,7 +86,7 @@ def lend(ct: Any) -> Any:
     """``ct`` as the walk goes on with it, which may not take its memory for a ``.grad``, since the
     user's code may hold it."""
     show([ct])
-    return type(ct)._on_tape(ct._data.view(), ct._own_memory(), ct._edge())
+    return type(ct)._on_tape(ct._data.view(), ct._own_memory(), ct._current_vertex())
 
 
 def show(cts: Iterable[Any]) -> None:
@@ -115,7 +115,7 @@ def _check_new(new: Any, ct: Any, hook: Hook) -> Any:
 
 def _hooks_of(self: Any, wanted: str) -> Hooks:
     """The hooks of a tensor: its vertex has them, or itself if it is a leaf."""
-    edge = self._edge()
+    edge = self._current_vertex()
     if edge is None:
         raise AutogradError(
             f"{wanted} of a tensor that does not require a gradient: nothing would ever come; "
@@ -184,7 +184,7 @@ def warn_of_inner(self: Any) -> None:
 
 def retains_grad(self: Any) -> bool:
     """Whether this is no leaf and `retain_grad` was asked of it."""
-    if self.is_leaf or self._edge().hooks is None:
+    if self.is_leaf or self._current_vertex().hooks is None:
         return False
-    retained = self._edge().hooks.retained
+    retained = self._current_vertex().hooks.retained
     return retained is not None and retained() is self

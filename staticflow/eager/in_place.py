@@ -106,7 +106,7 @@ def _overwritten_at_once(x: Tensor, fn: Callable[..., Any], args: Any, kwargs: A
     state = thread.state
     others = [a for a in _flat((*args, *kwargs.values())) if hasattr(a, "__sf_mode__")]
     if (
-        not state.plain
+        not state.usual
         or not is_open(x)
         or not all(type(a) is type(x) and type(a._data) is np.ndarray for a in others)
         or (state.recording and any(a.requires_grad for a in others))
@@ -140,7 +140,7 @@ def is_recorded(x: Tensor) -> bool:
     """Whether a change of the elements is to be recorded: they have a history, or are a part of
     what has one."""
     base = x if x._view is None else x._view.base
-    return x._edge() is not None or base._edge() is not None
+    return x._current_vertex() is not None or base._current_vertex() is not None
 
 
 def copy_(x: Tensor, other: Any, non_blocking: bool = False) -> Tensor:
@@ -192,7 +192,7 @@ def assign(
             f"{list(value.shape)}, at {format_locs(here())}"
         )
     _refuse_memory(x, value)
-    edge = value._edge()
+    edge = value._current_vertex()
     recorded = thread.state.recording and (edge is not None or is_recorded(x))
     if recorded:
         _refuse_recording(x, what)
@@ -211,7 +211,7 @@ def _copied_at_once(x: Tensor, value: Any, spread: bool = False) -> bool:
         type(b) is not np.ndarray
         or (a.dtype is not b.dtype and not _casts_at_once(a, b))
         or (a.shape != b.shape and not (spread and b.shape == ()))
-        or (thread.state.recording and value._edge() is not None)
+        or (thread.state.recording and value._current_vertex() is not None)
         or not is_open(x)
     ):
         return False
@@ -268,7 +268,7 @@ def stored_at(x: Tensor, places: Any, value: Any) -> bool:
     try:
         if not hasattr(value, "_vertex"):
             b = number_beside(value, a.dtype)
-        elif thread.state.recording and value._edge() is not None:
+        elif thread.state.recording and value._current_vertex() is not None:
             return False
         else:
             b = value._data
@@ -292,14 +292,14 @@ _fill = refuses_foreign(fill)
 
 def fill_(x: Tensor, value: Any) -> Tensor:
     """`fill` in place."""
-    if thread.state.plain and is_number(value) and stored_at(x, ..., value):
+    if thread.state.usual and is_number(value) and stored_at(x, ..., value):
         return x
     return update(x, _fill, (value,), {})
 
 
 def zero_(x: Tensor) -> Tensor:
     """0 everywhere, in place."""
-    if thread.state.plain and stored_at(x, ..., False):
+    if thread.state.usual and stored_at(x, ..., False):
         return x
     return assign(x, fill(x, 0), what="zero_")
 
@@ -374,7 +374,7 @@ def _take_history(
         x._vertex = edge
         return
     op, attrs = (whole_op, {}) if view is None else (part_op, {"steps": view.steps})
-    edges = target._edge(), edge
+    edges = target._current_vertex(), edge
     kept = save_values(op, (target, value), attrs, edges, target)
     target._vertex = make_entry(TapeEntry, op, attrs, edges, *kept, sys._getframe(1))
 

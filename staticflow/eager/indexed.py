@@ -39,7 +39,7 @@ def get(x: Any, key: Any) -> Any:
     """`staticflow.ops.tensors.subscript.get`, which reads every key but the usual ones."""
     kind = type(key)
     a = x._data
-    if thread.state.plain and type(a) is _array and a.ndim:
+    if thread.state.usual and type(a) is _array and a.ndim:
         n = len(a)
         if kind is int and -n <= key < n:
             at = key if key >= 0 else key + n
@@ -80,7 +80,7 @@ def _places(key: Any, a: Any) -> tuple[Any, ...] | None:
 def _select(x: Any, a: Any, key: Any, places: tuple[Any, ...]) -> Any:
     """What `index_op` gives of ``x``."""
     out = x._wrap(a[places])
-    edge = x._edge() if thread.state.recording else None
+    edge = x._current_vertex() if thread.state.recording else None
     if edge is not None:
         memory = key._own_memory() if places[0] is key._data else Memory()
         kept = [(p, memory, memory.version) for p in places]
@@ -93,7 +93,7 @@ def _select(x: Any, a: Any, key: Any, places: tuple[Any, ...]) -> Any:
 
 def put(x: Any, key: Any, value: Any) -> None:
     """``x[key] = value``, by `staticflow.ops.tensors.subscript.put_in_place` but in usual cases."""
-    plain = thread.state.plain
+    plain = thread.state.usual
     if plain and type(value) in BY_PYTHON and _is_large_mask(key, x._data):
         x.masked_fill_(key, value)
         return

@@ -86,13 +86,13 @@ class inference_mode:
 
     def __enter__(self) -> None:
         state = thread.state
-        self._before = state.inference, state.recording, state.plain, self._before
+        self._before = state.inference, state.recording, state.usual, self._before
         state.inference, state.recording = self._mode, not self._mode
         state.settle()
 
     def __exit__(self, *_: object) -> None:
         state = thread.state  # no call, between which and the next an error could come
-        state.inference, state.recording, state.plain, self._before = self._before
+        state.inference, state.recording, state.usual, self._before = self._before
 
     def __call__(self, fn: F) -> F:
         """The function in inference mode."""

@@ -18,7 +18,6 @@ from staticflow.eager.views import is_view, wrap_view
 from staticflow.errors import DTypeError, StaticflowError, SymbolicError
 from staticflow.graph.dims import Dim
 from staticflow.graph.dtypes import BY_NUMPY, BY_PYTHON, DType, bfloat16
-from staticflow.graph.lazy import lazy
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.graph.open_size import OpenSize
@@ -59,15 +58,21 @@ class EagerMode:
 
     rank = 0
 
-    @lazy
-    def fast(self) -> Mapping[Op, Any]:
-        """The functions of `staticflow.eager.fast`. Who first asks for them has them compiled, and
-        gives the class `Tensor` its native methods: from then on these are called, and not ops."""
-        return eager.prepare()
+    def __init__(self) -> None:
+        self._fast: Mapping[Op, Any] | None = None
+
+    def prepare(self) -> Mapping[Op, Any]:
+        """Have the functions of `staticflow.eager.fast` compiled, once in a process; gives them by
+        their ops. That gives the class `Tensor` its native methods, too: from then on these are
+        called, and not ops."""
+        if self._fast is None:
+            self._fast = eager.prepare()
+        return self._fast
 
     def apply(self, op: Op, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
         """The result of ``op`` as a tensor, or several; inside a trace as symbols."""
-        fast = self.fast.get(op)
+        forms = self._fast
+        fast = (self.prepare() if forms is None else forms).get(op)
         return self.general(op, args, attrs) if fast is None else fast(args, attrs)
 
     def general(self, op: Op, args: Sequence[Any], attrs: Mapping[str, Any] = _NO_ATTRS) -> Any:

@@ -49,13 +49,13 @@ class Packed:
 def _apart(hook: Hook, x: Any) -> Any:
     """What a hook gives: unrecorded, and no hooks for what it does itself."""
     state = thread.state
-    before = state.saved_hooks, state.recording, state.plain
+    before = state.saved_hooks, state.recording, state.usual
     try:
         state.saved_hooks, state.recording = None, False
         state.settle()
         return hook(x)
     finally:
-        state.saved_hooks, state.recording, state.plain = before
+        state.saved_hooks, state.recording, state.usual = before
 
 
 class saved_tensors_hooks:
@@ -77,12 +77,12 @@ class saved_tensors_hooks:
 
     def __enter__(self) -> None:
         state = thread.state
-        self._before = state.saved_hooks, state.plain, self._before
-        state.saved_hooks, state.plain = self, False
+        self._before = state.saved_hooks, state.usual, self._before
+        state.saved_hooks, state.usual = self, False
 
     def __exit__(self, *_: object) -> None:
         state = thread.state  # no call, between which and the next an error could come
-        state.saved_hooks, state.plain, self._before = self._before
+        state.saved_hooks, state.usual, self._before = self._before
 
 
 class save_on_cpu(saved_tensors_hooks):

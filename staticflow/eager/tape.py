@@ -127,7 +127,7 @@ def _add_to(total: Any, more: Any) -> None:
 def _roots(outputs: Sequence[Any], gradients: Sequence[Any]) -> list[tuple[Vertex, Any]]:
     roots = []
     for out, gradient in zip(outputs, gradients, strict=True):
-        edge = _edge(out)
+        edge = _vertex_of(out)
         if edge is None:
             raise AutogradError(
                 f"the tensor of shape {list(out.shape)} has no graph: nothing that it was computed "
@@ -139,14 +139,14 @@ def _roots(outputs: Sequence[Any], gradients: Sequence[Any]) -> list[tuple[Verte
     return roots
 
 
-def _edge(x: Any) -> Vertex:
+def _vertex_of(x: Any) -> Vertex:
     """The vertex of a tensor. Raises `DTypeError` for what is none."""
-    if not hasattr(x, "_edge"):
+    if not hasattr(x, "_current_vertex"):
         raise DTypeError(
             f"gradients are of tensors by tensors, not of {type(x).__name__}, "
             f"at {format_locs(here())}"
         )
-    return x._edge()
+    return x._current_vertex()
 
 
 def _seed(out: Any, gradient: Any) -> Any:
@@ -197,7 +197,7 @@ def backward(
     before = state.recording, state.owned
     try:
         state.recording, state.owned = create_graph, owned
-        state.walked = here()
+        state.last_backward = here()
         found: Iterable[tuple[Any, Any]]
         if inputs is None:
             found = _walk(roots, retain).items()
@@ -217,7 +217,7 @@ def _check_inputs(inputs: Sequence[Any]) -> None:
     if not inputs:
         raise AutogradError(f"backward: inputs= must not be empty, at {format_locs(here())}")
     for i, t in enumerate(inputs):
-        if not hasattr(t, "_edge"):
+        if not hasattr(t, "_current_vertex"):
             raise DTypeError(
                 f"backward: entry {i} of inputs= must be a tensor, not {type(t).__name__}, "
                 f"at {format_locs(here())}"
@@ -265,7 +265,7 @@ def grad(
     before = state.recording
     try:
         state.recording = create_graph
-        state.walked = here()
+        state.last_backward = here()
         return _cotangents_of(roots, wrt, retain)
     finally:
         state.recording = before
@@ -275,7 +275,7 @@ def _cotangents_of(
     roots: Sequence[tuple[Vertex, Any]], wrt: Sequence[Any], retain: bool
 ) -> list[Any]:
     """The cotangents of ``wrt`` by a walk to them alone; None for what is not reached."""
-    targets = [_edge(w) for w in wrt]
+    targets = [_vertex_of(w) for w in wrt]
     wanted: dict[Vertex, Any] = dict.fromkeys(targets)
     wanted.pop(None, None)
     leading = _leading_to([v for v, _ in roots], wanted)

@@ -76,7 +76,7 @@ class Tensor(Methods):
     _grad: Tensor | None
     _hooks: Any  # of a leaf: what its gradients go through
     _memory: Memory | None  # made when it is first asked for
-    _vertex: Any  # None, `LEAF`, or what made it; of a view it may be out of date, see `_edge`
+    _vertex: Any  # None, `LEAF`, or what made it; of a view perhaps out of date (`_current_vertex`)
     _view: View | None
     name: str | None
 
@@ -183,7 +183,7 @@ class Tensor(Methods):
 
     nelement = numel
 
-    def _edge(self) -> Any:
+    def _current_vertex(self) -> Any:
         """The vertex that a gradient for this tensor goes to; None if there is none."""
         view = self._view
         if view is not None and view.seen != self._own_memory().version:
@@ -224,7 +224,7 @@ class Tensor(Methods):
     @property
     def requires_grad(self) -> bool:
         """Whether operations on this tensor are recorded."""
-        return self._edge() is not None
+        return self._current_vertex() is not None
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
@@ -296,7 +296,7 @@ class Tensor(Methods):
     @property
     def is_leaf(self) -> bool:
         """Whether this tensor was made by the user and not by a recorded operation."""
-        edge = self._edge()
+        edge = self._current_vertex()
         return edge is None or edge is self
 
     @property

@@ -148,7 +148,7 @@ class TapeEntry:
 
     def _straight(self, ct: Any) -> Any:
         """The cotangent of the first argument, which is on the tape as a function of that, too."""
-        edges = ct._edge(), self.edges[0]
+        edges = ct._current_vertex(), self.edges[0]
         entry = make_entry(TapeEntry, straight_op, {}, edges, (None, None), None, _getframe(1))
         return eager.tensor._on_tape(ct._data, ct._own_memory(), entry)
 
@@ -166,10 +166,10 @@ class TapeEntry:
         return results, [ct.get(i) for i in range(len(kept))]
 
     def _free(self) -> None:
-        """Forget what is kept; an entry that keeps no values can be walked again."""
+        """Forget what is kept; an entry that keeps no values can be last_backward again."""
         results = self.result if type(self.result) is list else (self.result,)
         if any(isinstance(kept, tuple) for kept in (*(self.args or ()), *results)):
-            self.args, self.result = None, thread.state.walked
+            self.args, self.result = None, thread.state.last_backward
 
     def _refuse(self) -> NoReturn:
         raise AutogradError(
@@ -225,7 +225,7 @@ class PerElementEntry(TapeEntry):
             out._memory = out._view = out._vertex = out._grad = out.name = out._hooks = None
             pulled.append(out)
         if freed:
-            self.args, self.result = None, state.walked
+            self.args, self.result = None, state.last_backward
         return pulled
 
 
@@ -365,7 +365,7 @@ def record(
 
     ``saves`` are the arguments to keep, those that the vjp uses unless given.
     """
-    edges = tuple([None if type(a) in BY_PYTHON else a._edge() for a in args])
+    edges = tuple([None if type(a) in BY_PYTHON else a._current_vertex() for a in args])
     for e in edges:
         if e is not None:
             break

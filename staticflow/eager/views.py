@@ -41,7 +41,7 @@ def wrap_view(x: Any, data: Any, op: Op, attrs: Mapping[str, Any]) -> Any:
     out._view = View(x if before is None else before.base, before, (op, attrs), version, recording)
     if not recording or op.vjp is None:
         return out
-    u = x._vertex if before is None or before.seen == version else x._edge()
+    u = x._vertex if before is None or before.seen == version else x._current_vertex()
     if u is not None:
         edges = (x if u is LEAF else u,)
         out._vertex = make_entry(TapeEntry, op, attrs, edges, (SavedType(x),), None, _getframe(2))

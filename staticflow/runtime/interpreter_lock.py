@@ -198,7 +198,7 @@ def go(
 
 @export
 def look(call: Call) -> bool:
-    """Whether the user wants the run to stop."""
+    """Whether a run has to stop, since the user wants it."""
     thread = call.thread
     if thread is None:
         return let_go(call) is None
@@ -221,7 +221,8 @@ def now() -> int:
 
 @export
 def ask(call: Call, answer: Object, words: object) -> bool:
-    """Call a function of Python with the address of some words; whether it raised an error."""
+    """Whether a run has to stop, since a function of Python, which is called with the address of
+    some words, raised an error."""
     thread = call.thread
     if thread is None:
         thread = let_go(call)

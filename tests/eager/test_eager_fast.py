@@ -49,7 +49,7 @@ def is_bare(op: Op) -> bool:
     return bare and type(op.lowering) is Elementwise and op.promote in ("common", "float")
 
 
-FAST = sorted(filter(is_bare, EAGER.fast), key=lambda op: op.name)
+FAST = sorted(filter(is_bare, EAGER.prepare()), key=lambda op: op.name)
 NUMBERS = (0, 1, -3, 2, 0.0, -0.0, 0.5, True, False, float("nan"), float("inf"), 10**6)
 
 
@@ -70,7 +70,7 @@ def outcome(compute: Any, args: tuple[Any, ...]) -> Any:
 
 
 def both(op: Op, *args: Any) -> None:
-    fast = outcome(lambda *a: EAGER.fast[op](a, {}), args)
+    fast = outcome(lambda *a: EAGER.prepare()[op](a, {}), args)
     assert fast == outcome(lambda *a: EAGER.general(op, a, {}), args), (op.name, args)
 
 
@@ -117,7 +117,7 @@ def recorded(out: Any) -> Any:
 @pytest.mark.parametrize("name", ROWS)
 def test_what_ops_give_and_record(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """On the samples of the op's row: natively as by the general path."""
-    natively = EAGER.fast
+    natively = EAGER.prepare()
 
     def checked(op: Op, args: Any, attrs: Any) -> Any:
         paths = natively[op], partial(EAGER.general, op)
@@ -149,7 +149,7 @@ def test_gradients(name: str) -> None:
     two = name in ("add", "sub", "mul", "div", "pow")
     for a, b in itertools.product(shapes, shapes) if two else ((s, s) for s in shapes):
         found = []
-        for path in (EAGER.fast[op], partial(EAGER.general, op)):
+        for path in (EAGER.prepare()[op], partial(EAGER.general, op)):
             xs = [operands(sf.float64, s).add(1.5).requires_grad_() for s in (a, b)][: 1 + two]
             out = path(tuple(xs), {})
             grads = sf.grad((out * out).sum(), xs, create_graph=True)
@@ -163,7 +163,7 @@ def test_gradients_of_products_of_matrices() -> None:
     for shapes in (((3, 3), (3, 3)), ((2, 3), (3, 4)), ((2, 3, 3), (3, 3)), ((2, 2, 3), (2, 3, 1))):
         for wanted in ((True, True), (True, False), (False, True)):
             found = []
-            for path in (EAGER.fast[OPS["matmul"]], partial(EAGER.general, OPS["matmul"])):
+            for path in (EAGER.prepare()[OPS["matmul"]], partial(EAGER.general, OPS["matmul"])):
                 xs = [operands(sf.float64, s) for s in shapes]
                 leaves = [x.requires_grad_() for x, w in zip(xs, wanted, strict=True) if w]
                 out = path(tuple(xs), {})
@@ -230,7 +230,7 @@ def test_arrays_take_part() -> None:
 
 def test_loops_have_no_fast_form() -> None:
     for name in ("scan", "while", "cond"):
-        assert not has_fast_form(OPS[name]) and OPS[name] not in EAGER.fast
+        assert not has_fast_form(OPS[name]) and OPS[name] not in EAGER.prepare()
 
 
 # -- native code

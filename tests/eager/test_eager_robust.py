@@ -244,7 +244,7 @@ def test_where_recursion_is_too_deep() -> None:
 
 
 def switches() -> list[Any]:
-    apart = {"context", "run", "walked"}
+    apart = {"context", "run", "last_backward"}
     return [getattr(thread.state, s) for s in State.__slots__ if s not in apart]
 
 

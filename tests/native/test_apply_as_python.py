@@ -9,7 +9,7 @@ import pytest
 
 from staticflow.eager.fast import apply, calls, compute, objects, operands
 from staticflow.eager.fast.classes import general, op_call, tensor_type
-from staticflow.eager.fast.records import FLAGS, MEMO, Cell, NumberMemo, Op, Step
+from staticflow.eager.fast.records import FLAGS, MEMO, Cell, KnownOp, NumberMemo, Step
 from staticflow.native.cpython import TRUE, array_type, float_type, tuple_type
 from staticflow.native.language import Object, Row, drop, zero_record
 from tests.native.mocks import Counted, Items, World, set_item
@@ -74,7 +74,7 @@ def replaced(monkeypatch: pytest.MonkeyPatch) -> Any:
 
     def replace(world: Calls) -> None:
         world.said = []
-        state = Counted(recording=TRUE, plain=TRUE, context=Counted())
+        state = Counted(recording=TRUE, usual=TRUE, context=Counted())
 
         def current() -> Any:
             state.references += 1
@@ -83,7 +83,7 @@ def replaced(monkeypatch: pytest.MonkeyPatch) -> Any:
         def record(call: Any, out: Any, data: Any) -> bool:
             entry = world.get()
             drop(entry)
-            return entry is None
+            return entry is not None
 
         outside: dict[str, Any] = {
             "current_state": current, "descrs": Row([FLOAT, INT]), "COUNT": 2,
@@ -108,7 +108,7 @@ def replaced(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def an_op(small: Any, large: Any = None, flags: str = "", dtypes: int = 1) -> Any:
-    return Op(
+    return KnownOp(
         object=Counted(), compute=Row([small, large]), dtypes=dtypes, arity=2, kernel=None,
         flags=sum(FLAGS[name] for name in flags.split()),
     )  # fmt: skip
@@ -242,7 +242,7 @@ def test_the_array_of_a_result_is_held_while_it_is_recorded(
     def record(call: Any, out: Any, data: Any) -> bool:
         out.data = an_array(5)  # as somebody may who found the tensor
         assert data.references == 1
-        return False
+        return True
 
     monkeypatch.setattr(apply, "record", record)
     out = applied(an_op(gives(), flags="RECORDABLE"), a_tensor(3), a_tensor(3))

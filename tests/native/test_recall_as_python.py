@@ -10,7 +10,7 @@ import pytest
 
 from staticflow.eager.fast import calls, change, key, objects, recall
 from staticflow.eager.fast.classes import tensor_type
-from staticflow.eager.fast.records import MOST, Key, Op, Plan, Remembered, Slot, Step
+from staticflow.eager.fast.records import MOST, Key, KnownOp, Plan, Remembered, Slot, Step
 from staticflow.native.cpython import (
     ELLIPSIS,
     NONE,
@@ -74,7 +74,7 @@ def replaced(monkeypatch: pytest.MonkeyPatch) -> Any:
             "PyTuple_New": world.row, "pair": lambda x, y: world.triple(x, y),
             "PyBytes_FromStringAndSize": world.get, "PyObject_CallObject": world.get,
             "PyObject_VectorcallMethod": world.get, "forward": world.get, "current_state": world.get,
-            "is_plain": lambda state: True, "clear_error": lambda: True, "memcmp": compare,
+            "is_usual": lambda state: True, "clear_error": lambda: True, "memcmp": compare,
             "apply": lambda op, *of: op.object(world),
         }  # fmt: skip
         for thing in CONSTANTS:
@@ -191,8 +191,8 @@ def test_a_key_is_second_while_it_is_one_of_the_last(replaced: Any) -> None:
 
 def a_plan(words: Row[int], count: int) -> Plan:
     """A product of two tensors, what is largest in it as a pair, and both as a tuple of a class."""
-    product = Op(object=lambda world: world.make(Counted()))
-    largest = Op(object=pair_of_results)
+    product = KnownOp(object=lambda world: world.make(Counted()))
+    largest = KnownOp(object=pair_of_results)
     steps = [
         Step(op=product, attrs=None, count=2, places=Row([0, 1]), results=0),
         Step(op=largest, attrs=None, count=2, places=Row([3, 2]), results=2),
@@ -221,7 +221,7 @@ def test_nothing_is_lost_where_a_call_fails(replaced: Any, fails: int) -> None:
     world = World()
     replaced(world)
     x, y = a_tensor(3), a_tensor(3)
-    function = Remembered(plain=Object(), learner=Object())
+    function = Remembered(itself=Object(), learner=Object())
 
     def call() -> Any:
         return recall.recall(function, x, Row([y]), 1, None)

@@ -190,7 +190,7 @@ def test_an_example_that_somebody_watches() -> None:
 
 def test_an_interrupt_is_not_lost_where_a_history_is_looked_for() -> None:
     class Interrupted(sf.Tensor):
-        def _edge(self) -> Any:
+        def _current_vertex(self) -> Any:
             self.name = self.name or ""
             if not self.name:
                 self.name = "asked"
@@ -305,7 +305,7 @@ def test_slots_of_a_thread(slot: str) -> None:
 
 
 def test_functions_of_ops_that_are_called_wrongly() -> None:
-    for function in (sf.ones(1)._edge, *[*sf.Tensor.__sf_mode__.fast.values()][:40]):
+    for function in (sf.ones(1)._current_vertex, *[*sf.Tensor.__sf_mode__.prepare().values()][:40]):
         for given in ((), (5,), (None, None, None), ([], {}), ((), 5)):
             attempt(lambda function=function, given=given: function(*given))
         attempt(lambda function=function: function(args=(), attrs={}))
@@ -327,7 +327,7 @@ calls = [
     lambda: sf.cartesian_prod(*many), lambda: sf.broadcast_tensors(*many), lambda: x.where(*many),
     lambda: sf.cat(**{f"k{i}": x for i in range(50_000)}), lambda: x[(0,) * 100_000],
     lambda: sf.hstack(many), lambda: x.__radd__(*many), lambda: x[[0] * 100_000],
-    lambda: sf.Tensor.__sf_mode__.fast[OPS["cat"]](tuple(many), {}),
+    lambda: sf.Tensor.__sf_mode__.prepare()[OPS["cat"]](tuple(many), {}),
     lambda: x[nested(slice)], lambda: x[nested(lambda i: (i,))], lambda: sf.cat(nested(list_of)),
     lambda: sf.tensor(nested(list_of)), lambda: x.sum(nested(list_of)),
 ]

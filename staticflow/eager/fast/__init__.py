@@ -8,12 +8,12 @@ it does, where native code cannot read the objects of this Python.
 The way of ``z = x * w``, where a gradient of ``w`` is wanted:
 
 1. `Tensor.__mul__` is a method descriptor. Its code, one of those that `methods` writes, leads to
-   `apply.call_op_on` with what is known of the op, a `records.Op`. (Before the first operation of a
-   process it is the op itself, which asks `EagerMode.fast` for all this.)
+   `apply.call_op_on` with what is known of the op, a `records.KnownOp`. (Before the first operation
+   of a process it is the op itself, for which `EagerMode.prepare` has all this made.)
 2. `apply.apply` makes a `records.Call` of it. `operands.open_operands` looks whether it is the
    usual case, and takes the arrays up; `compute.compute_call` calls NumPy or a kernel.
 3. `apply.wrap_one` makes a tensor of the array that came, or `view.wrap_view` a view.
-4. `record.record` leaves a tape entry in ``z._vertex``: where the gradients go, what the vjp needs
+4. `entry.record` leaves a tape entry in ``z._vertex``: where the gradients go, what the vjp needs
    of the values, and the user's line (`line`). Backward is `staticflow.eager.tape`.
 5. Where one of these declines, by null without an error, `apply` calls the general path instead.
 
@@ -45,12 +45,12 @@ path calls `objects.joint_size` on shapes::
     view.lies_in              views.is_view
     view.own_memory           tensor.Tensor._own_memory
     view.base_of              memory.View.base
-    record.record             vertex.record
-    record.find_edge          tensor.Tensor._edge
-    record.save_arguments     vertex.save_values
-    record.fill_entry         vertex.make_entry
-    record.save_value         saved.save_value
-    record.make_saved_type    saved.SavedType
+    entry.record              vertex.record
+    entry.find_edge           tensor.Tensor._current_vertex
+    entry.save_arguments      vertex.save_values
+    entry.fill_entry          vertex.make_entry
+    entry.save_value          saved.save_value
+    entry.make_saved_type     saved.SavedType
     line.find_line            vertex.user_frame
     change.bump               tensor.Tensor._bump
     change.open_target        in_place.is_open

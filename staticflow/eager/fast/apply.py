@@ -8,10 +8,10 @@ from __future__ import annotations
 from staticflow.eager.fast.calls import call_python, clear_error, forward
 from staticflow.eager.fast.classes import State, finish, general, op_call
 from staticflow.eager.fast.compute import compute_call, is_unrecorded
+from staticflow.eager.fast.entry import record
 from staticflow.eager.fast.objects import bit_of, has_flag, tensor_of
 from staticflow.eager.fast.operands import current_state, is_recording, open_operands
-from staticflow.eager.fast.record import record
-from staticflow.eager.fast.records import FLAGS, MOST, Call, Op, Operand, Step
+from staticflow.eager.fast.records import FLAGS, MOST, Call, KnownOp, Operand, Step
 from staticflow.eager.fast.view import wrap_view
 from staticflow.graph.dtypes import DTYPES
 from staticflow.native.cpython import (
@@ -56,9 +56,9 @@ FLOATS = sum(1 << i for i, dtype in enumerate(DTYPES) if dtype.is_floating)
 
 
 @inline
-def op_at(address: Object) -> Inside[Op]:
+def op_at(address: Object) -> Inside[KnownOp]:
     """The op whose record lies at an address, an int."""
-    return trust(PyLong_AsVoidPtr(address), Op, "it was made with this address")
+    return trust(PyLong_AsVoidPtr(address), KnownOp, "it was made with this address")
 
 
 @export
@@ -86,7 +86,9 @@ def call_op_at(
 
 
 @export
-def call_op(op: Op, objects: Row[Object], count: int, names: Tuple | None) -> Owned[Object | None]:
+def call_op(
+    op: KnownOp, objects: Row[Object], count: int, names: Tuple | None
+) -> Owned[Object | None]:
     """What an op gives of arguments without attributes. Names, and a wrong number of arguments, go
     to `Op.call`."""
     if names is None and count == op.arity:
@@ -96,7 +98,7 @@ def call_op(op: Op, objects: Row[Object], count: int, names: Tuple | None) -> Ow
 
 @export
 def call_op_on(
-    op: Op, self: Object, args: Row[Object], count: int, names: Tuple | None
+    op: KnownOp, self: Object, args: Row[Object], count: int, names: Tuple | None
 ) -> Owned[Object | None]:
     """`call_op` of an object and the arguments of its method: ``x.mul(y)`` of ``x`` and ``y``."""
     if names is None and count + 1 == op.arity and count < MOST:
@@ -109,7 +111,7 @@ def call_op_on(
 
 @export
 def call_reflected(
-    op: Op, self: Object, args: Row[Object], count: int, names: Tuple | None
+    op: KnownOp, self: Object, args: Row[Object], count: int, names: Tuple | None
 ) -> Owned[Object | None]:
     """`call_op` of an operator's operands the other way round: ``x.__rsub__(y)`` of ``y`` and
     ``x``."""
@@ -127,7 +129,7 @@ def call_reflected(
 
 @native
 def apply(
-    op: Op, objects: Row[Object], count: int, attrs: Object | None, step: Step | None
+    op: KnownOp, objects: Row[Object], count: int, attrs: Object | None, step: Step | None
 ) -> Owned[Object | None]:
     """What an op gives of objects and attributes, a dict or null, as ``general(op, objects,
     attrs)`` does; null with an error set. ``step`` is the step of a plan by which it is called, or
@@ -144,7 +146,7 @@ def apply(
 @inline
 def apply_to(
     operands: Row[Operand],
-    op: Op,
+    op: KnownOp,
     objects: Row[Object],
     count: int,
     attrs: Object | None,
@@ -193,7 +195,7 @@ def wrap_one(call: Call, state: State, data: Object) -> Owned[Object | None]:
             return finish_call(call, data)
     else:
         out = tensor_of(data)
-    if out is not None and may_record(call, state, data) and record(call, out, data):
+    if out is not None and may_record(call, state, data) and not record(call, out, data):
         drop(out)
         return None
     return out

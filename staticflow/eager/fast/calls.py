@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from staticflow.eager.fast.classes import no_attrs
-from staticflow.eager.fast.records import MOST, Op
+from staticflow.eager.fast.records import MOST, KnownOp
 from staticflow.native.cpython import (
     Exception_,
     PyErr_Clear,
@@ -29,7 +29,7 @@ __all__ = ["call_python", "clear_error", "forward", "given_count"]
 @native
 def call_python(
     function: Object,
-    op: Op,
+    op: KnownOp,
     objects: Row[Object],
     count: int,
     attrs: Object | None,
@@ -49,7 +49,7 @@ def call_python(
 
 @inline
 def call_on_tuple(
-    function: Object, op: Op, args: Tuple, attrs: Object | None, data: Object | None
+    function: Object, op: KnownOp, args: Tuple, attrs: Object | None, data: Object | None
 ) -> Owned[Object | None]:
     """`call_python`, of objects in a tuple."""
     given = space(Object, 4)

@@ -9,11 +9,11 @@ from __future__ import annotations
 from staticflow.eager.costs import BEYOND, LARGE, NEAR, SHORT, SPREAD
 from staticflow.eager.fast.classes import Memory, State, Tensor, bfloat16, multiply, one
 from staticflow.eager.fast.compute import call_in_context, kernel_at, try_compute
+from staticflow.eager.fast.entry import has_no_edge
 from staticflow.eager.fast.line import user_line
 from staticflow.eager.fast.objects import bit_of, operand_array, operand_tensor, same_shape
 from staticflow.eager.fast.operands import open_number, open_operand
-from staticflow.eager.fast.record import has_no_edge
-from staticflow.eager.fast.records import InPlace, Op, Operand
+from staticflow.eager.fast.records import InPlace, KnownOp, Operand
 from staticflow.eager.fast.view import base_of, memory_of
 from staticflow.native.cpython import NONE, Array, PyArray_CopyInto, PyNumber_Add
 from staticflow.native.language import (
@@ -45,7 +45,7 @@ class Threads(Record, shared=True):
 
 
 threads = constant(Threads, "wanted")
-no_op = variable(Op, "no_op")
+no_op = variable(KnownOp, "no_op")
 
 
 # -- whether -------------------------------------------------------------------------------------
@@ -151,34 +151,34 @@ def is_in_rows(array: Array) -> bool:
 
 @native
 def call_ufunc_into(ufunc: Object, arrays: Row[Object], count: int, state: State) -> bool:
-    """Let a ufunc write into the last of some arrays; true if it failed."""
+    """Let a ufunc write into the last of some arrays; false if it failed."""
     out = call_in_context(ufunc, arrays, count, None, state)
-    failed = out is None
+    good = out is not None
     drop(out)
-    return failed
+    return good
 
 
 @native
 def copy_array(array: Array, source: Array) -> bool:
-    """Copy an array of the same shape, or of no dims; true if that failed, or it is neither."""
+    """Copy an array of the same shape, or of no dims; false if that failed, or it is neither."""
     if source.ndim != 0 and not same_shape(array, source):
-        return True
-    return PyArray_CopyInto(array, source) != 0
+        return False
+    return PyArray_CopyInto(array, source) == 0
 
 
 @native
 def scale(operand: Operand, factor: Operand, state: State) -> bool:
-    """Put an operand times a factor in its place; true if that failed."""
+    """Put an operand times a factor in its place; false if that failed."""
     both = space(Object, 2)
     both[0] = operand_array(operand)
     both[1] = operand_array(factor)
     out = call_in_context(multiply, both, 2, None, state)
     if out is None:
-        return True
+        return False
     before = take(operand.array)
     operand.array = out
     drop(before)
-    return False
+    return True
 
 
 @native
@@ -200,25 +200,24 @@ def run_program(method: InPlace, arrays: Row[Object], count: int) -> bool:
 
 @native
 def bump(memory: Memory) -> bool:
-    """Note a change of a memory; true if an error was raised."""
-    if count_change(memory):
-        return True
+    """Note a change of a memory; false with an error set."""
+    if not count_change(memory):
+        return False
     line = user_line()
     if line is None:
-        return True
+        return False
     memory.changed = line
-    return False
+    return True
 
 
 @native
 def count_change(memory: Memory) -> bool:
-    """Count a change of a memory; true if an error was raised, as of a version that is no
-    number."""
+    """Count a change of a memory; false with an error set, as of a version that is no number."""
     version = memory.version
     before = hold(version if version is not None else NONE)
     after = PyNumber_Add(before, one)
     drop(before)
     if after is None:
-        return True
+        return False
     memory.version = after
-    return False
+    return True

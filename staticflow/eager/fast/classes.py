@@ -20,7 +20,7 @@ from staticflow.ops.declaring import thread as threads
 __all__ = [
     "Entry", "Memory", "SavedType", "State", "Tensor", "View", "asarray", "bfloat16",
     "default_dtypes", "dtype_type", "example_of", "finish", "general", "leaf", "memory_example",
-    "multiply", "name_alpha", "name_edge", "name_hasten", "name_shape", "name_state",
+    "multiply", "name_alpha", "name_current_vertex", "name_hasten", "name_shape", "name_state",
     "name_version", "no_attrs", "no_state", "note_saves", "number_beside", "one", "op_call",
     "saved_type_example", "serials", "state_type", "tensor_example", "tensor_type", "thread",
     "users", "view_example", "zero",
@@ -76,7 +76,7 @@ class State(Object):
     """`staticflow.ops.declaring.thread.State`."""
 
     context: Object | None
-    plain: Object | None
+    usual: Object | None
     recording: Object | None
 
 
@@ -121,7 +121,7 @@ state_type = constant(Type, "state_type", threads.State)
 no_state = constant(Object, "no_state", "thread.state is to be a State")
 
 name_alpha = constant(Object, "name_alpha", "alpha")
-name_edge = constant(Object, "name_edge", "_edge")
+name_current_vertex = constant(Object, "name_current_vertex", "_current_vertex")
 name_hasten = constant(Object, "name_hasten", "hasten")
 name_shape = constant(Object, "name_shape", "shape")
 name_state = constant(Object, "name_state", "state")

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from staticflow.eager.costs import LARGE
 from staticflow.eager.fast.classes import State, asarray
+from staticflow.eager.fast.entry import find_edges
 from staticflow.eager.fast.objects import has_flag, joint_size, operand_array
 from staticflow.eager.fast.operands import is_recording
-from staticflow.eager.fast.record import find_edges
-from staticflow.eager.fast.records import FLAGS, MOST, Call, Cell, Op, Step
+from staticflow.eager.fast.records import FLAGS, MOST, Call, Cell, KnownOp, Step
 from staticflow.eager.fast.view import part_of
 from staticflow.native.cpython import (
     PyContext_Enter,
@@ -90,7 +90,7 @@ def compute_step(step: Step, arrays: Row[Object], count: int) -> Owned[Object | 
 
 @inline
 def compute_as_known(
-    op: Op, step: Step | None, arrays: Row[Object], count: int, by_kernel: bool
+    op: KnownOp, step: Step | None, arrays: Row[Object], count: int, by_kernel: bool
 ) -> Owned[Object | None]:
     """What the step of a call gives of arrays, or else, ``by_kernel``, what computed the op of
     large arrays last; null if these decline, or with an error set."""

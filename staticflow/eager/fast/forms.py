@@ -1,7 +1,7 @@
 """What stands for ops and methods where native code can be: builtin functions and descriptors.
 
-`fast_forms` writes down what native code is to know of each op (`records.Op`), has the functions of
-`core` compiled, and makes of their addresses what Python calls.
+`fast_forms` writes down what native code is to know of each op (`records.KnownOp`), has the
+functions of `core` compiled, and makes of their addresses what Python calls.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from staticflow.eager.fast.core import NAMES, can_be_read, compile_core
 from staticflow.eager.fast.in_place_forms import InPlaceMethod, in_place_table
 from staticflow.eager.fast.methods import render_methods
 from staticflow.eager.fast.plans import Planner, parameters_of
-from staticflow.eager.fast.records import FLAGS, OpRecord
+from staticflow.eager.fast.records import FLAGS, KnownOpRecord
 from staticflow.eager.vertex import PerElementEntry, TapeEntry
 from staticflow.graph.dtypes import DTYPES
 from staticflow.graph.op import Op, takes
@@ -71,7 +71,7 @@ def fast_forms(
         return FastForms({}, {}, {}, {}, {}, {}, {})
     ops = [op for op in ops if has_fast_form(op)]
     kernels = [op for op in ops if _has_own_plan(op)]  # which are remembered, too
-    records = (OpRecord * len(ops))()
+    records = (KnownOpRecord * len(ops))()
     known = [_fill_record(record, op) for record, op in zip(records, ops, strict=True)]
     addresses = {op: ctypes.addressof(record) for op, record in zip(ops, records, strict=True)}
     plans = Planner([*remembered, *kernels], addresses)

@@ -24,15 +24,15 @@ from staticflow.eager.fast.change import (
     scale,
 )
 from staticflow.eager.fast.classes import Memory, State, Tensor, name_alpha
+from staticflow.eager.fast.entry import has_no_edge, is_like
 from staticflow.eager.fast.objects import operand_array, operand_tensor
 from staticflow.eager.fast.operands import (
     current_state,
-    is_plain,
     is_recording,
+    is_usual,
     open_number,
     open_operand,
 )
-from staticflow.eager.fast.record import has_no_edge, is_like
 from staticflow.eager.fast.records import InPlace, Operand
 from staticflow.native.cpython import PyErr_Occurred, PyTuple_GetItem, PyTuple_Size, Tuple
 from staticflow.native.language import (
@@ -64,7 +64,7 @@ def call_in_place(
         return None
     operands = zero_row(Operand, 3)  # the tensor, the operand, and what that is scaled by
     operands[0].object = tensor
-    done = is_plain(state) and try_in_place(method, operands, tensor, args, count, names, state)
+    done = is_usual(state) and try_in_place(method, operands, tensor, args, count, names, state)
     left = not done and clear_error()
     good = done and PyErr_Occurred() is None
     drop_row(operands, 3)
@@ -137,12 +137,12 @@ def compute_in_place(
             return False
         if scaled and not open_number(no_op, factor, target):
             return False
-        if scaled and by_numpy and scale(other, factor, state):
+        if scaled and by_numpy and not scale(other, factor, state):
             return False
     array = operand_array(target)  # as `scale` may exchange that of an operand
     if method.program is None:  # NumPy is slow at copies of transposed arrays
         source = operand_array(other)
-        return (few or is_in_rows(source)) and not copy_array(array, source)
+        return (few or is_in_rows(source)) and copy_array(array, source)
     ufunc = method.ufunc
     if by_numpy and ufunc is not None:
         return compute_by_ufunc(ufunc, array, other, state)
@@ -164,10 +164,10 @@ def compute_by_ufunc(ufunc: Object, array: Object, other: Operand, state: State)
     arrays[0] = array
     if other.object is None:
         arrays[1] = array
-        return not call_ufunc_into(ufunc, arrays, 2, state)
+        return call_ufunc_into(ufunc, arrays, 2, state)
     arrays[1] = operand_array(other)
     arrays[2] = array
-    return not call_ufunc_into(ufunc, arrays, 3, state)
+    return call_ufunc_into(ufunc, arrays, 3, state)
 
 
 # -- what copies the value of a function --------------------------------------------------------
@@ -234,7 +234,7 @@ def store_value(value: Object, target: Operand, memory: Memory, recording: bool)
         and is_still(target, memory, recording)
         and is_like(operand_array(target), operand_array(source))
         and not has_vertex(operand_tensor(source))
-        and not copy_array(operand_array(target), operand_array(source))
+        and copy_array(operand_array(target), operand_array(source))
     )
     if done:
         bump(memory)

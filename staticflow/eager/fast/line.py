@@ -101,15 +101,15 @@ def user_line() -> Owned[Tuple | None]:
 
 @native
 def write_line(entry: Entry) -> bool:
-    """Write the user's line into an entry; true if it could not be told."""
+    """Write the user's line into an entry; false with an error set."""
     instruction = space(int, 1)
     code = find_line(instruction)
     if code is None:
-        return True
+        return False
     at = PyLong_FromLongLong(instruction[0])
     if at is None:
         drop(code)
-        return True
+        return False
     entry.code = code
     entry.at = at
-    return False
+    return True

@@ -11,13 +11,13 @@ from collections.abc import Iterable, Mapping
 from string import Template
 from typing import Any
 
-from staticflow.eager.fast.records import InPlaceRecord, OpRecord, RememberedRecord
+from staticflow.eager.fast.records import InPlaceRecord, KnownOpRecord, RememberedRecord
 
 __all__ = ["TARGETS", "render_methods"]
 
 TARGETS: Mapping[str, tuple[str, str, Any]] = {
-    "method": ("call_op_on", "ops", OpRecord),
-    "reflected": ("call_reflected", "ops", OpRecord),
+    "method": ("call_op_on", "ops", KnownOpRecord),
+    "reflected": ("call_reflected", "ops", KnownOpRecord),
     "remembered": ("recall", "functions", RememberedRecord),
     "changed": ("call_in_place", "in_place", InPlaceRecord),
 }

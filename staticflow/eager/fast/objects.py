@@ -13,7 +13,7 @@ from staticflow.eager.fast.classes import (
     tensor_type,
     view_example,
 )
-from staticflow.eager.fast.records import NO_DTYPE, Op, Operand
+from staticflow.eager.fast.records import NO_DTYPE, KnownOp, Operand
 from staticflow.graph.dtypes import DTYPES
 from staticflow.native.cpython import NONE, Array, PyTuple_SetItem, PyType_IsSubtype, Tuple
 from staticflow.native.language import (
@@ -129,7 +129,7 @@ def tensor_of(array: Array) -> Owned[Tensor | None]:
 
 
 @inline
-def has_flag(op: Op, flag: int) -> bool:
+def has_flag(op: KnownOp, flag: int) -> bool:
     """Whether a flag of an op is set."""
     return op.flags & flag != 0
 

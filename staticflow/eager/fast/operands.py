@@ -26,7 +26,7 @@ from staticflow.eager.fast.objects import (
     is_tensor,
     operand_array,
 )
-from staticflow.eager.fast.records import FLAGS, MEMO, NO_DTYPE, Call, NumberMemo, Op, Operand
+from staticflow.eager.fast.records import FLAGS, MEMO, NO_DTYPE, Call, KnownOp, NumberMemo, Operand
 from staticflow.native.cpython import (
     TRUE,
     PyErr_SetObject,
@@ -59,7 +59,7 @@ from staticflow.native.language import (
 )
 
 __all__ = [
-    "current_state", "is_plain", "is_recording", "open_number", "open_operand", "open_operands",
+    "current_state", "is_recording", "is_usual", "open_number", "open_operand", "open_operands",
 ]  # fmt: skip
 
 ANY_DTYPES, BY_NUMBER = FLAGS["ANY_DTYPES"], FLAGS["BY_NUMBER"]
@@ -113,9 +113,9 @@ def is_recording(state: State) -> bool:
 
 
 @inline
-def is_plain(state: State) -> bool:
+def is_usual(state: State) -> bool:
     """Whether none of the rarer switches of a thread is on."""
-    return state.plain is TRUE
+    return state.usual is TRUE
 
 
 # -- one operand ---------------------------------------------------------------------------------
@@ -140,7 +140,7 @@ memos = constant(Row[NumberMemo], "memo")
 
 
 @native
-def open_number(op: Op, operand: Operand, beside: Operand) -> bool:
+def open_number(op: KnownOp, operand: Operand, beside: Operand) -> bool:
     """Whether an operand is a number that does not change the dtype of the tensor ``beside`` it;
     it holds the number as an array then, or, if the op takes it so, itself. An error is set if the
     user interrupted that."""
@@ -204,7 +204,7 @@ def remember_number(memo: NumberMemo, number: Object, descr: Object) -> Owned[Ob
 def open_operands(call: Call, state: State) -> bool:
     """Whether a call is the usual case; its operands are open then. An error may be set if it is
     not."""
-    if not is_plain(state):
+    if not is_usual(state):
         return False
     tensor: Operand | None = None
     others = 0

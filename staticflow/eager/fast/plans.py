@@ -110,7 +110,7 @@ class Planner:
             plain = fn.call if isinstance(fn, Op) else refuses_foreign(fn)
             learner = partial(self._learn, plain)
             self._held += (plain, learner)
-            row.plain, row.learner = id(plain), id(learner)
+            row.itself, row.learner = id(plain), id(learner)
 
     def install_by(self, address: int) -> None:
         """Let native code at an address, `recall.install_plan`, take plans from now on."""
@@ -128,12 +128,12 @@ class Planner:
         state, looked = thread.state, note_exchange()
         as_described = _are_still_on(arrays, tensors)
         noted: list[Any] = []
-        plain = state.plain
-        state.noted, state.plain = noted, False
+        plain = state.usual
+        state.noted, state.usual = noted, False
         try:
             out = fn(*args, **kwargs)
         finally:
-            state.noted, state.plain = None, plain
+            state.noted, state.usual = None, plain
         if not (as_described and _are_still_on(arrays, tensors) and note_exchange() == looked + 1):
             return out
         plan = PlanOwner(key, others, list(kwargs))

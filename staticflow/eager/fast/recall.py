@@ -18,7 +18,7 @@ from staticflow.eager.fast.objects import (
     operand_tensor,
     tensor_of,
 )
-from staticflow.eager.fast.operands import current_state, is_plain, open_operand
+from staticflow.eager.fast.operands import current_state, is_usual, open_operand
 from staticflow.eager.fast.records import MOST, Key, Operand, Plan, Remembered, Slot, Step
 from staticflow.eager.fast.view import memory_of
 from staticflow.graph.dtypes import DTYPES, int64
@@ -79,7 +79,7 @@ def recall(
     state = current_state()
     if state is None:
         return None
-    plain = is_plain(state)
+    plain = is_usual(state)
     drop(state)
     key = zero_record(Key)
     key.words = space(int, WORDS + 1)  # a hash stands behind the last
@@ -94,7 +94,7 @@ def recall(
             result = run_plan(plan_slots[place], key)
             if result is not None or not clear_error():
                 return result
-    return forward(function.plain, first, None, args, count, names)
+    return forward(function.itself, first, None, args, count, names)
 
 
 @export
@@ -143,7 +143,7 @@ def run_plan(slot: Slot, key: Key) -> Owned[Object | None]:
     result = follow_plan(plan, key)
     if result is not None:
         plan.runs += 1
-        if plan.runs == OFTEN and hasten(owner):
+        if plan.runs == OFTEN and not hasten(owner):
             drop(result)
             drop(owner)
             return None
@@ -153,13 +153,13 @@ def run_plan(slot: Slot, key: Key) -> Owned[Object | None]:
 
 @inline
 def hasten(owner: Object) -> bool:
-    """Tell the owner of a plan that it was run often; true if an error was raised."""
+    """Tell the owner of a plan that it was run often; false with an error set."""
     arguments = space(Object, 1)
     arguments[0] = owner
     said = PyObject_VectorcallMethod(name_hasten, arguments, 1, None)
-    failed = said is None
+    good = said is not None
     drop(said)
-    return failed
+    return good
 
 
 @native
@@ -289,7 +289,7 @@ def draw_from_opened(operand: Operand) -> Owned[Tensor | None]:
 def count_draw(memory: Memory, array: Array, drawn: Array) -> bool:
     """Count on the state of a generator, and copy it to an array; false if either is none, or with
     an error set, with nothing done but that a change is counted."""
-    if count_change(memory) or not is_generator_state(array) or not is_generator_state(drawn):
+    if not count_change(memory) or not is_generator_state(array) or not is_generator_state(drawn):
         return False
     numbers = trust(array.data, Row[int], "a seed and a count")
     copied = trust(drawn.data, Row[int], "a seed and a count")

@@ -13,10 +13,11 @@ from staticflow.native.language import Byte, Fixed, Int32, Object, Owned, Record
 from staticflow.native.layout import structure
 
 __all__ = [
-    "CODES", "FLAGS", "MEMO", "MOST", "NO_DTYPE", "Call", "Cell", "InPlace", "InPlaceRecord", "Key",
-    "KnownCode", "KnownCodeRecord", "NumberMemo", "NumberMemoRecord", "Op", "OpRecord", "Operand",
-    "OperandRecord", "Plan", "PlanRecord", "PlannedView", "PlannedViewRecord", "Remembered",
-    "RememberedRecord", "Slot", "SlotRecord", "Step", "StepRecord",
+    "CODES", "FLAGS", "MEMO", "MOST", "NO_DTYPE", "Call", "Cell", "InPlace", "InPlaceRecord",
+    "Key", "KnownCode", "KnownCodeRecord", "KnownOp", "KnownOpRecord", "NumberMemo",
+    "NumberMemoRecord", "Operand", "OperandRecord", "Plan", "PlanRecord", "PlannedView",
+    "PlannedViewRecord", "Remembered", "RememberedRecord", "Slot", "SlotRecord", "Step",
+    "StepRecord",
 ]  # fmt: skip
 
 MOST = 32
@@ -47,7 +48,7 @@ class Cell(Record, shared=True):
     object: Owned[Object | None]
 
 
-class Op(Record):
+class KnownOp(Record):
     """What native code knows of an op."""
 
     object: Object
@@ -88,7 +89,7 @@ class Step(Record):
     """A step of a plan: an op, with what is known of this very call; or a draw from a generator,
     which is in ``compute``."""
 
-    op: Op | None  # null for a draw
+    op: KnownOp | None  # null for a draw
     attrs: Object | None
     count: int  # of operands
     places: Row[int]  # of these among the values
@@ -102,7 +103,7 @@ class Step(Record):
 class Call(Record):
     """A call of an op: what it was given, which is the caller's, and that taken up as operands."""
 
-    op: Op
+    op: KnownOp
     objects: Row[Object]
     count: int
     operands: Row[Operand]
@@ -113,7 +114,7 @@ class Call(Record):
 class Remembered(Record):
     """A function whose calls are remembered."""
 
-    plain: Object  # itself
+    itself: Object
     learner: Object  # which takes the key and its hash as bytes before the arguments
 
 
@@ -182,7 +183,11 @@ class KnownCode(Record, shared=True):
     users: int
 
 
-OpRecord, OperandRecord, RememberedRecord = structure(Op), structure(Operand), structure(Remembered)
+KnownOpRecord, OperandRecord, RememberedRecord = (
+    structure(KnownOp),
+    structure(Operand),
+    structure(Remembered),
+)
 SlotRecord, PlanRecord, StepRecord = structure(Slot), structure(Plan), structure(Step)
 PlannedViewRecord, InPlaceRecord = structure(PlannedView), structure(InPlace)
 NumberMemoRecord, KnownCodeRecord = structure(NumberMemo), structure(KnownCode)

@@ -142,7 +142,7 @@ def wrap_view(call: Call, state: State, data: Array) -> Owned[Tensor | None]:
     if memory is None:
         return None
     view = begin_view(operand_tensor(operand))
-    if view is not None and not fill_view(view, call, state, memory):
+    if view is not None and fill_view(view, call, state, memory):
         out = tensor_of(data)
         if out is not None:
             out.memory = memory
@@ -173,12 +173,12 @@ def begin_view(tensor: Tensor) -> Owned[View | None]:
 
 @inline
 def fill_view(view: View, call: Call, state: State, memory: Memory) -> bool:
-    """Write into a view how it was taken; true if an error was raised."""
+    """Write into a view how it was taken; false with an error set."""
     view.recorded = hold(state.recording)
     view.seen = hold(memory.version)
     attrs = call.attrs
     step = pair(hold(call.op.object), hold(attrs if attrs is not None else no_attrs))
     if step is None:
-        return True
+        return False
     view.step = step
-    return False
+    return True

@@ -39,9 +39,9 @@ class State:
     - ``roots``: which nodes are looked through for what binds a size, the inmost first.
     - ``quiet``: programs do not print.
     - ``sizes``: how many sizes have followed from the elements of eager tensors.
-    - ``walked``: the user's line of the last backward.
+    - ``last_backward``: the user's line of the last backward.
     - ``owned``: what somebody has of the arrays of the backward that is going on, or None.
-    - ``plain``: none of the rarer switches is on, so that the fast path may be taken; `settle` it
+    - ``usual``: none of the rarer switches is on, so that the fast path may be taken; `settle` it
       after a change of ``tracing``, ``inference``, ``saved_hooks`` or ``noted``.
     - ``run(fn, *args)``: calls ``fn`` where NumPy does not warn of overflow and the like. NumPy
       keeps that setting in a context variable, and to run in a ``context`` in which it is set costs
@@ -54,10 +54,10 @@ class State:
         "context",
         "guards",
         "inference",
+        "last_backward",
         "left",
         "noted",
         "owned",
-        "plain",
         "quiet",
         "recording",
         "regions",
@@ -67,7 +67,7 @@ class State:
         "sizes",
         "tracing",
         "types_only",
-        "walked",
+        "usual",
         "within",
     )  # fmt: skip
 
@@ -75,7 +75,7 @@ class State:
 
     def __init__(self) -> None:
         self.tracing = self.types_only = self.inference = self.anomaly = False
-        self.recording = self.plain = True
+        self.recording = self.usual = True
         self.quiet, self.regions, self.sizes = False, 0, 0
         self.left: list[Any] = []
         self.roots: tuple[Any, ...] = ()
@@ -85,13 +85,13 @@ class State:
         self.noted: list[Any] | None = None
         self.calls: list[Any] | None = None
         self.guards: dict[tuple[int, str], tuple[Any, str, Any]] | None = None
-        self.walked: Locs = ()
+        self.last_backward: Locs = ()
         self.renew()
 
     def settle(self) -> None:
-        """Work out ``plain``."""
+        """Work out ``usual``."""
         rare = self.tracing or self.inference or self.saved_hooks or self.noted is not None
-        self.plain = not rare
+        self.usual = not rare
 
     def note_values(self, tensor: Any) -> None:
         """Note that Python asks for the values of a tensor, if anybody wants to know."""

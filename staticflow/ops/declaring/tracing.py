@@ -31,12 +31,12 @@ def tracing() -> Iterator[None]:
     what ``w`` was then, with no way back to ``w`` for a gradient.
     """
     state = thread.state
-    before = state.tracing, state.plain
+    before = state.tracing, state.usual
     try:
-        state.tracing, state.plain = True, False
+        state.tracing, state.usual = True, False
         yield
     finally:
-        state.tracing, state.plain = before
+        state.tracing, state.usual = before
 
 
 @contextmanager

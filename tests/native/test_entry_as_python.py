@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from staticflow.eager.fast import calls, line, objects, record, view
+from staticflow.eager.fast import calls, entry, line, objects, view
 from staticflow.eager.fast.classes import leaf, memory_example, view_example
-from staticflow.eager.fast.records import Call, Op, Operand
+from staticflow.eager.fast.records import Call, KnownOp, Operand
 from staticflow.native.cpython import NONE
 from staticflow.native.language import Object, Row
 from tests.native.mocks import Counted, World, set_item
@@ -32,7 +32,7 @@ def replaced(monkeypatch: pytest.MonkeyPatch) -> Any:
             "size_of": lambda kind: 0, "offset_of": lambda kind, slot: 0,
             "dtypes": Row([Counted()]),
         }  # fmt: skip
-        for module in (objects, calls, line, record, view):
+        for module in (objects, calls, line, entry, view):
             for name, fn in outside.items():
                 if hasattr(module, name):
                     monkeypatch.setattr(module, name, fn)
@@ -50,7 +50,7 @@ def a_call(uses: list[int]) -> tuple[Any, Any]:
     """A product of a leaf and a constant of another shape, and what it gives."""
     x, w = tensor((3,), leaf), tensor((2, 3), NONE)
     operands = [Operand(object=t, array=t.data, edge=None, is_number=False, size=6) for t in (x, w)]
-    op = Op(
+    op = KnownOp(
         object=Counted(),
         flags=0,
         entry=Row([Counted(), Counted()]),
@@ -67,12 +67,12 @@ def test_an_entry_keeps_what_its_vjp_uses(replaced: Any) -> None:
     replaced(world)
     call, out = a_call([0, 0, 1])
     x, w = (call.operands[i].object for i in (0, 1))
-    assert record.record(call, out, out.data) is False
-    entry = out.vertex
-    assert entry.edges.items == [x, NONE]
-    shadow, kept = entry.args.items
+    assert entry.record(call, out, out.data) is True
+    left = out.vertex
+    assert left.edges.items == [x, NONE]
+    shadow, kept = left.args.items
     assert shadow.shape.of == "an attribute" and kept.items[:2] == [w.data, w.memory]
-    assert entry.result is NONE and entry.attrs is call.attrs
+    assert left.result is NONE and left.attrs is call.attrs
     assert call.operands[0].edge is x
     assert (x.references, w.data.references, w.memory.references) == (3, 2, 2)
 
@@ -80,7 +80,7 @@ def test_an_entry_keeps_what_its_vjp_uses(replaced: Any) -> None:
 def test_a_result_that_is_used_is_kept(replaced: Any) -> None:
     replaced(World())
     call, out = a_call([1, 0, 0])
-    assert record.record(call, out, out.data) is False
+    assert entry.record(call, out, out.data) is True
     array, memory, _ = out.vertex.result.items
     assert array is out.data and memory is out.memory
     assert out.vertex.args.items[1] is NONE  # which is like the result
@@ -91,7 +91,7 @@ def test_without_a_leaf_nothing_is_left(replaced: Any) -> None:
     replaced(world)
     call, out = a_call([1, 1, 1])
     call.operands[0].object.vertex = NONE
-    assert record.record(call, out, out.data) is False
+    assert entry.record(call, out, out.data) is True
     assert out.vertex is NONE and world.made == []
 
 
@@ -102,7 +102,7 @@ def test_nothing_is_lost_where_a_call_fails(replaced: Any, fails: int) -> None:
     call, out = a_call([1, 0, 1])
     call.op.traced = 1 << 1
     before = {id(o): o.references for o in reached(call, out)}
-    failed = record.record(call, out, out.data)
+    failed = not entry.record(call, out, out.data)
     assert failed == (world.calls > fails)
     if failed:
         assert world.leaks() == []
@@ -133,10 +133,10 @@ def test_a_view_that_was_changed_asks_python(
     )  # fmt: skip
     operand = Operand(object=tensor, is_number=False, edge=None)
     asked = []
-    monkeypatch.setattr(record, "ask_edge", lambda o: bool(asked.append(o)))
-    assert record.find_edge(operand) is False
+    monkeypatch.setattr(entry, "ask_edge", lambda o: asked.append(o) is None)
+    assert entry.find_edge(operand) is True
     assert (asked, operand.edge) == ([], tensor)
     tensor.memory.version = Counted()
     operand.edge = None
-    assert record.find_edge(operand) is False
+    assert entry.find_edge(operand) is True
     assert (asked, operand.edge) == ([operand], None)

@@ -10,7 +10,7 @@ from staticflow.eager.fast.classes import (
     Tensor,
     leaf,
     memory_example,
-    name_edge,
+    name_current_vertex,
     name_shape,
     name_version,
     note_saves,
@@ -71,9 +71,9 @@ dtypes = constant(Row[Object], "dtypes")
 
 @native
 def find_edge(operand: Operand) -> bool:
-    """Note at an operand where the gradient of its tensor goes; true if an error was raised."""
+    """Note at an operand where the gradient of its tensor goes; false with an error set."""
     if operand.is_number:
-        return False
+        return True
     tensor = operand_tensor(operand)
     view = tensor.view
     if is_there(view) and not is_as_seen(view, tensor.memory):
@@ -81,7 +81,7 @@ def find_edge(operand: Operand) -> bool:
     vertex = tensor.vertex
     if is_there(vertex):
         operand.edge = hold(tensor if vertex is leaf else vertex)
-    return False
+    return True
 
 
 @inline
@@ -94,20 +94,20 @@ def is_as_seen(view: Object, memory: Object | None) -> bool:
 def ask_edge(operand: Operand) -> bool:
     """`find_edge` by Python, which works out the history of a view anew."""
     arguments = trust(operand, Row[Object], "the first field is the tensor")
-    edge = PyObject_VectorcallMethod(name_edge, arguments, 1, None)
+    edge = PyObject_VectorcallMethod(name_current_vertex, arguments, 1, None)
     if edge is None:
-        return True
+        return False
     if edge is NONE:
         drop(edge)
     else:
         operand.edge = edge
-    return False
+    return True
 
 
 @native
 def has_no_edge(operand: Operand) -> bool:
     """Whether the gradient of a tensor goes nowhere. An error may be set if not."""
-    return not find_edge(operand) and operand.edge is None
+    return find_edge(operand) and operand.edge is None
 
 
 @native
@@ -116,7 +116,7 @@ def find_edges(call: Call) -> int:
     wanted = 0
     for i in range(call.count):
         operand = call.operands[i]
-        if find_edge(operand):
+        if not find_edge(operand):
             return -1
         if operand.edge is not None:
             wanted |= 1 << i
@@ -224,37 +224,37 @@ def save_arguments(call: Call, wanted: int, data: Array) -> Owned[Tuple | None]:
 
 @native
 def record(call: Call, out: Tensor, data: Array) -> bool:
-    """Let the tape know what ``out`` came from, if a gradient is wanted; true if an error was
-    raised."""
+    """Let the tape know what ``out`` came from, if a gradient is wanted; false with an error
+    set."""
     wanted = find_edges(call)
     if wanted <= 0:
-        return wanted != 0
+        return wanted == 0
     if call.op.traced & 1 << call.count == 0:  # which values its vjp uses is not known yet
         traced = call_python(note_saves, call.op, call.objects, call.count, call.attrs, None)
         if traced is None:
-            return True
+            return False
         drop(traced)
     example = call.op.entry[int(not is_per_element(call, data))]
     entry = like(example, size_of(Entry), offset_of(Entry, "weakref"))
     if entry is None:
-        return True
-    if fill_entry(entry, call, out, data, wanted):
+        return False
+    if not fill_entry(entry, call, out, data, wanted):
         drop(entry)
-        return True
+        return False
     out.vertex = entry
-    return False
+    return True
 
 
 @inline
 def fill_entry(entry: Entry, call: Call, out: Tensor, data: Array, wanted: int) -> bool:
-    """Write into an entry what it is to know; true if an error was raised."""
+    """Write into an entry what it is to know; false with an error set."""
     edges = collect_edges(call)
     if edges is None:
-        return True
+        return False
     entry.edges = edges
     args = save_arguments(call, wanted, data)
     if args is None:
-        return True
+        return False
     entry.args = args
     attrs = call.attrs
     if attrs is not None:
@@ -262,12 +262,12 @@ def fill_entry(entry: Entry, call: Call, out: Tensor, data: Array, wanted: int) 
     if call.op.uses[0] & wanted:
         result = save_value(out, data)
         if result is None:
-            return True
+            return False
         entry.result = result
     else:
         entry.result = hold(NONE)
     serial = PyIter_Next(serials)
     if serial is None:
-        return True
+        return False
     entry.serial = serial
     return write_line(entry)
