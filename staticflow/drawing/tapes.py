@@ -34,7 +34,7 @@ def draw_tape(tensors: Sequence[Tensor], title: str = "tape") -> Drawing:
     """
     roots = []
     for tensor in tensors:
-        edge = tensor._edge()
+        edge = tensor._current_vertex()
         if edge is None:
             raise AutogradError(
                 f"draw: the tensor {tensor.dtype.name}{list(tensor.shape)} has no tape, since no "

@@ -59,19 +59,19 @@ class EagerMode:
     rank = 0
 
     def __init__(self) -> None:
-        self._fast: Mapping[Op, Any] | None = None
+        self.forms: Mapping[Op, Any] | None = None
 
     def prepare(self) -> Mapping[Op, Any]:
         """Have the functions of `staticflow.eager.fast` compiled, once in a process; gives them by
         their ops. That gives the class `Tensor` its native methods, too: from then on these are
         called, and not ops."""
-        if self._fast is None:
-            self._fast = eager.prepare()
-        return self._fast
+        if self.forms is None:
+            self.forms = eager.prepare()
+        return self.forms
 
     def apply(self, op: Op, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
         """The result of ``op`` as a tensor, or several; inside a trace as symbols."""
-        forms = self._fast
+        forms = self.forms
         fast = (self.prepare() if forms is None else forms).get(op)
         return self.general(op, args, attrs) if fast is None else fast(args, attrs)
 

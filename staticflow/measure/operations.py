@@ -214,8 +214,8 @@ Exchange = tuple[Any, str, Any, Any]
 def _exchanges(recorder: _Recorder, extras: Sequence[Extra]) -> Iterator[Exchange]:
     """All that is exchanged for what writes down."""
     around = recorder.around
-    functions = EAGER.fast
-    yield EAGER, "fast", functions, _Functions(recorder, functions)
+    functions = EAGER.prepare()
+    yield EAGER, "forms", functions, _Functions(recorder, functions)
     forms = getattr(Tensor, "__sf_forms__", {})
     timed = {op: around(form, op.name) for op, form in forms.items()}
     yield Tensor, "__sf_forms__", forms, timed
