@@ -305,7 +305,7 @@ BLOCKS = {
     "saved_tensors_hooks": lambda: sf.autograd.graph.saved_tensors_hooks(abs, abs),
 }  # fmt: skip
 
-SWITCHES = ("recording", "inference", "anomaly", "saved_hooks", "plain")
+SWITCHES = ("recording", "inference", "anomaly", "saved_hooks", "usual")
 
 
 @pytest.mark.parametrize("name", BLOCKS)

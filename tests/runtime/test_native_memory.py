@@ -287,7 +287,7 @@ def test_slots_hold_what_has_no_place_there(place: str) -> None:
     assert (sf.ones(3) * 2.0).tolist() == [2.0] * 3
 
 
-@pytest.mark.parametrize("slot", ["context", "run", "plain", "recording", "noted", "saved_hooks"])
+@pytest.mark.parametrize("slot", ["context", "run", "usual", "recording", "noted", "saved_hooks"])
 def test_slots_of_a_thread(slot: str) -> None:
     before = getattr(thread.state, slot)
     for value in (NOTHING, 5, None, "text", [1]):

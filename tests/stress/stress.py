@@ -246,7 +246,7 @@ _PLAIN: tuple[Any, ...] = (
 
 def switches() -> list[Any]:
     """What a call leaves as it was."""
-    names = ("plain", "recording", "tracing", "inference", "noted", "saved_hooks")
+    names = ("usual", "recording", "tracing", "inference", "noted", "saved_hooks")
     return [getattr(thread.state, s) for s in State.__slots__ if s in names]
 
 
