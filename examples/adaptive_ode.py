@@ -6,59 +6,75 @@ change as they are learned; the gradient goes back through the very steps that w
 """
 
 import staticflow as sf
+from staticflow import nn
 
-TOLERANCE, END = 1e-5, 4.0
+TOLERANCE, END = 1e-4, 4.0
 
-
-def slope(state, theta):
-    """The change of (angle, speed)."""
-    friction, gravity = theta[0], theta[1]
-    return sf.stack([state[1], -friction * state[1] - gravity * sf.sin(state[0])])
+example_inputs = ("start: f64[2]", "seen: f64[2]")
+optimizer = "adam(lr=0.02)"
 
 
-def solve(theta, start, end):
-    """The state at ``end``, and the number of steps that were tried."""
+class Pendulum(nn.Module):
+    """From the angle and speed (2,) of a pendulum at the start to those at the end, and the number
+    of steps that were tried."""
 
-    def going(t, state, dt, tries):
-        return t < end
+    def __init__(self, friction=0.1, gravity=1.5):
+        super().__init__()
+        self.friction = nn.Parameter(sf.tensor(friction, dtype="float64"))
+        self.gravity = nn.Parameter(sf.tensor(gravity, dtype="float64"))
 
-    def attempt(t, state, dt, tries):
-        dt = sf.minimum(dt, end - t)
-        k1 = slope(state, theta)
-        k2 = slope(state + dt * k1, theta)
-        error = (k2 - k1).abs().max().detach() * dt / 2
-        good = error <= TOLERANCE
-        t = sf.where(good, t + dt, t)
-        state = sf.where(good, state + dt * (k1 + k2) / 2, state)
-        wider = (TOLERANCE / (error + 1e-12)).sqrt().clamp(0.2, 2.0)
-        return t, state, 0.9 * dt * wider, tries + 1
+    def slope(self, state):
+        """The change of angle and speed."""
+        angle, speed = state
+        return sf.stack([speed, -self.friction * speed - self.gravity * sf.sin(angle)])
 
-    zero = start.sum() * 0
-    _, state, _, tries = sf.while_loop(going, attempt, (zero, start, zero + 0.01, 0))
-    return state, tries
+    def forward(self, start):
+        def going(t, state, dt, tries):
+            return t < END
+
+        def attempt(t, state, dt, tries):
+            dt = sf.minimum(dt, END - t)
+            k1 = self.slope(state)
+            k2 = self.slope(state + dt * k1)
+            error = (k2 - k1).abs().max().detach() * dt / 2
+            good = error <= TOLERANCE
+            t = sf.where(good, t + dt, t)
+            state = sf.where(good, state + dt * (k1 + k2) / 2, state)
+            wider = (TOLERANCE / (error + 1e-12)).sqrt().clamp(0.2, 2.0)
+            return t, state, 0.9 * dt * wider, tries + 1
+
+        zero = start.sum() * 0
+        _, state, _, tries = sf.while_loop(going, attempt, (zero, start, zero + 0.01, 0))
+        return state, tries
+
+
+def loss(output, seen):
+    """How far the state at the end is from the one that was seen."""
+    state, _ = output
+    return (state - seen).pow(2).sum()
 
 
 def main(steps: int = 200) -> list[float]:
     """Learn friction and gravity from where the pendulum is at the end; returns the losses."""
     starts = [sf.tensor([angle, 0.0], dtype="float64") for angle in (0.5, 1.0, 2.0)]
-    truth = sf.tensor([0.3, 2.0], dtype="float64")
-    ends = [solve(truth, start, END)[0] for start in starts]  # define-by-run
+    with sf.no_grad():
+        ends = [Pendulum(0.3, 2.0)(start)[0] for start in starts]  # define-by-run
 
-    theta = sf.tensor([0.1, 1.5], dtype="float64", requires_grad=True)
-    optimiser = sf.optim.Adam([theta], lr=0.02)
+    model = Pendulum()
+    optimiser = sf.optim.Adam(model.parameters(), lr=0.02)
     start, seen = (sf.placeholder((2,), "float64", name=name) for name in ("start", "seen"))
-    state, tries = solve(theta, start, END)
-    loss = (state - seen).pow(2).sum()
-    train = sf.compile([start, seen], [loss, tries], updates=optimiser.minimize(loss))
+    state, tries = model(start)
+    cost = loss((state, tries), seen)
+    train = sf.compile([start, seen], [cost, tries], updates=optimiser.minimize(cost))
 
     losses = []
     for step in range(1, steps + 1):
         which = step % len(starts)
-        loss, tries = train(starts[which], ends[which])
-        losses.append(loss.item())
+        cost, tries = train(starts[which], ends[which])
+        losses.append(cost.item())
         if step % 20 == 0:
             print(f"step {step}: loss {losses[-1]:.3g}, {tries.item()} steps of the solver")
-    print(f"friction and gravity {[round(v, 3) for v in theta.tolist()]}")
+    print(f"friction {model.friction.item():.3f}, gravity {model.gravity.item():.3f}")
     return losses
 
 

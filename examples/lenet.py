@@ -7,7 +7,6 @@ stretched to the 32x32 that it is made for.
 """
 
 from time import perf_counter
-from typing import Any
 
 import numpy as np
 
@@ -16,25 +15,26 @@ from staticflow import nn
 from staticflow.nn import functional as F
 from staticflow.tools.digits import load_digits, shuffle_batches
 
+example_inputs = ("x: f32[N=64, 1, 32, 32]", "target: i64[N] < 10")
+optimizer = "adam(lr=2e-3)"
+loss = F.cross_entropy
+
 
 class LeNet(nn.Module):
     """Images (N, 1, 32, 32) to scores (N, 10)."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.conv1, self.conv2 = nn.Conv2d(1, 6, 5), nn.Conv2d(6, 16, 5)
-        self.fc1 = nn.Linear(16 * 5 * 5, 120)
-        self.fc2 = nn.Linear(120, 84)
-        self.fc3 = nn.Linear(84, 10)
+        self.fc1, self.fc2, self.fc3 = nn.Linear(400, 120), nn.Linear(120, 84), nn.Linear(84, 10)
 
-    def forward(self, x: Any) -> Any:
-        """The scores of each class."""
+    def forward(self, x):
         x = F.max_pool2d(F.relu(self.conv1(x)), 2)
         x = F.max_pool2d(F.relu(self.conv2(x)), 2).flatten(1)
         return self.fc3(F.relu(self.fc2(F.relu(self.fc1(x)))))
 
 
-def images(pixels: Any) -> Any:
+def images(pixels):
     """Rows of 64 pixels as images of 32x32."""
     return pixels.reshape(-1, 1, 8, 8).repeat(4, axis=2).repeat(4, axis=3)
 
@@ -48,8 +48,8 @@ def main(steps: int = 300) -> list[float]:
 
     x = sf.placeholder(("N", 1, 32, 32), name="x")
     target = sf.placeholder(("N",), "int64", name="target")
-    loss = F.cross_entropy(model(x), target)
-    static_step = sf.compile([x, target], loss, updates=optimiser.minimize(loss))
+    cost = loss(model(x), target)
+    static_step = sf.compile([x, target], cost, updates=optimiser.minimize(cost))
 
     digits = load_digits()
     batches = shuffle_batches(len(digits.train_labels), 64)
@@ -61,12 +61,12 @@ def main(steps: int = 300) -> list[float]:
         losses.append(static_step(data, labels).item())
         half = perf_counter()
         twin_optimiser.zero_grad()
-        twin_loss = F.cross_entropy(twin(sf.from_numpy(data)), sf.from_numpy(labels))
-        twin_loss.backward()
+        twin_cost = loss(twin(sf.from_numpy(data)), sf.from_numpy(labels))
+        twin_cost.backward()
         twin_optimiser.step()
         seconds += (half - began, perf_counter() - half)
         if step % 50 == 0:
-            print(f"step {step}: loss {losses[-1]:.5f}, define-by-run {twin_loss.item():.5f}")
+            print(f"step {step}: loss {losses[-1]:.5f}, define-by-run {twin_cost.item():.5f}")
 
     scores = model(sf.from_numpy(images(digits.test_images)))
     right = (scores.argmax(1).numpy() == digits.test_labels).mean()

@@ -14,6 +14,9 @@ PAGES = ("formatstrings", "operator-summary", "customization")
 TEXTS = [topics[page].encode("ascii", "replace") for page in PAGES]
 SHORTEST, LONGEST = 20, 60
 
+optimizer = "adam(lr=2e-2)"
+loss = nn.functional.cross_entropy
+
 
 class Classifier(nn.Module):
     """Characters (N, T) and the lengths (N,) to scores (N, pages)."""
@@ -29,47 +32,48 @@ class Classifier(nn.Module):
         return self.decide(last[0])
 
 
-def pieces(random: np.random.Generator, count: int = 32):
-    """Random pieces: characters padded with 0, lengths, and the numbers of the pages."""
-    pages = random.integers(0, len(PAGES), count)
-    lengths = random.integers(SHORTEST, LONGEST + 1, count)
-    text = np.zeros((count, lengths.max()), np.int64)
-    for row, (page, length) in enumerate(zip(pages, lengths, strict=True)):
-        start = random.integers(0, len(TEXTS[page]) - length)
-        text[row, :length] = list(TEXTS[page][start : start + length])
-    return text, lengths, pages
+def batches(seed, count=32):
+    """Random pieces without end: padded characters, lengths, and the numbers of the pages."""
+    random = np.random.default_rng(seed)
+    while True:
+        pages = random.integers(0, len(PAGES), count)
+        lengths = random.integers(SHORTEST, LONGEST + 1, count)
+        text = np.zeros((count, lengths.max()), np.int64)
+        for row, (page, length) in enumerate(zip(pages, lengths, strict=True)):
+            start = random.integers(0, len(TEXTS[page]) - length)
+            text[row, :length] = list(TEXTS[page][start : start + length])
+        yield text, lengths, pages
 
 
 def main(steps: int = 400) -> list[float]:
     """Train for some steps; returns the losses."""
     sf.manual_seed(0)
-    random = np.random.default_rng(0)
-    model, criterion = Classifier(), nn.CrossEntropyLoss()
+    model, data = Classifier(), batches(0)
     optimiser = sf.optim.Adam(model.parameters(), lr=2e-2)
     schedule = sf.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
     shapes = (("N", "T"), ("N",), ("N",))
     text, lengths, pages = (sf.placeholder(shape, "int64") for shape in shapes)
-    loss = criterion(model(text, lengths), pages)
-    grads, _ = nn.utils.clip_grad_norm(optimiser.gradients(loss), 1.0)
-    static_step = sf.compile([text, lengths, pages], loss, updates=optimiser.updates(grads))
+    cost = loss(model(text, lengths), pages)
+    grads, _ = nn.utils.clip_grad_norm(optimiser.gradients(cost), 1.0)
+    static_step = sf.compile([text, lengths, pages], cost, updates=optimiser.updates(grads))
 
     def eager_step(*arrays):
         text, lengths, pages = map(sf.from_numpy, arrays)
         optimiser.zero_grad()
-        loss = criterion(model(text, lengths), pages)
-        loss.backward()
+        cost = loss(model(text, lengths), pages)
+        cost.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimiser.step()
-        return loss
+        return cost
 
     losses = []
     for step in range(1, steps + 1):
         run = eager_step if step % 50 < 5 else static_step
-        losses.append(run(*pieces(random)).item())
+        losses.append(run(*next(data)).item())
         schedule.step()
         if step % 50 == 0:
             print(f"step {step}: mean loss of 50 steps {np.mean(losses[-50:]):.3f}")
-    text, lengths, pages = map(sf.from_numpy, pieces(np.random.default_rng(1), 500))
+    text, lengths, pages = map(sf.from_numpy, next(batches(1, 500)))
     right = (model(text, lengths).argmax(1) == pages).float().mean().item()
     print(f"{right:.0%} of 500 pieces right; compiled {static_step.compile_count} time")
     return losses

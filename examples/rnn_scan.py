@@ -12,6 +12,9 @@ from staticflow import nn
 
 HIDDEN = 16
 
+example_inputs = ("xs: f32[T=20, N=32, 1]",)
+optimizer = "sgd(lr=0.05, momentum=0.9)"
+
 
 class Recurrent(nn.Module):
     """``h = tanh(x w_in + h w_h + b)`` along time; the last h gives the prediction."""
@@ -39,6 +42,11 @@ def leaky_average(xs):
     return average
 
 
+def loss(predicted, xs):
+    """How far the predictions are from the leaky averages of the sequences."""
+    return nn.functional.mse_loss(predicted, leaky_average(xs))
+
+
 def main(steps: int = 300) -> list[float]:
     """Train for some steps; returns the losses."""
     sf.manual_seed(0)
@@ -47,8 +55,8 @@ def main(steps: int = 300) -> list[float]:
     optimiser = sf.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
 
     xs = sf.placeholder(("T", "N", 1), name="xs")
-    loss = nn.functional.mse_loss(model(xs), leaky_average(xs))
-    train = sf.compile([xs], loss, updates=optimiser.minimize(loss))
+    cost = loss(model(xs), xs)
+    train = sf.compile([xs], cost, updates=optimiser.minimize(cost))
 
     losses, shapes = [], set()
     for step in range(steps):

@@ -11,6 +11,14 @@ from staticflow import nn
 
 TOKENS, WIDTH, LONGEST = 10, 32, 12
 
+example_inputs = ("tokens: i64[N=32, T=12] < 10", "places: i64[T] < 12")
+optimizer = "adam(lr=4e-3)"
+
+
+def loss(scores, tokens):
+    """How badly the scores foretell the tokens in the other order."""
+    return nn.functional.cross_entropy(scores.flatten(0, 1), tokens.flip(1).flatten())
+
 
 class Reverser(nn.Module):
     """Tokens (N, T) to scores (N, T, TOKENS) of the token that stands there in the other order."""
@@ -35,21 +43,18 @@ def main(steps: int = 400) -> list[float]:
     model = Reverser()
     optimiser = sf.optim.Adam(model.parameters(), lr=4e-3)
 
-    def loss_of(tokens, places):
-        scores = model(tokens, places)
-        return nn.functional.cross_entropy(scores.flatten(0, 1), tokens.flip(1).flatten())
-
     tokens = sf.placeholder(("N", "T"), "int64", name="tokens")
     places = sf.placeholder(("T",), "int64", name="places")
-    loss = loss_of(tokens, places)
-    static_step = sf.compile([tokens, places], loss, updates=optimiser.minimize(loss))
+    cost = loss(model(tokens, places), tokens)
+    static_step = sf.compile([tokens, places], cost, updates=optimiser.minimize(cost))
 
     def eager_step(tokens, places):
+        tokens, places = sf.from_numpy(tokens), sf.from_numpy(places)
         optimiser.zero_grad()
-        loss = loss_of(sf.from_numpy(tokens), sf.from_numpy(places))
-        loss.backward()
+        cost = loss(model(tokens, places), tokens)
+        cost.backward()
         optimiser.step()
-        return loss
+        return cost
 
     losses = []
     for step in range(1, steps + 1):

@@ -13,6 +13,15 @@ from staticflow import nn, optim
 
 BATCH, HIDDEN, CHUNK = 16, 32, 20
 
+example_inputs = ("now: f32[T=20, N=16, 1]", "state: f32[N, 32]", "following: f32[T, N, 1]")
+optimizer = "adam(lr=5e-3)"
+
+
+def loss(output, following):
+    """How far the guesses are from the values that follow."""
+    guess, _ = output
+    return nn.functional.mse_loss(guess, following)
+
 
 class Predictor(nn.Module):
     """From a wave (T, N, 1) and the state (N, HIDDEN) before it to its next values, and the state
@@ -34,14 +43,13 @@ def main(steps: int = 300) -> list[float]:
     model, twin = Predictor(), Predictor()
     twin.load_state_dict(model.state_dict())
     optimizer, twin_optimizer = (optim.Adam(m.parameters(), lr=5e-3) for m in (model, twin))
-    loss_of = nn.MSELoss()
 
     state = sf.variable(sf.zeros(BATCH, HIDDEN))
     now, following = (sf.placeholder(("T", BATCH, 1), name=name) for name in ("now", "following"))
     guess, last = model(now, sf.symbol(state))
-    loss = loss_of(guess, following)
-    updates = {**optimizer.minimize(loss), state: last}  # all at once, when the step is done
-    train = sf.compile([now, following], loss, updates=updates)
+    cost = loss((guess, last), following)
+    updates = {**optimizer.minimize(cost), state: last}  # all at once, when the step is done
+    train = sf.compile([now, following], cost, updates=updates)
 
     phase = np.random.default_rng(0).uniform(0, 6, (1, BATCH, 1))
     twin_state = sf.zeros(BATCH, HIDDEN)
@@ -52,14 +60,14 @@ def main(steps: int = 300) -> list[float]:
         losses.append(train(wave[:-1], wave[1:]).item())
 
         guess, last = twin(sf.from_numpy(wave[:-1]), twin_state)
-        loss = loss_of(guess, sf.from_numpy(wave[1:]))
+        cost = loss((guess, last), sf.from_numpy(wave[1:]))
         twin_optimizer.zero_grad()
-        loss.backward()
+        cost.backward()
         twin_optimizer.step()
         twin_state = last.detach()  # here the history of this chunk ends
-        differences.append(abs(loss.item() / losses[-1] - 1))
+        differences.append(abs(cost.item() / losses[-1] - 1))
         if step % 100 == 0:
-            print(f"step {step}: loss {losses[-1]:.6g}, define-by-run {loss.item():.6g}")
+            print(f"step {step}: loss {losses[-1]:.6g}, define-by-run {cost.item():.6g}")
     print(f"100 steps of both modes differ by {max(differences[:100]):.0e}")
     return losses
 

@@ -9,29 +9,37 @@ from staticflow import nn
 
 BATCH, INPUTS, HIDDEN, OUTPUTS = 64, 1000, 100, 10
 
+example_inputs = ("x: f32[N=64, 1000]", "y: f32[N, 10]")
+optimizer = "sgd(lr=0.005, momentum=0.9)"
+loss = nn.functional.mse_loss
+
+
+def network():
+    """Rows (N, INPUTS) to (N, OUTPUTS)."""
+    return nn.Sequential(nn.Linear(INPUTS, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, OUTPUTS))
+
 
 def main(steps: int = 500) -> list[float]:
     """Train for some steps; returns the losses."""
     sf.manual_seed(0)
     data_x, data_y = sf.randn(BATCH, INPUTS), sf.randn(BATCH, OUTPUTS)
-    model = nn.Sequential(nn.Linear(INPUTS, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, OUTPUTS))
-    criterion = nn.MSELoss()
+    model = network()
     optimiser = sf.optim.SGD(model.parameters(), lr=0.005, momentum=0.9)
     print(model)
 
     # define-then-run: the model on placeholders gives a graph
     x = sf.placeholder(("N", INPUTS), name="x")
     y = sf.placeholder(("N", OUTPUTS), name="y")
-    loss = criterion(model(x), y)
-    static_step = sf.compile([x, y], loss, updates=optimiser.minimize(loss))
+    cost = loss(model(x), y)
+    static_step = sf.compile([x, y], cost, updates=optimiser.minimize(cost))
 
     def eager_step(x: sf.Tensor, y: sf.Tensor) -> sf.Tensor:
         # define-by-run: the model on tensors gives numbers
         optimiser.zero_grad()
-        loss = criterion(model(x), y)
-        loss.backward()
+        cost = loss(model(x), y)
+        cost.backward()
         optimiser.step()
-        return loss
+        return cost
 
     losses = []
     for step in range(steps):

@@ -14,6 +14,10 @@ from staticflow import nn, optim
 DEVICE = "cpu"
 BATCH, INPUTS, HIDDEN, OUTPUTS = 64, 100, 50, 10
 
+example_inputs = ("x: f32[N=64, 100]", "repeats: i64[] < 5", "y: f32[N, 10]")
+optimizer = "adam(lr=1e-2)"
+loss = nn.MSELoss(reduction="sum")
+
 
 class RandomDepth(nn.Module):
     """Rows (N, INPUTS) to (N, OUTPUTS), through ``repeats`` uses of one hidden layer."""
@@ -31,7 +35,7 @@ class RandomDepth(nn.Module):
 
 
 class PythonDepth(RandomDepth):
-    """The same with Python's own loop, which no graph can hold."""
+    """The same with Python's loop."""
 
     def forward(self, x, repeats):
         h = self.first(x).relu()
@@ -45,30 +49,28 @@ def main(steps: int = 500) -> list[float]:
     sf.manual_seed(0)
     random.seed(0)
     data_x, data_y = sf.randn(BATCH, INPUTS), sf.randn(BATCH, OUTPUTS)
-    model, twin = RandomDepth(), PythonDepth()
-    twin.load_state_dict(model.state_dict())
-    twin.to(DEVICE)
     there_x, there_y = data_x.to(DEVICE), data_y.to(DEVICE)
+    model, twin = RandomDepth(), PythonDepth().to(DEVICE)
+    twin.load_state_dict(model.state_dict())
     optimizer, twin_optimizer = (optim.Adam(m.parameters(), lr=1e-2) for m in (model, twin))
-    loss_of = nn.MSELoss(reduction="sum")
 
     x, y = sf.placeholder(("N", INPUTS), name="x"), sf.placeholder(("N", OUTPUTS), name="y")
     repeats = sf.placeholder((), "int64", name="repeats")
-    loss = loss_of(model(x, repeats), y)
-    train = sf.compile([x, y, repeats], loss, updates=optimizer.minimize(loss))
+    cost = loss(model(x, repeats), y)
+    train = sf.compile([x, y, repeats], cost, updates=optimizer.minimize(cost))
 
     losses, differences = [], []
     for step in range(1, steps + 1):
         depth = random.randint(1, 4)
         losses.append(train(data_x, data_y, depth).item())
 
-        loss = loss_of(twin(there_x, depth), there_y)
+        cost = loss(twin(there_x, depth), there_y)
         twin_optimizer.zero_grad()
-        loss.backward()
+        cost.backward()
         twin_optimizer.step()
-        differences.append(abs(loss.item() / losses[-1] - 1))
+        differences.append(abs(cost.item() / losses[-1] - 1))
         if step % 100 == 0:
-            print(f"step {step}: loss {losses[-1]:.6g}, define-by-run {loss.item():.6g}")
+            print(f"step {step}: loss {losses[-1]:.6g}, define-by-run {cost.item():.6g}")
     print(f"compiled {train.compile_count} time for all depths")
     print(f"100 steps of both modes differ by {max(differences[:100]):.0e}")
     return losses
