@@ -1,0 +1,343 @@
+"""What is compared: a model, its inputs, loss and optimiser, from wherever each was said."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from staticflow import pytree
+from staticflow.comparison.assign import assign_inputs, positional, targets_of
+from staticflow.comparison.calls import NamedLoss, find_loss, find_optimizer
+from staticflow.comparison.chance import seed_all
+from staticflow.comparison.inputs import Batch, Input, inputs_of_batches, parse_inputs
+from staticflow.comparison.source import ModelFile, explain_failure
+from staticflow.eager.creation import from_numpy
+from staticflow.eager.grad_mode import no_grad
+from staticflow.eager.tensor import Tensor
+from staticflow.errors import ArgumentError
+from staticflow.graph.dtypes import DType, dtype_of, get_default_dtype, set_default_dtype
+from staticflow.nn.module import Module
+from staticflow.static.inputs import placeholder
+
+__all__ = ["DTYPES", "Job", "Request", "make_job"]
+
+DTYPES = ("float32", "float64", "float16", "bfloat16")
+
+RANDOM_BATCHES = 8
+"""Inputs that are drawn at random come in so many batches, by turns."""
+
+Make = Callable[[], Module]
+Loss = Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a user asks for, as words and numbers: whatever is None is taken from the file, or
+    has its default. ``target`` is ``FILE.py:NAME``."""
+
+    target: str
+    inputs: tuple[str, ...] = ()
+    loss: str | None = None
+    optimizer: str | None = None
+    lr: float | None = None
+    steps: int = 100
+    seed: int = 0
+    dtype: str = "float32"
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A comparison that can be run: every part of it is known and has been tried once.
+
+    The model takes the first ``model_takes`` of the inputs, the loss its output and those that
+    ``loss_takes`` numbers. Without a ``loss`` the model is only run forward; without an
+    ``optimizer`` a step ends with the gradients.
+    """
+
+    name: str
+    source: str
+    make: Make
+    inputs: tuple[Input, ...]
+    sizes: dict[str, int]
+    """An example of each open size."""
+    model_takes: int
+    loss: Loss | None
+    loss_takes: tuple[int, ...]
+    loss_name: str
+    optimizer: Callable[[Iterable[Any]], Any] | None
+    optimizer_name: str
+    steps: int
+    seed: int
+    dtype: str
+    data: tuple[Batch, ...] = ()
+    """The batches that were given; they are drawn at random where there are none."""
+    request: Request | None = None
+    """What a fresh process needs to make the same job; None if it cannot."""
+    notes: tuple[str, ...] = field(default=())
+
+    def batches(self, count: int, sizes: Mapping[str, int] | None = None) -> list[Batch]:
+        """The arrays of ``count`` steps. With ``sizes``, those of other open sizes at random."""
+        if self.data and sizes is None:
+            return list(itertools.islice(itertools.cycle(self.data), count))
+        random = np.random.default_rng(self.seed)
+        drawn = [
+            tuple(x.draw(random, {**self.sizes, **(sizes or {})}) for x in self.inputs)
+            for _ in range(min(count, RANDOM_BATCHES))
+        ]
+        return list(itertools.islice(itertools.cycle(drawn), count))
+
+    def make_model(self, dtype: str | None = None) -> Module:
+        """The model as the seed makes it, in ``dtype`` if not in that of the job."""
+        seed_all(self.seed)
+        with default_dtype("float32"):  # so that every dtype begins with the same numbers
+            return self.make().to(dtype=dtype_of(dtype or self.dtype))
+
+    def output_of(self, model: Module, arguments: Sequence[Any]) -> Any:
+        """The output of the model for tensors or symbols."""
+        return model(*arguments[: self.model_takes])
+
+    def loss_of(self, output: Any, arguments: Sequence[Any]) -> Any:
+        """The loss of an output, which must not be None."""
+        assert self.loss is not None
+        return self.loss(output, *(arguments[i] for i in self.loss_takes))
+
+    def placeholders(self) -> list[Any]:
+        """A symbol for each input."""
+        return [placeholder(x.shape, x.dtype, name=x.name) for x in self.inputs]
+
+    def in_dtype(self, dtype: str) -> Job:
+        """The job in another floating dtype, with the parameters and data of this one."""
+        kind = dtype_of(dtype)
+        inputs = tuple(replace(x, dtype=kind) if x.dtype.is_floating else x for x in self.inputs)
+        data = tuple(_convert(inputs, batch) for batch in self.data or self.batches(RANDOM_BATCHES))
+        return replace(self, inputs=inputs, data=data, dtype=dtype)
+
+
+def _convert(inputs: Sequence[Input], batch: Batch) -> Batch:
+    return tuple(x.convert(a) for x, a in zip(inputs, batch, strict=True))
+
+
+@contextmanager
+def default_dtype(dtype: str) -> Iterator[None]:
+    """``dtype`` is what floating tensors are made in, inside."""
+    before = get_default_dtype()
+    set_default_dtype(dtype_of(dtype))
+    try:
+        yield
+    finally:
+        set_default_dtype(before)
+
+
+# -- from a request --------------------------------------------------------------------------------
+
+
+def make_job(
+    file: ModelFile,
+    inputs: Any = None,
+    loss: Any = None,
+    optimizer: Any = None,
+    lr: float | None = None,
+    steps: int = 100,
+    seed: int = 0,
+    dtype: str = "float32",
+    request: Request | None = None,
+) -> Job:
+    """The job: what is None is taken from ``file``. Runs the model once, forward.
+
+    Raises `ArgumentError` for parts that are missing or do not fit together.
+    """
+    kind = dtype_of(dtype)
+    given, sizes, data = _find_inputs(file, inputs, steps, seed, kind)
+    loss_function, loss_name = _find_loss(file, loss)
+    make_optimizer, optimizer_name = _find_optimizer(file, optimizer, lr)
+    model = _try(lambda: _seeded(file.make, seed), f"{file.name} cannot be made")
+    least, most, names = positional(model.forward)
+    wanted = targets_of(loss_function)
+    model_takes, loss_takes, given = assign_inputs(given, least, most, names, wanted)
+    job = Job(
+        file.name, file.source, file.make, tuple(given), sizes, model_takes, loss_function,
+        loss_takes, loss_name, make_optimizer, optimizer_name, steps, seed, dtype, data, request,
+    )  # fmt: skip
+    if isinstance(loss_function, NamedLoss) and loss_function.targets and not loss_takes:
+        job = _with_target(job, loss_function)
+    return _probe(job)
+
+
+def _seeded(make: Make, seed: int) -> Module:
+    seed_all(seed)
+    return make()
+
+
+def _try(what: Callable[[], Any], wrong: str) -> Any:
+    try:
+        return what()
+    except Exception as error:
+        raise ArgumentError(f"{wrong}: {explain_failure(error)}") from error
+
+
+def _find_inputs(
+    file: ModelFile, inputs: Any, steps: int, seed: int, dtype: DType
+) -> tuple[list[Input], dict[str, int], tuple[Batch, ...]]:
+    """The inputs, an example of their open sizes, and the batches that there are."""
+    batches = file.names.get("batches") if inputs is None else None
+    example = file.names.get("example_inputs") if inputs is None else inputs
+    if callable(example):
+        example = _try(example, "example_inputs()")
+    if example is None and batches is None:
+        raise ArgumentError(
+            f'{file.source} says nothing of its inputs; give them, as --input "f32[batch=32, 784]"'
+            ", or write example_inputs, a tuple, into the file"
+        )
+    data: list[Batch] = []
+    if batches is not None:
+        made = _try(lambda: list(itertools.islice(iter(batches(seed)), steps)), "batches(seed)")
+        data = [_arrays(batch, "a batch") for batch in made]
+        if not data or len({len(batch) for batch in data}) != 1:
+            raise ArgumentError("batches(seed) must give tuples of arrays, all of one length")
+    texts = _texts(example)
+    if texts is not None:
+        declared, sizes = parse_inputs(texts, dtype)
+    else:
+        data = data or [_arrays(example, "example_inputs")]
+        declared, sizes = inputs_of_batches(data, dtype)
+    if data and len(data[0]) != len(declared):
+        raise ArgumentError(
+            f"a batch has {len(data[0])} arrays, and example_inputs {len(declared)}; both must "
+            "have the same"
+        )
+    if not declared:
+        raise ArgumentError("there must be at least one input, and none is given")
+    return declared, sizes, tuple(_convert(declared, batch) for batch in data)
+
+
+def _texts(example: Any) -> list[str] | None:
+    """The inputs that are written out, or None if they are arrays, or follow from the batches."""
+    if isinstance(example, str):
+        return [example]
+    if not isinstance(example, tuple | list) or not example:
+        return None
+    are_texts = [isinstance(x, str) for x in example]
+    if any(are_texts) != all(are_texts):
+        raise ArgumentError("example_inputs are all text, or all arrays, and not some of either")
+    return list(example) if all(are_texts) else None
+
+
+def _arrays(batch: Any, what: str) -> Batch:
+    items = tuple(batch) if isinstance(batch, tuple | list) else (batch,)
+    arrays = tuple(x.detach().numpy() if isinstance(x, Tensor) else np.asarray(x) for x in items)
+    for array in arrays:
+        if array.dtype == object:
+            raise ArgumentError(f"{what} must be a tuple of arrays or tensors of numbers")
+    return arrays
+
+
+def _find_loss(file: ModelFile, loss: Any) -> tuple[Loss | None, str]:
+    given = file.names.get("loss") if loss is None else loss
+    if given is None or given == "none":
+        return None, "none"
+    if isinstance(given, str):
+        return find_loss(given), given
+    if not callable(given):
+        raise ArgumentError(
+            f"the loss is a {type(given).__name__}; it must be a name or a function of the output"
+        )
+    return given, getattr(given, "__name__", type(given).__name__)
+
+
+def _find_optimizer(
+    file: ModelFile, optimizer: Any, lr: float | None
+) -> tuple[Callable[[Iterable[Any]], Any] | None, str]:
+    given = file.names.get("optimizer") if optimizer is None else optimizer
+    if given is None and lr is not None:
+        raise ArgumentError("a learning rate needs an optimiser, as --optimizer sgd")
+    if given is None or given == "none":
+        return None, "none"
+    if isinstance(given, str):
+        rate = "" if lr is None else f", lr {lr:g}"
+        return find_optimizer(given, lr), given + rate
+    if not callable(given):
+        raise ArgumentError(
+            f"the optimiser is a {type(given).__name__}; it must be a name, or a function that "
+            "makes one of the parameters"
+        )
+    if lr is not None:
+        raise ArgumentError("the file's optimizer has its own learning rate; name one to set it")
+    return given, getattr(given, "__name__", type(given).__name__)
+
+
+# -- the target of a named loss --------------------------------------------------------------------
+
+
+def _with_target(job: Job, loss: NamedLoss) -> Job:
+    """The job with a target for its loss, of a shape that fits the output."""
+    output, shape = _output_type(job)
+    dtype, sizes, below = loss.target_for(shape, output.dtype)
+    target = Input("target", dtype, tuple(sizes), below)
+    random = np.random.default_rng(job.seed + 1)
+    inputs = (*job.inputs, target)
+    data = []
+    for batch in job.data:
+        known = dict(job.sizes)
+        for x, array in zip(job.inputs, batch, strict=True):
+            known |= {s: n for s, n in zip(x.shape, array.shape, strict=True) if isinstance(s, str)}
+        data.append((*batch, target.draw(random, known)))
+    return replace(job, inputs=inputs, data=tuple(data), loss_takes=(len(job.inputs),))
+
+
+def _output_type(job: Job) -> tuple[Tensor, tuple[int | str, ...]]:
+    """The first output of the model, and its shape with the names of open sizes where it has the
+    first size of an input that is open."""
+    batch = job.batches(1)[0]
+    output = _run(job, job.make_model(), [from_numpy(a) for a in batch])
+    first = pytree.flatten(output)[0][0]
+    if not isinstance(first, Tensor) or not first.shape:
+        raise ArgumentError(f"the loss {job.loss_name} needs an output that is a tensor")
+    leading = {
+        a.shape[0]: x.shape[0] for x, a in zip(job.inputs, batch, strict=True) if a.ndim
+    }
+    head = leading.get(first.shape[0], first.shape[0])
+    rest = [s if isinstance(s, int) else int(s) for s in first.shape[1:]]
+    return first, (head, *rest)
+
+
+# -- the first run ---------------------------------------------------------------------------------
+
+
+def _run(job: Job, model: Module, tensors: Sequence[Tensor]) -> Any:
+    shown = ", ".join(x.describe(job.sizes) for x in job.inputs)
+    with no_grad(), default_dtype(job.dtype):
+        return _try(
+            lambda: job.output_of(model, tensors), f"the model does not run on its inputs ({shown})"
+        )
+
+
+def _probe(job: Job) -> Job:
+    """The job, after the model and the loss have been run once."""
+    model = job.make_model()
+    tensors = [from_numpy(copy.copy(a)) for a in job.batches(1)[0]]
+    output = _run(job, model, tensors)
+    leaves = pytree.flatten(output)[0]
+    if not any(isinstance(leaf, Tensor) for leaf in leaves):
+        raise ArgumentError(f"the model gives {type(output).__name__}, in which no tensor is")
+    if job.loss is None:
+        if job.optimizer is not None:
+            raise ArgumentError("an optimiser needs a loss, as --loss cross_entropy")
+        return job
+    with no_grad(), default_dtype(job.dtype):
+        loss = _try(lambda: job.loss_of(output, tensors), f"the loss {job.loss_name} does not run")
+    if not isinstance(loss, Tensor) or loss.shape != ():
+        shape = f" of shape {list(loss.shape)}" if isinstance(loss, Tensor) else ""
+        raise ArgumentError(
+            f"the loss {job.loss_name} gives a {type(loss).__name__}{shape}; it must be a single "
+            "number: reduce it, as in loss.mean()"
+        )
+    if not any(p.requires_grad for p in model.parameters()):
+        note = "no parameter requires a gradient, so a step is the model and its loss"
+        return replace(job, optimizer=None, optimizer_name="none", notes=(*job.notes, note))
+    return job
