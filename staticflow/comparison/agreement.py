@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from staticflow import pytree
-from staticflow.comparison.chance import Chance, has_drawn, seed_all
+from staticflow.comparison.chance import Chance, has_drawn
 from staticflow.comparison.contest import Contestant, eager_contestant, leaves_of
-from staticflow.comparison.differences import compare_arrays, compare_losses, first_nan
+from staticflow.comparison.differences import (
+    SMALL,
+    compare_arrays,
+    compare_losses,
+    first_nan,
+    largest_magnitude,
+)
 from staticflow.comparison.gradient_check import check_gradients
 from staticflow.comparison.inputs import Batch
 from staticflow.comparison.job import Job, default_dtype
@@ -64,9 +70,7 @@ def look_eagerly(job: Job) -> Look:
             loss.backward()
     values["loss"] = loss.detach().numpy().copy()
     named = model.named_parameters()
-    return Look(
-        values, {n: p.grad.numpy().copy() for n, p in named if p.grad is not None}, draws
-    )
+    return Look(values, {n: p.grad.numpy().copy() for n, p in named if p.grad is not None}, draws)
 
 
 def look_statically(job: Job, **options: Any) -> Look:
@@ -79,7 +83,11 @@ def look_statically(job: Job, **options: Any) -> Look:
         leaves = list(pytree.flatten(output)[0])
         loss = None if job.loss is None else job.loss_of(output, symbols)
         named = {n: p for n, p in model.named_parameters() if p.requires_grad}
-        found = grad(loss, list(named.values()), allow_unused=True) if loss is not None and named else []
+        found = (
+            grad(loss, list(named.values()), allow_unused=True)
+            if loss is not None and named
+            else []
+        )
     wanted = [leaves, [] if loss is None else [loss], [g for g in found if g is not None]]
     program = compile(symbols, wanted, **options)
     before.restore()
@@ -112,7 +120,7 @@ class _Double:
 def agreement_of(
     job: Job,
     static: Contestant,
-    losses: dict[str, Sequence[float]],
+    losses: Mapping[str, Sequence[float]],
     progress: Callable[[str], Any] = lambda stage: None,
 ) -> tuple[Agreement, tuple[str, ...]]:
     """What `Agreement` says, and notes on how it was found. ``static`` is a contestant before its
@@ -127,9 +135,14 @@ def agreement_of(
     _run_steps(eager, batch)
     _run_steps(static, batch)
     after = [static.snapshot(), eager.snapshot(), double.state]
-    look = double.look
+    values_64, gradients_64 = (
+        (None, None) if double.look is None else (double.look.values, double.look.gradients)
+    )
     gradients = compare_arrays(
-        static_look.gradients, eager_look.gradients, look and look.gradients, job.dtype
+        static_look.gradients,
+        eager_look.gradients,
+        gradients_64,
+        job.dtype,
     )
     left_out = _leave_out(after, static_look.gradients, eager_look.gradients, gradients)
     state = compare_arrays(after[0] or {}, after[1] or {}, after[2], job.dtype)
@@ -140,9 +153,7 @@ def agreement_of(
     of_steps = compare_losses(
         losses["static"][:checked], losses["eager"][:checked], double.losses, job.dtype
     )
-    values = compare_arrays(
-        static_look.values, eager_look.values, look and look.values, job.dtype
-    )
+    values = compare_arrays(static_look.values, eager_look.values, values_64, job.dtype)
     on_purpose = _on_purpose(static.program, losses, static_look, eager_look)
     parts = {"values": values, "gradients": gradients, "state": state, "losses": of_steps}
     agree, verdict = _verdict(parts, losses, on_purpose)
@@ -164,10 +175,13 @@ def _leave_out(
     """Put zeros for the elements of parameters whose gradient is nothing but rounding, since a rule
     such as Adam's makes a whole step of it; the number of elements."""
     count = 0
+    least = SMALL * max(largest_magnitude(static), largest_magnitude(eager))
     for name in static.keys() & eager.keys():
         ours, other = np.abs(static[name]), np.abs(eager[name])
-        largest = max(ours.max(initial=0), other.max(initial=0))
-        noise = NOISE * max(gradients.static_eager or 0.0, float(np.finfo(ours.dtype).eps)) * largest
+        largest = max(ours.max(initial=0), other.max(initial=0), least)
+        noise = (
+            NOISE * max(gradients.static_eager or 0.0, float(np.finfo(ours.dtype).eps)) * largest
+        )
         is_noise = (np.minimum(ours, other) <= noise) & ((ours != 0) | (other != 0))
         count += int(is_noise.sum())
         for state in states:
@@ -249,7 +263,7 @@ def _bits(contestant: Contestant, batches: Sequence[Batch]) -> list[bytes]:
 
 
 def _on_purpose(
-    program: Program | None, losses: dict[str, Sequence[float]], static: Look, eager: Look
+    program: Program | None, losses: Mapping[str, Sequence[float]], static: Look, eager: Look
 ) -> tuple[str, ...]:
     """What is infinite or a NaN eagerly and a number in a graph whose rounding was stabilised."""
     rules = [rule for report in program.passes if report.name.startswith("stabilize")
@@ -269,7 +283,7 @@ def _on_purpose(
 
 
 def _verdict(
-    parts: dict[str, Difference], losses: dict[str, Sequence[float]], on_purpose: tuple[str, ...]
+    parts: dict[str, Difference], losses: Mapping[str, Sequence[float]], on_purpose: tuple[str, ...]
 ) -> tuple[bool, str]:
     """Whether all parts agree, and a sentence."""
     if on_purpose:

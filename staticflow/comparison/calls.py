@@ -73,6 +73,7 @@ class NamedLoss:
     """Whether the target lies between 0 and 1."""
 
     def __call__(self, output: Any, *targets: Any) -> Any:
+        """The loss of the first tensor of an output."""
         return self.compute(_first(output), *targets)
 
     def target_for(

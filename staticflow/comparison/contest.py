@@ -74,7 +74,7 @@ def eager_contestant(job: Job, dtype: str | None = None) -> Contestant:
     """The eager mode of the job, its model made by the seed."""
     model = job.make_model(dtype)
     trained = [p for p in model.parameters() if p.requires_grad]
-    optimizer = None if job.optimizer is None else job.optimizer(model.parameters())
+    optimizer: Any = None if job.optimizer is None else job.optimizer(model.parameters())
 
     def run_forward(*arrays: Array) -> Any:
         with no_grad():

@@ -9,7 +9,7 @@ import numpy as np
 
 from staticflow.comparison.record import Difference
 
-__all__ = ["LIMITS", "compare_arrays", "compare_losses", "largest_difference"]
+__all__ = ["LIMITS", "compare_arrays", "compare_losses", "largest_magnitude"]
 
 Array = np.ndarray[Any, Any]
 Arrays = Mapping[str, Array]
@@ -22,9 +22,15 @@ ROUNDING = 10
 what a model amplifies, it amplifies in both."""
 
 
-def relative_difference(a: Array, b: Array) -> float:
-    """The largest ``abs(a - b)``, relative to the largest finite magnitude of both. Infinities and
-    NaN differ from nothing but what is not the same: then it is infinite.
+SMALL = 1e-2
+"""Arrays whose numbers are all less than this part of the largest among them are compared relative
+to that: the gradient of a bias in front of a normalisation is nothing but rounding."""
+
+
+def relative_difference(a: Array, b: Array, least: float = 0.0) -> float:
+    """The largest ``abs(a - b)``, relative to the largest finite magnitude of both, or to the
+    ``least`` magnitude that counts. Infinities and NaN differ from nothing but what is not the
+    same: then it is infinite.
 
     >>> relative_difference(np.array([1.0, 2.0]), np.array([1.0, 2.5]))
     0.2
@@ -42,14 +48,21 @@ def relative_difference(a: Array, b: Array) -> float:
     if not finite.any():
         return 0.0
     x, y = x[finite], y[finite]
-    scale = float(max(np.abs(x).max(), np.abs(y).max()))
+    scale = max(float(np.abs(x).max()), float(np.abs(y).max()), least)
     return float(np.abs(x - y).max()) / (scale or 1.0)
+
+
+def largest_magnitude(arrays: Arrays) -> float:
+    """The largest finite magnitude in any of the arrays, 0 if there is none."""
+    finite = (np.abs(a[np.isfinite(a)]) for a in (x.astype(np.float64) for x in arrays.values()))
+    return max((float(a.max()) for a in finite if a.size), default=0.0)
 
 
 def largest_difference(a: Arrays, b: Arrays) -> tuple[float, str] | None:
     """The largest relative difference of the arrays that both have, and the name; None if there
     are none."""
-    found = [(relative_difference(a[n], b[n]), n) for n in a if n in b]
+    least = SMALL * max(largest_magnitude(a), largest_magnitude(b))
+    found = [(relative_difference(a[n], b[n], least), n) for n in a if n in b]
     return max(found, key=lambda each: each[0]) if found else None
 
 

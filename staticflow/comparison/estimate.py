@@ -1,4 +1,4 @@
-"""Medians and break-even steps with their intervals, by the bootstrap.
+"""Break-even steps with their intervals, by the bootstrap, and the curves that cross there.
 
 B. Efron, "Bootstrap Methods: Another Look at the Jackknife", Annals of Statistics 7, 1979: what a
 number would have been with other samples is estimated by drawing, with replacement, from these.
@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from staticflow.comparison.record import BreakEven, Curve, Spread
+from staticflow.comparison.record import BreakEven, Curve
 
-__all__ = ["StartUp", "break_even", "curve", "spread"]
+__all__ = ["StartUp", "break_even", "curve", "even_samples"]
 
 DRAWS = 1000
 MOST = 500
@@ -24,25 +24,18 @@ MOST = 500
 Array = np.ndarray[Any, Any]
 
 
+def even_samples(samples: Sequence[float]) -> Sequence[float]:
+    """At most `MOST` of the samples, evenly chosen."""
+    if len(samples) <= MOST:
+        return samples
+    return [samples[i] for i in np.linspace(0, len(samples) - 1, MOST).astype(int)]
+
+
 def _medians(samples: Sequence[float], seed: int = 0) -> Array:
     """The medians of `DRAWS` draws from the samples."""
-    given = np.asarray(samples, np.float64)
-    if len(given) > MOST:
-        given = given[np.linspace(0, len(given) - 1, MOST).astype(int)]
+    given = np.asarray(even_samples(samples), np.float64)
     random = np.random.default_rng(seed)
     return np.median(given[random.integers(0, len(given), (DRAWS, len(given)))], axis=1)
-
-
-def spread(samples: Sequence[float]) -> Spread | None:
-    """The median of the samples and its 95 % interval; None of none.
-
-    >>> spread([1.0, 1.0, 1.0])
-    Spread(median=1.0, low=1.0, high=1.0, count=3)
-    """
-    if not samples:
-        return None
-    low, high = np.percentile(_medians(samples), [2.5, 97.5])
-    return Spread(float(np.median(samples)), float(low), float(high), len(samples))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The gradient of a job against finite differences, in double precision, along random directions."""
+"""The gradient of a job against finite differences along random directions."""
 
 from __future__ import annotations
 

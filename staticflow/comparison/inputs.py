@@ -39,7 +39,9 @@ class Input:
 
     def describe(self, sizes: Mapping[str, int]) -> str:
         """The input as it is written, with an example of each open size in ``sizes``."""
-        written = ", ".join(f"{s}={sizes[s]}" if s in sizes else str(s) for s in self.shape)
+        written = ", ".join(
+            f"{s}={sizes[s]}" if isinstance(s, str) and s in sizes else str(s) for s in self.shape
+        )
         limit = "" if self.below is None else f" < {self.below}"
         return f"{self.name}: {self.dtype.short}[{written}]{limit}"
 

@@ -25,7 +25,7 @@ from staticflow.graph.dtypes import DType, dtype_of, get_default_dtype, set_defa
 from staticflow.nn.module import Module
 from staticflow.static.inputs import placeholder
 
-__all__ = ["DTYPES", "Job", "Request", "make_job"]
+__all__ = ["DTYPES", "Job", "Request", "default_dtype", "make_job"]
 
 DTYPES = ("float32", "float64", "float16", "bfloat16")
 
@@ -298,9 +298,7 @@ def _output_type(job: Job) -> tuple[Tensor, tuple[int | str, ...]]:
     first = pytree.flatten(output)[0][0]
     if not isinstance(first, Tensor) or not first.shape:
         raise ArgumentError(f"the loss {job.loss_name} needs an output that is a tensor")
-    leading = {
-        a.shape[0]: x.shape[0] for x, a in zip(job.inputs, batch, strict=True) if a.ndim
-    }
+    leading = {a.shape[0]: x.shape[0] for x, a in zip(job.inputs, batch, strict=True) if a.ndim}
     head = leading.get(first.shape[0], first.shape[0])
     rest = [s if isinstance(s, int) else int(s) for s in first.shape[1:]]
     return first, (head, *rest)

@@ -6,8 +6,9 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NoReturn
 
-from staticflow.errors import ArgumentError, StaticflowError
+from staticflow.errors import StaticflowError
 from staticflow.tools import bench, cache, compare, info
 
 __all__ = ["COMMANDS", "Command", "main"]
@@ -26,7 +27,7 @@ COMMANDS = {
     "bench": Command("this project's workloads beside peers", bench.add_arguments, bench.run),
     "cache": Command("machine code that is kept on disk", cache.add_arguments, cache.run),
     "compare": Command(
-        "train a classifier of handwritten digits in both modes and compare them",
+        "run one model in both modes: do they agree, what does each cost, from when on it pays",
         compare.add_arguments,
         compare.run,
     ),
@@ -34,11 +35,19 @@ COMMANDS = {
 }
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """End the process with status 2."""
+        self.exit(2, f"{self.prog}: {message}\n")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command that ``arguments`` (by default those of the process) name; the exit status
-    is 0 if all went well, 1 if not, 2 for a command or an argument that does not exist."""
+    is 0 if all went well, 1 if not, 2 for a mistake of the user's, 130 after an interrupt."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="python -m staticflow", description="Tensors in two modes: eager and compiled."
     )
     subparsers = parser.add_subparsers(metavar="COMMAND", title="commands")
@@ -56,9 +65,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(given)
     try:
         return int(options.run(options))
-    except ArgumentError as error:
-        print(error, file=sys.stderr)
-        return 2
     except (StaticflowError, OSError) as error:  # such as a file that cannot be written
-        print(error, file=sys.stderr)
-        return 1
+        print(" ".join(str(error).split()), file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130

@@ -138,7 +138,7 @@ SLOW = {f"nn.{n}" for n in dir(nn) if n.startswith(("Transformer", "LSTM", "GRU"
 """Layers whose programs take seconds to compile."""
 
 NOT_CALLED = {
-    "asarray", "as_tensor", "compile", "cond", "constant", "fori_loop", "from_dlpack",
+    "asarray", "as_tensor", "compare", "compile", "cond", "constant", "fori_loop", "from_dlpack",
     "from_numpy", "grad", "is_tensor", "jit", "load", "manual_seed", "map", "placeholder", "print",
     "save", "scan", "seed", "set_default_dtype", "set_grad_enabled", "set_num_threads",
     "set_printoptions", "set_rng_state", "symbol", "tensor", "variable", "while_loop",

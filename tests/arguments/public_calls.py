@@ -342,14 +342,23 @@ def _commands() -> Iterator[Public]:
         assert status in (0, 1, 2)
 
     called.__qualname__ = "main"
-    small = ["compare", "--steps", "1", "--hidden", "2", "--batch", "2"]
+    small = ["compare", "--quick", "--steps", "1"]
+    model, inputs = "staticflow.nn:Linear(3, 2)", "f32[N=2, 3]"
+    given = [model, "--input", inputs, "--loss", "mse", "--optimizer", "sgd"]
     yield Public("tools.main", lambda: (called, ["info"], {}))
     report = str(Path(tempfile.gettempdir()) / "staticflow_compare.json")
-    valid = {"steps": "1", "hidden": "1", "batch": "1", "seed": "1", "lr": "0.1", "momentum": "0.5"}
-    for option, word in {**valid, "dtype": "float32", "json": report}.items():
-        line = [*small, f"--{option}"]
+    words = {"loss": "mse", "optimizer": "sgd", "dtype": "float32", "json": report}
+    for option, word in {"steps": "1", "seed": "1", "lr": "0.1", **words}.items():
+        line = [*small, *given, f"--{option}"]
         yield Public(
             f"tools.compare --{option}", lambda c=line, w=word: (lambda v: called(*c, v), [w], {})
+        )
+    for name, line, word in (
+        ("MODEL", [*small, "--input", inputs], model),
+        ("--input", [*small, model, "--input"], inputs),
+    ):
+        yield Public(
+            f"tools.compare {name}", lambda c=line, w=word: (lambda v: called(*c, v), [w], {})
         )
 
 

@@ -3,82 +3,204 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
-from dataclasses import replace
+import time
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from staticflow.tools import compare
+from staticflow.comparison import refusal, run
+from staticflow.comparison.record import SCHEMA
 from staticflow.tools.cli import COMMANDS, main
-from staticflow.tools.compare import Mode, Report, Settings
 from staticflow.tools.digits import MissingExtraError, load_digits, shuffle_batches
 
+ROOT = Path(__file__).parents[2]
+MODELS = ROOT / "tests" / "comparison" / "models.py"
 INSTALL = 'pip install "staticflow[examples]"'
+Capture = pytest.CaptureFixture[str]
 
 
-@pytest.fixture(scope="module")
-def reports() -> dict[str, Report]:
-    """A run in each dtype. With batches of 400 every fourth is a smaller one."""
-    return {
-        dtype: compare.compare(Settings(steps=15, dtype=dtype, hidden=16, batch=400, seed=3))
-        for dtype in compare.LIMITS
-    }
+def compare(*words: object) -> int:
+    return main(["compare", *map(str, words), "--quick"])
 
 
-@pytest.mark.parametrize("dtype", compare.LIMITS)
-def test_the_modes_agree(reports: dict[str, Report], dtype: str) -> None:
-    report = reports[dtype]
-    assert report.has_passed and report.checked_steps == 15
-    assert report.difference <= {"float32": 1e-5, "float64": 1e-13}[dtype]
-    for mode in (report.eager, report.static):
-        assert len(mode.losses) == 15 and mode.losses[-1] < mode.losses[0]
-        assert mode.accuracy > 0.3 and mode.step_seconds > 0
-    assert abs(report.eager.accuracy - report.static.accuracy) < 0.01
+def lines_of(text: str) -> list[str]:
+    """What is not progress."""
+    return [line for line in text.splitlines() if not line.startswith("compare: ")]
 
 
-def test_one_compilation_serves_both_sizes(reports: dict[str, Report]) -> None:
-    report = reports["float32"]
-    assert report.batch_sizes == (237, 400) and report.compilations == 1
-    assert report.kernels > 0 and 0 < report.graph_seconds < report.compile_seconds
-    # at least the hidden layer and its gradient, at most every value of the graph
-    assert 2 * 400 * 16 * 4 <= report.peak_bytes <= 100 * 400 * 64 * 4
+# -- what it does ----------------------------------------------------------------------------------
 
 
-def test_the_table(reports: dict[str, Report]) -> None:
-    text = compare.format_report(reports["float64"])
-    assert "64-16-10, float64, 15 steps" in text and "they agree" in text
-    assert "for batches of 237 and 400" in text and "FAILED" not in text
-    for row in ("loss, last step", "held-out accuracy", "step, median", "break-even", "kernels"):
-        assert row in text
+def test_without_a_model_it_compares_the_digits(tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "report.json"
+    assert compare("--steps", 25, "--json", path) == 0
+    printed = capsys.readouterr().out
+    assert "AGREEMENT: they agree" in printed and "Perceptron" in printed
+    assert max(map(len, printed.splitlines())) <= 80
+    written = json.loads(path.read_text())
+    assert written["schema"] == SCHEMA and written["agreement"]["agree"] is True
+    assert len(written["static"]["losses"]) == len(written["eager"]["losses"]) == 25
+    assert written["compilations"]["static"] == {"N=64": 1, "N=29": 1}  # the end of an epoch
+    assert written["eager"]["losses"][-1] < 0.5 * written["eager"]["losses"][0]
+    assert list(tmp_path.iterdir()) == [path]
 
 
-def test_disagreement_fails(reports: dict[str, Report]) -> None:
-    report = reports["float32"]
-    apart = replace(report, difference=2e-4)
-    assert not apart.has_passed and "FAILED: they do not agree" in compare.format_report(apart)
-    assert not replace(report, difference=float("nan")).has_passed
-    twice = replace(report, compilations=2)
-    assert not twice.has_passed and "FAILED: one must do" in compare.format_report(twice)
+def test_a_model_of_ones_own(capsys: Capture) -> None:
+    words = (
+        "--input",
+        "f32[N=2, 3]",
+        "--loss",
+        "cross_entropy",
+        "--optimizer",
+        "adam",
+        "--lr",
+        0.1,
+    )
+    assert compare(f"{MODELS}:Plain(hidden=4)", *words, "--steps", 2) == 0
+    printed = capsys.readouterr().out
+    assert "Plain(hidden=4)" in printed and "target: i64[N=2] < 2" in printed
+    assert "adam, lr 0.1" in printed and "26 parameters" in printed
 
 
-def test_differences_are_relative_and_see_a_nan() -> None:
-    assert compare._difference([1.0, 2.0, 0.0], [1.0, 2.5, 0.0]) == 0.2
-    assert np.isnan(compare._difference([1.0, float("nan")], [1.0, 1.0]))
+def test_a_model_that_is_no_graph_gives_status_1(capsys: Capture) -> None:
+    assert compare(f"{MODELS}:Branching", "--steps", 2) == 1
+    assert "models.py:" in capsys.readouterr().out
 
 
-def test_break_even(reports: dict[str, Report]) -> None:
-    slow, fast = Mode((1.0,), 0.9, 3.0), Mode((1.0,), 0.9, 1.0)
-    report = replace(reports["float32"], compile_seconds=5.0, eager=slow, static=fast)
-    assert report.break_even == 3 and "step 3" in compare.format_report(report)
-    never = replace(report, eager=fast, static=fast)
-    assert never.break_even is None and "never" in compare.format_report(never)
+# -- mistakes --------------------------------------------------------------------------------------
+
+PLAIN = f"{MODELS}:Plain"
+MISTAKES = {
+    "no_file.py:Net": "there is no file 'no_file.py'",
+    "no_module:Net": "names neither a file",
+    f"{MODELS}:Nett": "has no 'Nett'; it has Plain",
+    f"{MODELS}": "does not say which model",
+    f"{MODELS}:NUMBER": "is a int; it must be a class of nn.Module",
+    f"{MODELS}:no_model": "gives a int",
+    f"{MODELS}:Plain(": "must be a name",
+    f"{MODELS}:Plain(width=3)": "unexpected keyword argument 'width'",
+    f"{PLAIN} --input f32[4,5]": "the columns of f32[4, 5]",
+    f"{PLAIN} --input f32[4": "is not an input",
+    f"{PLAIN} --input f32[4,3] --loss entropy": "there is no loss 'entropy'",
+    f"{PLAIN} --input f32[4,3]": "there are only 1 inputs",
+    f"{PLAIN} --optimizer adm": "there is no optimiser 'adm'",
+    f"{PLAIN} --optimizer sgd(lr=-1)": "lr",
+    f"{PLAIN} --lr 0.1": "its own learning rate",
+    f"{PLAIN} --lr nan": "a learning rate is a number from 0 on, not nan",
+    f"{PLAIN} --lr fast": "'fast' is not a number",
+    f"{PLAIN} --steps -1": "at least 1 is needed, not -1",
+    f"{PLAIN} --steps 0": "at least 1 is needed, not 0",
+    f"{PLAIN} --steps 1.5": "'1.5' is not a whole number",
+    f"{PLAIN} --seed -1": "at least 0 is needed",
+    f"{PLAIN} --dtype int8": "invalid choice",
+    f"{PLAIN} --stepz 3": "unrecognized arguments",
+    f"{PLAIN} --json /no/such/folder/x.json": "cannot be written to '/no/such/folder/x.json'",
+    f"{PLAIN} --json {MODELS.parent}": "Is a directory",
+}
 
 
-# -- the data -----------------------------------------------------------------------------------
+@pytest.mark.parametrize("words", MISTAKES)
+def test_a_mistake_is_one_line(
+    words: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "run_rounds", None)  # it is found before the work
+    try:
+        status = compare(*words.split(" "))
+    except SystemExit as end:
+        status = int(str(end.code))
+    said = capsys.readouterr()
+    lines = lines_of(said.err)
+    assert status == 2 and len(lines) == 1 and MISTAKES[words] in lines[0], said.err
+    assert not said.out
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("def f(:", ":1: "),
+        ("import no_such_package", "No module named 'no_such_package'"),
+        ("x = 1\nraise ValueError('oh')", "ValueError: oh, at"),
+        ("import sys; sys.exit(3)", "ends the process"),
+        ("", "it has no class of nn.Module"),
+    ],
+)
+def test_a_file_that_cannot_be_run(text: str, says: str, tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "wrong.py"
+    path.write_text(text)
+    assert compare(f"{path}:Net") == 2
+    (line,) = lines_of(capsys.readouterr().err)
+    assert says in line and "wrong.py" in line
+
+
+def test_what_is_not_finished_leaves_the_file_as_it_was(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(job: object) -> None:
+        raise KeyboardInterrupt
+
+    path = tmp_path / "report.json"
+    path.write_text("of before")
+    monkeypatch.setattr(run, "try_statically", interrupt)
+    assert compare(PLAIN, "--json", path) == 130
+    said = capsys.readouterr()
+    assert "INTERRUPTED in tracing" in said.out and "interrupted; no file" in said.err
+    assert path.read_text() == "of before" and list(tmp_path.iterdir()) == [path]
+
+
+def test_ctrl_c_of_a_process_prints_what_was_found(tmp_path: Path) -> None:
+    path = tmp_path / "report.json"
+    words = [PLAIN, "--steps", "1000000", "--json", str(path)]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "staticflow", "compare", *words], cwd=ROOT,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stderr is not None
+    while "1000000 steps" not in process.stderr.readline():
+        assert process.poll() is None
+    time.sleep(0.3)
+    os.kill(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130 and "Traceback" not in err
+    assert "INTERRUPTED in 1000000 steps" in out and "STEADY STEP" in out
+    assert not list(tmp_path.iterdir())
+
+
+def test_without_a_package_for_bars_lines_are_printed(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "tqdm", None)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(refusal, "TRACES", 1)
+    assert compare(PLAIN, "--steps", 1) == 0
+    assert "compare: 1 steps in either mode ..." in capsys.readouterr().err
+
+
+def test_without_the_data_it_says_what_to_install(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
+    assert compare("--steps", 1) == 2
+    assert INSTALL in capsys.readouterr().err
+    with pytest.raises(ImportError) as caught:
+        load_digits()
+    assert isinstance(caught.value, MissingExtraError) and INSTALL in str(caught.value)
+
+
+def test_an_unknown_command_is_explained(capsys: Capture) -> None:
+    assert main(["campare"]) == 2
+    text = capsys.readouterr().err
+    assert "no command 'campare'" in text
+    assert all(name in text and c.help in text for name, c in COMMANDS.items())
+    assert main([]) == 2 and "commands:" in capsys.readouterr().out
+
+
+# -- the data --------------------------------------------------------------------------------------
 
 
 def test_the_digits_are_split_by_the_seed() -> None:
@@ -95,58 +217,6 @@ def test_batches_visit_each_row_once_an_epoch() -> None:
     assert [len(b) for b in batches] == [4, 4, 2] * 2
     first, second = np.concatenate(batches[:3]), np.concatenate(batches[3:])
     assert sorted(first) == sorted(second) == list(range(10)) and list(first) != list(second)
-
-
-# -- the command line ---------------------------------------------------------------------------
-
-
-def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "report.json"
-    arguments = ["--steps", "3", "--hidden", "8", "--batch", "1000", "--json", str(path)]
-    assert main(["compare", *arguments]) == 0
-    assert "they agree" in capsys.readouterr().out
-    written = json.loads(path.read_text())
-    assert written["passed"] and written["settings"]["hidden"] == 8
-    assert len(written["static"]["losses"]) == 3 and "break_even" in written
-
-
-def test_a_failure_is_the_exit_status(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(compare.LIMITS, "float32", -1.0)
-    assert main(["compare", "--steps", "2", "--hidden", "4"]) == 1
-    assert "FAILED" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("hidden", ["sklearn.datasets", "tqdm"])
-def test_a_missing_package_says_what_to_install(
-    hidden: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, hidden, None)
-    assert main(["compare", "--steps", "1"]) == 1
-    assert INSTALL in capsys.readouterr().err
-
-
-def test_missing_data_is_an_import_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
-    with pytest.raises(ImportError) as caught:
-        load_digits()
-    assert isinstance(caught.value, MissingExtraError) and INSTALL in str(caught.value)
-
-
-def test_an_unknown_command_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["campare"]) == 2
-    text = capsys.readouterr().err
-    assert "no command 'campare'" in text
-    assert all(name in text and c.help in text for name, c in COMMANDS.items())
-    assert main([]) == 2 and "commands:" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("wrong", [["--steps", "0"], ["--batch", "-1"], ["--dtype", "int8"]])
-def test_options_are_checked(wrong: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as caught:
-        main(["compare", *wrong])
-    assert caught.value.code == 2 and wrong[0] in capsys.readouterr().err
 
 
 def test_info_as_a_process() -> None:

@@ -1,0 +1,59 @@
+"""Files that a result is written to, found to be writable before there is one."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from pathlib import Path
+
+from staticflow.errors import ArgumentError
+
+__all__ = ["Output"]
+
+
+class Output:
+    """A file that gets its whole content at once, or is left as it was.
+
+    Raises `ArgumentError` at once for a path that cannot be written. As a context it takes away
+    what was not written.
+    """
+
+    def __init__(self, path: Path, what: str) -> None:
+        self._path = path.resolve()
+        self._part: str | None = None
+        try:
+            if self._path.is_dir():
+                raise IsADirectoryError(21, "Is a directory")
+            if self._path.exists() and not self._path.is_file():
+                self._path.open("w").close()  # a device or a pipe, into which it is written
+            else:
+                handle, self._part = tempfile.mkstemp(".part", self._path.name, self._path.parent)
+                os.close(handle)
+        except OSError as error:
+            reason = error.strerror or type(error).__name__
+            raise ArgumentError(f"{what} cannot be written to {str(path)!r}: {reason}") from None
+
+    def write(self, text: str) -> None:
+        """Write the file."""
+        if self._part is None:
+            self._path.write_text(text)
+            return
+        Path(self._part).write_text(text)
+        os.chmod(self._part, 0o666 & ~_umask())
+        os.replace(self._part, self._path)
+        self._part = None
+
+    def __enter__(self) -> Output:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._part is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(self._part)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,90 @@
+"""Comparisons asked for by words, and by values in Python."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any
+
+from staticflow.comparison.job import DTYPES, Job, Request, make_job
+from staticflow.comparison.progress import Progress
+from staticflow.comparison.record import Comparison
+from staticflow.comparison.run import Options, compare_job
+from staticflow.comparison.source import ModelFile, load_file
+from staticflow.errors import ArgumentError
+from staticflow.graph.dtypes import dtype_of
+from staticflow.nn.module import Module
+
+__all__ = ["compare_values", "job_of"]
+
+
+def job_of(request: Request) -> Job:
+    """The job that a request asks for. Raises `ArgumentError` where something is wrong with it."""
+    return make_job(
+        load_file(request.target),
+        request.inputs or None,
+        request.loss,
+        request.optimizer,
+        request.lr,
+        request.steps,
+        request.seed,
+        request.dtype,
+        request,
+    )
+
+
+def compare_values(
+    model: Any,
+    inputs: Any,
+    loss: Any,
+    optimizer: Any,
+    lr: float | None,
+    steps: int,
+    seed: int,
+    dtype: Any,
+    quick: bool,
+) -> Comparison:
+    """What `staticflow.compare` does."""
+    if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
+        raise ArgumentError(f"compare: steps is a number of at least 1, not {steps!r}")
+    name = dtype_of(dtype).name
+    if name not in DTYPES:
+        raise ArgumentError(f"compare: the dtype is one of {', '.join(DTYPES)}, not {name}")
+    if isinstance(model, str):
+        file = load_file(model)
+    else:
+        file = ModelFile(_source_of(model), _name_of(model), _maker_of(model), {})
+    job = make_job(file, inputs, loss, optimizer, lr, steps, seed, name)
+    return compare_job(job, Options(is_quick=quick), Progress())
+
+
+def _maker_of(model: Any) -> Callable[[], Module]:
+    if isinstance(model, Module):
+        first = deepcopy(model)
+        return lambda: deepcopy(first)
+    if not callable(model):
+        raise ArgumentError(
+            f"compare: the model is a {type(model).__name__}; it must be a module, a class of "
+            'modules, a function that makes one, or "FILE.py:NAME"'
+        )
+
+    def make() -> Module:
+        made = model()
+        if not isinstance(made, Module):
+            raise ArgumentError(f"compare: {_name_of(model)} gives a {type(made).__name__}")
+        return made
+
+    return make
+
+
+def _name_of(model: Any) -> str:
+    return getattr(model, "__name__", type(model).__name__)
+
+
+def _source_of(model: Any) -> str:
+    kind = type(model) if isinstance(model, Module) else model
+    try:
+        return f"{inspect.getsourcefile(kind)}:{_name_of(kind)}"
+    except TypeError:
+        return _name_of(kind)

@@ -1,0 +1,233 @@
+"""The comparison: one job in both modes, and the record of all that is found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from staticflow.comparison.agreement import agreement_of
+from staticflow.comparison.contest import (
+    Contestant,
+    Samples,
+    eager_contestant,
+    run_rounds,
+)
+from staticflow.comparison.differences import first_nan
+from staticflow.comparison.estimate import StartUp, break_even, curve, even_samples
+from staticflow.comparison.inputs import Batch
+from staticflow.comparison.job import Job
+from staticflow.comparison.progress import Progress
+from staticflow.comparison.record import (
+    Agreement,
+    BreakEven,
+    Comparison,
+    Curve,
+    Kernel,
+    Memory,
+    ModeCosts,
+    Model,
+)
+from staticflow.comparison.refusal import try_statically
+from staticflow.measure.machine import Machine, machine
+from staticflow.measure.statistics import Spread, spread
+
+__all__ = ["InterruptedComparison", "Options", "compare_job"]
+
+MODES = ("eager", "static")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How much is measured: ``is_quick`` leaves out all that takes more than a few seconds."""
+
+    is_quick: bool = False
+
+
+class InterruptedComparison(KeyboardInterrupt):
+    """An interrupt, with what was found before it as ``record``."""
+
+    def __init__(self, record: Comparison) -> None:
+        super().__init__("the comparison was interrupted")
+        self.record = record
+
+
+@dataclass(slots=True)
+class Findings:
+    """What was found so far: a `Comparison` that grows."""
+
+    job: Job
+    machine: Machine
+    parameters: int = 0
+    refused: str | None = None
+    samples: dict[str, Samples] = field(default_factory=dict)
+    agreement: Agreement | None = None
+    starts: dict[str, dict[str, dict[str, float]]] = field(default_factory=dict)
+    """The median seconds of each phase, by ``cold`` or ``warm`` and by mode."""
+    totals: dict[str, dict[str, tuple[float, ...]]] = field(default_factory=dict)
+    """Seconds to the end of the first step and the warm-up, of each process, in the same way."""
+    passes: dict[str, float] | None = None
+    memory: dict[str, Memory] = field(default_factory=dict)
+    kernels: tuple[Kernel, ...] = ()
+    compilations: dict[str, dict[str, int]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def as_record(self, unfinished: str | None = None) -> Comparison:
+        """The record of what there is."""
+        job = self.job
+        crossings, curves = self._crossings()
+        return Comparison(
+            model=Model(
+                job.name,
+                job.source,
+                self.parameters,
+                tuple(x.describe(job.sizes) for x in job.inputs),
+                job.loss_name,
+                job.optimizer_name,
+                job.steps,
+                job.seed,
+                job.dtype,
+            ),
+            machine=self.machine,
+            eager=self._costs("eager"),
+            static=None if self.refused is not None else self._costs("static"),
+            refused=self.refused,
+            agreement=self.agreement,
+            break_even=crossings,
+            curve=curves,
+            memory=self.memory,
+            kernels=self.kernels,
+            compilations=self.compilations,
+            notes=(*job.notes, *self.notes),
+            unfinished=unfinished,
+        )
+
+    def _costs(self, mode: str) -> ModeCosts:
+        samples = self.samples.get(mode)
+        return ModeCosts(
+            cold=self.starts.get("cold", {}).get(mode, {}),
+            warm=self.starts.get("warm", {}).get(mode, {}),
+            step=None if samples is None else self._spread(samples.steady),
+            losses=() if samples is None else tuple(samples.losses),
+            passes=self.passes if mode == "static" else None,
+        )
+
+    @staticmethod
+    def _spread(seconds: Sequence[float]) -> Spread | None:
+        return spread(even_samples(seconds)) if seconds else None
+
+    def _crossings(self) -> tuple[dict[str, BreakEven], dict[str, Curve]]:
+        crossings: dict[str, BreakEven] = {}
+        curves: dict[str, Curve] = {}
+        for start, totals in self.totals.items():
+            if set(totals) != set(MODES):
+                continue
+            eager, static = (
+                StartUp(totals[mode], tuple(self.samples[mode].steady)) for mode in MODES
+            )
+            crossings[start] = break_even(eager, static)
+            curves[start] = curve(eager, static, crossings[start].step)
+        return crossings, curves
+
+
+def compare_job(
+    job: Job, options: Options | None = None, progress: Progress | None = None
+) -> Comparison:
+    """The record of a job. Raises `InterruptedComparison` for Ctrl-C."""
+    told = progress or Progress()
+    findings = Findings(job, machine(measure=False))
+    stage = _Stage(told)
+    try:
+        _find_all(findings, options or Options(), stage)
+    except KeyboardInterrupt:
+        raise InterruptedComparison(findings.as_record(stage.name)) from None
+    finally:
+        told.close()
+    return findings.as_record()
+
+
+class _Stage(Progress):
+    """Progress that knows its stage."""
+
+    def __init__(self, told: Progress) -> None:
+        self.name = "the beginning"
+        self._told = told
+
+    def stage(self, name: str, total: int = 0) -> None:
+        """Begin a stage."""
+        self.name = name
+        self._told.stage(name, total)
+
+    def advance(self, count: int = 1) -> None:
+        """Tell of it."""
+        self._told.advance(count)
+
+
+def _find_all(findings: Findings, options: Options, stage: Progress) -> None:
+    job = findings.job
+    stage.stage("tracing and compiling the model")
+    static, findings.refused = try_statically(job)
+    eager = eager_contestant(job)
+    findings.parameters = sum(p.numel() for p in eager.model.parameters())
+    contestants = [eager] if static is None else [eager, static]
+    _train(findings, contestants, options, stage)
+    if static is not None:
+        findings.compilations["static"] = _compilations(findings, static)
+
+
+def _train(
+    findings: Findings, contestants: list[Contestant], options: Options, stage: Progress
+) -> None:
+    """The steps in rounds, and whether their results agree."""
+    job = findings.job
+    batches = job.batches(job.steps)
+    static = next((c for c in contestants if c.mode == "static"), None)
+    start = None if static is None else (static.snapshot(), static.chance)
+    stage.stage(f"{job.steps} steps in either mode", len(contestants) * len(batches))
+    run_rounds(contestants, batches, findings.samples, stage.advance, options.is_quick)
+    losses = {mode: samples.losses for mode, samples in findings.samples.items()}
+    if static is None or start is None:
+        went = first_nan(losses["eager"])
+        findings.notes += [f"went to NaN at step {went}"] if went is not None else []
+        return
+    static.restore(*start)
+    findings.agreement, notes = agreement_of(job, static, losses, stage.stage)
+    findings.notes += notes
+
+
+def _compilations(findings: Findings, static: Contestant) -> dict[str, int]:
+    """How often the static mode has compiled, after one step with each of some sizes."""
+    found: dict[str, int] = {}
+    assert static.program is not None
+    for name, batch in sizes_to_try(findings.job):
+        try:
+            static.step(*batch)
+        except Exception as error:  # a model may ask for sizes of its own
+            findings.notes.append(f"no step with {name}: {' '.join(str(error).split())}")
+            continue
+        found[name] = static.program.compile_count
+    return found
+
+
+def sizes_to_try(job: Job) -> list[tuple[str, Batch]]:
+    """Batches of some sizes, with a name each: of the sizes of the data, and of smaller ones."""
+    found: dict[str, Batch] = {}
+    for batch in job.data:
+        sizes: dict[str, int] = {}
+        for x, array in zip(job.inputs, batch, strict=True):
+            named = zip(x.shape, array.shape, strict=True)
+            sizes |= {s: n for s, n in named if isinstance(s, str)}
+        found.setdefault(_name_sizes(sizes), batch)
+        if len(found) == 3:
+            break
+    if len(found) <= 1 and job.sizes:
+        for less, part in ((0, 1), (1, 1), (0, 2)):
+            sizes = {name: max(1, (n - less) // part) for name, n in job.sizes.items()}
+            found.setdefault(_name_sizes(sizes), job.batches(1, sizes)[0])
+    if not found:
+        found[_name_sizes(job.sizes)] = job.batches(1)[0]
+    return list(found.items())
+
+
+def _name_sizes(sizes: dict[str, Any]) -> str:
+    return ", ".join(f"{name}={n}" for name, n in sizes.items()) or "as given"

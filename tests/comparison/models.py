@@ -1,0 +1,125 @@
+"""Models to compare, as a user's file has them."""
+
+from __future__ import annotations
+
+import random
+
+import staticflow as sf
+from staticflow import nn
+from staticflow.nn import functional as F
+
+example_inputs = ("x: f32[N=4, 3]", "y: f32[N, 2]")
+
+
+def loss(output, y):
+    return F.mse_loss(output, y)
+
+
+def optimizer(parameters):
+    return sf.optim.Adam(parameters, lr=0.01)
+
+
+class Plain(nn.Module):
+    def __init__(self, hidden=5):
+        super().__init__()
+        self.first, self.second = nn.Linear(3, hidden), nn.Linear(hidden, 2)
+
+    def forward(self, x):
+        return self.second(self.first(x).tanh())
+
+
+def make_plain():
+    return Plain(hidden=7)
+
+
+class Dropping(Plain):
+    def forward(self, x):
+        return self.second(F.dropout(self.first(x), 0.5, self.training))
+
+
+class Normed(Plain):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(5)
+
+    def forward(self, x):
+        return self.second(self.norm(self.first(x)).relu())
+
+
+class Shared(nn.Module):
+    """One layer twice, by two names."""
+
+    def __init__(self):
+        super().__init__()
+        self.a = self.b = nn.Linear(3, 3)
+        self.out = nn.Linear(3, 2)
+
+    def forward(self, x):
+        return self.out(self.b(self.a(x).tanh()))
+
+
+class Frozen(Plain):
+    def __init__(self):
+        super().__init__()
+        self.first.requires_grad_(False)
+
+
+class AllFrozen(Plain):
+    def __init__(self):
+        super().__init__()
+        self.requires_grad_(False)
+
+
+class Bare(nn.Module):
+    """A model without parameters."""
+
+    def forward(self, x):
+        return x[:, :2] * 2
+
+
+class Branching(Plain):
+    def forward(self, x):
+        if x.sum() > 0:  # THE BRANCH
+            return super().forward(x)
+        return -super().forward(x)
+
+
+class RandomDepth(Plain):
+    def forward(self, x):
+        for _ in range(random.choice((0, 1, 2))):
+            x = x.tanh()  # ONCE OR NOT
+        return super().forward(x)
+
+
+class Exploding(Plain):
+    """Its loss overflows, and then is a NaN, in both modes."""
+
+    def forward(self, x):
+        return super().forward(x) * 1e12
+
+
+class Words(nn.Module):
+    """Two inputs of integers."""
+
+    def __init__(self):
+        super().__init__()
+        self.word, self.place = nn.Embedding(11, 4), nn.Embedding(6, 4)
+        self.out = nn.Linear(4, 11)
+
+    def forward(self, words, places):
+        return self.out(self.word(words) + self.place(places)).flatten(0, 1)
+
+
+class Pair(Plain):
+    """An output that is a tuple."""
+
+    def forward(self, x):
+        y = super().forward(x)
+        return y, x
+
+
+def no_model():
+    return 3
+
+
+NUMBER = 3

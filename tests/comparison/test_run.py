@@ -1,0 +1,271 @@
+"""Comparisons of small models of every kind: what is found, what is said, what is counted."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import staticflow as sf
+from staticflow.comparison import agreement, run
+from staticflow.comparison.contest import eager_contestant, static_contestant
+from staticflow.comparison.differences import compare_arrays, relative_difference
+from staticflow.comparison.estimate import StartUp, break_even, curve
+from staticflow.comparison.job import Request
+from staticflow.comparison.progress import Progress
+from staticflow.comparison.record import Comparison
+from staticflow.comparison.requests import job_of
+from staticflow.comparison.run import Findings, InterruptedComparison, Options, compare_job
+from staticflow.comparison.text import format_comparison
+from staticflow.errors import ArgumentError
+
+MODELS = Path(__file__).with_name("models.py")
+
+
+@cache
+def compared(model: str, **options: object) -> Comparison:
+    settings = {"steps": 4, **options}
+    return compare_job(job_of(Request(f"{MODELS}:{model}", **settings)), Options(is_quick=True))
+
+
+TRAINED = ("Plain", "Plain(hidden=2)", "make_plain", "Dropping", "Normed", "Shared", "Frozen")
+
+
+@pytest.mark.parametrize("model", TRAINED)
+def test_the_modes_agree(model: str) -> None:
+    found = compared(model)
+    assert found.has_passed and found.refused is None and found.agreement is not None
+    assert found.agreement.verdict == "they agree"
+    assert all(found.agreement.deterministic.values())
+    assert all(found.agreement.same_on_threads.values())
+    for part in ("values", "gradients", "state", "losses"):
+        assert getattr(found.agreement, part).static_eager <= 1e-5
+    assert found.static is not None and len(found.static.losses) == len(found.eager.losses) == 4
+    assert "off by" in found.agreement.gradcheck and "differ" not in found.agreement.gradcheck
+    assert found.compilations["static"] == {"N=4": 1, "N=3": 1, "N=2": 1}
+
+
+def test_double_precision_is_nearer_than_single_and_is_not_asked_of_draws() -> None:
+    plain, dropping = compared("Plain").agreement, compared("Dropping").agreement
+    assert plain is not None and plain.values.eager_float64 is not None
+    assert 0 < plain.values.eager_float64 < 1e-6
+    assert dropping is not None and dropping.values.eager_float64 is None
+    assert any("draws random numbers" in note for note in compared("Dropping").notes)
+
+
+def test_in_double_precision_the_limits_are_closer() -> None:
+    found = compared("Plain", dtype="float64")
+    assert found.has_passed and found.agreement is not None
+    assert found.agreement.values.limit == 1e-10 and found.model.inputs[0] == "x: f64[N=4, 3]"
+
+
+def test_a_model_without_what_is_trained_is_compared_forward() -> None:
+    for model in ("AllFrozen", "Bare"):
+        found = compared(model)
+        assert found.has_passed and found.model.optimizer == "none"
+        assert any("no parameter requires a gradient" in note for note in found.notes)
+    forward = compared("Plain", loss="none", optimizer="none", inputs=("f32[N=4, 3]",))
+    assert forward.has_passed and forward.eager.losses == () and forward.model.loss == "none"
+    gradients = compared("Plain", optimizer="none")
+    assert gradients.has_passed and len(set(gradients.eager.losses)) > 1
+
+
+def test_targets_are_made_for_losses_by_name() -> None:
+    found = compared("Plain", loss="cross_entropy", inputs=("f32[N=4, 3]",))
+    assert found.has_passed and found.model.inputs[1] == "target: i64[N=4] < 2"
+    bounded = compared("Pair", loss="mse", inputs=("f32[N=4, 3]",))
+    assert bounded.has_passed and bounded.model.inputs[1] == "target: f32[N=4, 2]"
+
+
+def test_several_inputs_of_integers() -> None:
+    given = ("words: i64[N=2, T=6] < 11", "places: i64[T] < 6", "i64[12] < 11")
+    assert compared("Words", inputs=given, loss="cross_entropy").has_passed
+
+
+def test_a_branch_on_a_value_names_its_line_and_what_to_write() -> None:
+    found = compared("Branching")
+    line = MODELS.read_text().split("# THE BRANCH")[0].count("\n") + 1
+    assert found.refused is not None and f"models.py:{line}" in found.refused
+    assert "sf.cond" in found.refused and found.static is None and not found.has_passed
+    assert len(found.eager.losses) == 4 and found.eager.step is not None
+    assert "NO GRAPH" in format_comparison(found)
+
+
+def test_a_graph_that_differs_from_trace_to_trace_is_refused() -> None:
+    found = compared("RandomDepth", seed=1)
+    assert found.refused is not None and "different graphs" in found.refused
+    assert "models.py" in found.refused
+
+
+def test_nan_in_both_is_said() -> None:
+    found = compared("Exploding", optimizer="sgd(lr=1e20)", steps=6)
+    assert found.agreement is not None and found.has_passed
+    assert found.agreement.verdict.startswith("both went to NaN at step 2")
+    assert set(found.agreement.losses.has_nan) >= {"static", "eager"}
+    text = json.dumps(found.as_dict(), allow_nan=False)
+    assert '"NaN"' in text and "FAILED" not in format_comparison(found)
+
+
+# -- what is wrong is found ------------------------------------------------------------------------
+
+
+def test_another_gradient_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    look = agreement.look_statically
+
+    def changed(job, **options):
+        found = look(job, **options)
+        gradients = {n: g * 1.001 for n, g in found.gradients.items()}
+        return dataclasses.replace(found, gradients=gradients)
+
+    monkeypatch.setattr(agreement, "look_statically", changed)
+    found = compare_job(job_of(Request(f"{MODELS}:Plain", steps=2)), Options(is_quick=True))
+    assert not found.has_passed and found.agreement is not None
+    assert "the gradients differ by 1.0e-03" in found.agreement.verdict
+    assert "FAILED: they do not agree" in format_comparison(found)
+
+
+def test_another_rate_is_found_in_the_state_and_the_losses(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    job = job_of(Request(f"{MODELS}:Plain", steps=20))
+    other = dataclasses.replace(job, optimizer=lambda ps: sf.optim.Adam(ps, lr=0.011))
+    monkeypatch.setattr(run, "try_statically", lambda job: (static_contestant(other), None))
+    found = compare_job(job, Options(is_quick=True)).agreement
+    assert found is not None and not found.agree
+    assert "the state differ" in found.verdict and "the losses differ" in found.verdict
+
+
+def test_differences_are_relative_and_see_what_is_not_finite() -> None:
+    one = np.array([1.0, 2.0, np.inf, np.nan])
+    assert relative_difference(one, one) == 0.0
+    assert relative_difference(one, np.array([1.0, 2.5, np.inf, np.nan])) == 0.2
+    assert relative_difference(one, np.array([1.0, 2.0, -np.inf, np.nan])) == np.inf
+    assert relative_difference(one, np.array([1.0, 2.0, np.inf, 3.0])) == np.inf
+    assert relative_difference(np.zeros(0), np.zeros(0)) == 0.0
+    a, b, c = ({"w": np.array([x])} for x in (1.0, 1.01, 1.005))
+    assert compare_arrays(a, b, None, "float32").limit == 1e-4
+    assert compare_arrays(a, b, c, "float32").limit > 1e-2  # both are as far from double
+
+
+# -- costs -----------------------------------------------------------------------------------------
+
+
+def test_break_even_charges_both_sides() -> None:
+    eager, static = StartUp((1.5, 1.5, 1.6), (0.003,)), StartUp((3.0, 3.1, 3.0), (0.001,))
+    found = break_even(eager, static)
+    assert found.step == 751 and found.low is not None and found.high is not None
+    assert found.low <= 751 <= found.high
+    curves = curve(eager, static, found.step)
+    behind = [s > e for e, s in zip(curves.eager, curves.static, strict=True)]
+    assert behind[0] and not behind[-1] and behind == sorted(behind, reverse=True)
+    assert break_even(eager, StartUp((2.0,), (0.003,))).step is None
+    assert break_even(eager, StartUp((1.0,), (0.001,))).step == 1
+
+
+def test_what_the_record_says_is_what_the_runtime_counts() -> None:
+    job = job_of(Request(f"{MODELS}:Plain", steps=4))
+    static = static_contestant(job)
+    assert static.program is not None
+    for _, batch in run.sizes_to_try(job):
+        static.step(*batch)
+    found = compared("Plain")
+    assert list(found.compilations["static"].values())[-1] == static.program.compile_count == 1
+    assert found.model.parameters == sum(p.numel() for p in static.model.parameters()) == 32
+
+
+def test_contestants_draw_as_if_each_were_alone() -> None:
+    job = job_of(Request(f"{MODELS}:Dropping", steps=4))
+    alone = eager_contestant(job)
+    alone.chance.restore()
+    losses = [alone.step(*batch).item() for batch in job.batches(4)]
+    assert compared("Dropping").eager.losses == tuple(losses)
+
+
+# -- in the middle ---------------------------------------------------------------------------------
+
+
+def test_an_interrupt_keeps_what_was_found() -> None:
+    class Stop(Progress):
+        def stage(self, name: str, total: int = 0) -> None:
+            if name == "the state after a step":
+                raise KeyboardInterrupt
+
+    with pytest.raises(InterruptedComparison) as caught:
+        compare_job(job_of(Request(f"{MODELS}:Plain", steps=4)), Options(is_quick=True), Stop())
+    record = caught.value.record
+    assert record.unfinished == "the state after a step" and len(record.eager.losses) == 4
+    assert record.agreement is None and "INTERRUPTED" in format_comparison(record)
+
+
+def test_nothing_was_found_before_the_first_stage() -> None:
+    findings = Findings(
+        job_of(Request(f"{MODELS}:Plain")), sf.measure.machine.machine(measure=False)
+    )
+    record = findings.as_record("the beginning")
+    assert record.eager.step is None and "not measured" in format_comparison(record)
+
+
+# -- the text and Python ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("model", ["Plain", "Branching", "Exploding"])
+def test_the_table_fits_80_columns(model: str) -> None:
+    options = {"optimizer": "sgd(lr=1e20)", "steps": 6} if model == "Exploding" else {}
+    lines = format_comparison(compared(model, **options)).splitlines()
+    assert max(map(len, lines)) <= 80
+
+
+def test_in_python_a_module_a_class_and_a_function_are_compared() -> None:
+    def make() -> sf.nn.Module:
+        return sf.nn.Linear(3, 2)
+
+    x, y = sf.randn(4, 3), np.zeros((4, 2), np.float32)
+    for model in (make(), make, sf.nn.Sequential(sf.nn.Linear(3, 2))):
+        found = sf.compare(
+            model, (x, y), loss=sf.nn.MSELoss(), optimizer=lambda p: sf.optim.SGD(p, lr=0.1),
+            steps=3, quick=True,
+        )  # fmt: skip
+        assert found.has_passed and found.model.inputs == ("input: f32[4, 3]", "target: f32[4, 2]")
+    trained = sf.nn.Linear(3, 2)
+    before = trained.weight.detach().numpy().copy()
+    sf.compare(trained, (x, y), loss="mse", optimizer="sgd", steps=2, quick=True)
+    assert np.array_equal(before, trained.weight.detach().numpy())
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"steps": 0}, "at least 1"),
+        ({"steps": True}, "at least 1"),
+        ({"dtype": "int32"}, "the dtype is one of"),
+        ({"model": 3}, "the model is a int"),
+        ({"model": list}, "gives a list"),
+        ({"inputs": None}, "says nothing of its inputs"),
+        ({"inputs": ()}, "at least one input"),
+        ({"inputs": ("f32[4, 5]",)}, "the model does not run on its inputs"),
+        ({"loss": "none", "optimizer": "sgd"}, "an optimiser needs a loss"),
+        ({"loss": lambda y: y}, "reduce it"),
+        ({"loss": lambda y, a, b: y.sum()}, "there are only 1 inputs"),
+        ({"optimizer": None, "lr": 0.1}, "needs an optimiser"),
+    ],
+)
+def test_mistakes_in_python(change: dict[str, object], says: str) -> None:
+    given = {
+        "model": sf.nn.Linear(3, 2), "inputs": ("f32[N=4, 3]",), "loss": "mse",
+        "optimizer": "sgd", "steps": 2, "quick": True, **change,
+    }  # fmt: skip
+    model, inputs = given.pop("model"), given.pop("inputs")
+    with pytest.raises(ArgumentError, match=says):
+        sf.compare(model, inputs, **given)
+
+
+def test_numbers_that_json_has_no_word_for() -> None:
+    found = dataclasses.replace(compared("Plain"), curve={})
+    losses = (1.0, math.nan, math.inf, -math.inf)
+    changed = dataclasses.replace(found, eager=dataclasses.replace(found.eager, losses=losses))
+    assert changed.as_dict()["eager"]["losses"] == [1.0, "NaN", "Infinity", "-Infinity"]
