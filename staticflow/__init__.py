@@ -14,6 +14,7 @@ tensor([3., 3.])
 from math import e, inf, nan, pi
 
 from staticflow import autograd, func, linalg, nn, optim, special, testing, utils
+from staticflow.comparison import compare
 from staticflow.drawing.draw import draw
 from staticflow.eager import accelerator, cuda
 from staticflow.eager.creation import (

@@ -55,7 +55,7 @@ def assign_inputs(
     takes = min(takes, most)
     if count < least:
         raise ArgumentError(
-            f"forward takes {', '.join(names[:least])}, but there are only {count} inputs"
+            f"forward takes {', '.join(names[:least])}, but of inputs there are only {count}"
         )
     left = takes < count
     late = list(wanted or []) if left else []
@@ -78,8 +78,13 @@ def assign_inputs(
         return takes, (), inputs  # a named loss, whose target is made
     if len(wanted) > count:
         raise ArgumentError(
-            f"the loss takes {', '.join(wanted)} beside the output, but there are only {count} "
-            "inputs"
+            f"the loss takes {', '.join(wanted)} beside the output, but of inputs there are only "
+            f"{count} for all"
+        )
+    if wanted and not left:
+        raise ArgumentError(
+            f"the loss takes {', '.join(wanted)} beside the output, but the model takes all "
+            f"inputs ({', '.join(named)}); give one input more, or name those alike"
         )
     if left and takes + len(wanted) < count:
         raise ArgumentError(

@@ -74,7 +74,7 @@ def eager_contestant(job: Job, dtype: str | None = None) -> Contestant:
     """The eager mode of the job, its model made by the seed."""
     model = job.make_model(dtype)
     trained = [p for p in model.parameters() if p.requires_grad]
-    optimizer: Any = None if job.optimizer is None else job.optimizer(model.parameters())
+    optimizer = job.make_optimizer(model)
 
     def run_forward(*arrays: Array) -> Any:
         with no_grad():
@@ -133,7 +133,7 @@ def trace_step(job: Job, model: Module) -> tuple[Any, list[Any], Any, Any]:
             return None, symbols, loss, None
         if job.optimizer is None:
             return None, symbols, [loss, *grad(loss, trained, allow_unused=True)], None
-        optimizer = job.optimizer(model.parameters())
+        optimizer = job.make_optimizer(model)
         return optimizer, symbols, loss, optimizer.minimize(loss)
 
 

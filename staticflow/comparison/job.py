@@ -98,6 +98,10 @@ class Job:
         with default_dtype("float32"):  # so that every dtype begins with the same numbers
             return self.make().to(dtype=dtype_of(dtype or self.dtype))
 
+    def make_optimizer(self, model: Module) -> Any:
+        """The optimiser of the model's parameters; None if there is none."""
+        return None if self.optimizer is None else self.optimizer(model.parameters())
+
     def output_of(self, model: Module, arguments: Sequence[Any]) -> Any:
         """The output of the model for tensors or symbols."""
         return model(*arguments[: self.model_takes])
@@ -259,8 +263,7 @@ def _find_optimizer(
     if given is None or given == "none":
         return None, "none"
     if isinstance(given, str):
-        rate = "" if lr is None else f", lr {lr:g}"
-        return find_optimizer(given, lr), given + rate
+        return find_optimizer(given, lr), given
     if not callable(given):
         raise ArgumentError(
             f"the optimiser is a {type(given).__name__}; it must be a name, or a function that "
@@ -338,4 +341,8 @@ def _probe(job: Job) -> Job:
     if not any(p.requires_grad for p in model.parameters()):
         note = "no parameter requires a gradient, so a step is the model and its loss"
         return replace(job, optimizer=None, optimizer_name="none", notes=(*job.notes, note))
+    if job.optimizer is not None:
+        made = _try(lambda: job.make_optimizer(model), f"the optimiser {job.optimizer_name}")
+        rate = made.param_groups[0]["lr"] if made.param_groups else 0.0
+        return replace(job, optimizer_name=f"{type(made).__name__}, lr {float(rate):g}")
     return job

@@ -8,6 +8,8 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
+from staticflow.tools.numbers import positive_int
+
 __all__ = ["add_arguments", "run"]
 
 DIGITS = Path(__file__).with_name("digits_model.py")
@@ -25,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--loss", metavar="NAME", help="such as cross_entropy, mse_loss or none")
     add("--optimizer", metavar="NAME", help='such as adam, "sgd(momentum=0.9)" or none')
     add("--lr", type=_rate, metavar="RATE", help="the learning rate of the optimiser")
-    add("--steps", type=_positive, default=100, help="steps in either mode (100)")
+    add("--steps", type=positive_int, default=100, help="steps in either mode (100)")
     add("--seed", type=_natural, default=0, help="of parameters, data and draws (0)")
     add("--dtype", choices=DTYPES, default="float32", help="of floating parameters and inputs")
     add("--json", type=Path, metavar="FILE", help="write all that was found there too")
@@ -36,13 +38,6 @@ def _rate(text: str) -> float:
     value = _number(text, float)
     if not math.isfinite(value) or value < 0:
         raise argparse.ArgumentTypeError(f"a learning rate is a number from 0 on, not {text}")
-    return value
-
-
-def _positive(text: str) -> int:
-    value = int(_number(text, int))
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"at least 1 is needed, not {text}")
     return value
 
 

@@ -250,7 +250,7 @@ def test_in_python_a_module_a_class_and_a_function_are_compared() -> None:
         ({"inputs": ("f32[4, 5]",)}, "the model does not run on its inputs"),
         ({"loss": "none", "optimizer": "sgd"}, "an optimiser needs a loss"),
         ({"loss": lambda y: y}, "reduce it"),
-        ({"loss": lambda y, a, b: y.sum()}, "there are only 1 inputs"),
+        ({"loss": lambda y, a, b: y.sum()}, "only 1 for all"),
         ({"optimizer": None, "lr": 0.1}, "needs an optimiser"),
     ],
 )

@@ -65,7 +65,7 @@ def test_a_model_of_ones_own(capsys: Capture) -> None:
     assert compare(f"{MODELS}:Plain(hidden=4)", *words, "--steps", 2) == 0
     printed = capsys.readouterr().out
     assert "Plain(hidden=4)" in printed and "target: i64[N=2] < 2" in printed
-    assert "adam, lr 0.1" in printed and "26 parameters" in printed
+    assert "Adam, lr 0.1" in printed and "26 parameters" in printed
 
 
 def test_a_model_that_is_no_graph_gives_status_1(capsys: Capture) -> None:
@@ -85,10 +85,10 @@ MISTAKES = {
     f"{MODELS}:no_model": "gives a int",
     f"{MODELS}:Plain(": "must be a name",
     f"{MODELS}:Plain(width=3)": "unexpected keyword argument 'width'",
-    f"{PLAIN} --input f32[4,5]": "the columns of f32[4, 5]",
+    f"{PLAIN} --input f32[4,5] --input f32[4,2]": "the columns of f32[4, 5]",
     f"{PLAIN} --input f32[4": "is not an input",
     f"{PLAIN} --input f32[4,3] --loss entropy": "there is no loss 'entropy'",
-    f"{PLAIN} --input f32[4,3]": "there are only 1 inputs",
+    f"{PLAIN} --input f32[4,3]": "give one input more",
     f"{PLAIN} --optimizer adm": "there is no optimiser 'adm'",
     f"{PLAIN} --optimizer sgd(lr=-1)": "lr",
     f"{PLAIN} --lr 0.1": "its own learning rate",
