@@ -160,7 +160,7 @@ def make_job(
     given, sizes, data = _find_inputs(file, inputs, steps, seed, kind)
     loss_function, loss_name = _find_loss(file, loss)
     make_optimizer, optimizer_name = _find_optimizer(file, optimizer, lr)
-    model = _try(lambda: _seeded(file.make, seed), f"{file.name} cannot be made")
+    model = _try(lambda: _make_by_seed(file.make, seed), f"{file.name} cannot be made")
     least, most, names = positional(model.forward)
     wanted = targets_of(loss_function)
     model_takes, loss_takes, given = assign_inputs(given, least, most, names, wanted)
@@ -173,7 +173,7 @@ def make_job(
     return _probe(job)
 
 
-def _seeded(make: Make, seed: int) -> Module:
+def _make_by_seed(make: Make, seed: int) -> Module:
     seed_all(seed)
     return make()
 
