@@ -6,7 +6,7 @@ one program for every depth. Either way the gradient of the shared layer adds up
 ``DEVICE = "cuda"`` runs the define-by-run half on a GPU.
 """
 
-import random
+import numpy as np
 
 import staticflow as sf
 from staticflow import nn, optim
@@ -17,6 +17,14 @@ BATCH, INPUTS, HIDDEN, OUTPUTS = 64, 100, 50, 10
 example_inputs = ("x: f32[N=64, 100]", "repeats: i64[] < 5", "y: f32[N, 10]")
 optimizer = "adam(lr=1e-2)"
 loss = nn.MSELoss(reduction="sum")
+
+
+def batches(seed):
+    """The same rows at every step, and one to four uses of the hidden layer."""
+    draw = np.random.default_rng(seed)
+    x, y = (draw.standard_normal((BATCH, size), np.float32) for size in (INPUTS, OUTPUTS))
+    while True:
+        yield x, draw.integers(1, 5), y
 
 
 class RandomDepth(nn.Module):
@@ -47,9 +55,6 @@ class PythonDepth(RandomDepth):
 def main(steps: int = 500) -> list[float]:
     """Train for some steps in both modes; returns the losses."""
     sf.manual_seed(0)
-    random.seed(0)
-    data_x, data_y = sf.randn(BATCH, INPUTS), sf.randn(BATCH, OUTPUTS)
-    there_x, there_y = data_x.to(DEVICE), data_y.to(DEVICE)
     model, twin = RandomDepth(), PythonDepth().to(DEVICE)
     twin.load_state_dict(model.state_dict())
     optimizer, twin_optimizer = (optim.Adam(m.parameters(), lr=1e-2) for m in (model, twin))
@@ -57,14 +62,13 @@ def main(steps: int = 500) -> list[float]:
     x, y = sf.placeholder(("N", INPUTS), name="x"), sf.placeholder(("N", OUTPUTS), name="y")
     repeats = sf.placeholder((), "int64", name="repeats")
     cost = loss(model(x, repeats), y)
-    train = sf.compile([x, y, repeats], cost, updates=optimizer.minimize(cost))
+    train = sf.compile([x, repeats, y], cost, updates=optimizer.minimize(cost))
 
     losses, differences = [], []
-    for step in range(1, steps + 1):
-        depth = random.randint(1, 4)
-        losses.append(train(data_x, data_y, depth).item())
-
-        cost = loss(twin(there_x, depth), there_y)
+    for step, (data, depth, wanted) in zip(range(1, steps + 1), batches(1), strict=False):
+        losses.append(train(data, depth, wanted).item())
+        data, wanted = (sf.from_numpy(a).to(DEVICE) for a in (data, wanted))
+        cost = loss(twin(data, depth), wanted)
         twin_optimizer.zero_grad()
         cost.backward()
         twin_optimizer.step()
