@@ -130,9 +130,8 @@ def signature_of(fn: Callable[..., Any]) -> Signature:
     missing = [name for name in (*names, "return") if name not in hints]
     if missing:
         raise TypeError(f"{fn.__name__} has no annotation of {', '.join(missing)}")
-    places = {name: _as_lent(read_annotation(hints[name]), hints[name]) for name in names}
-    rest = places.pop(more) if more else None
-    params = tuple(places.items())
+    params = {name: _as_lent(read_annotation(hints[name]), hints[name]) for name in names}
+    rest = params.pop(more) if more else None
     result, guards = hints["return"], None
     if typing.get_origin(result) is typing.TypeGuard:
         kind = read_annotation(typing.get_args(result)[0]).type
@@ -140,7 +139,7 @@ def signature_of(fn: Callable[..., Any]) -> Signature:
         guards = kind
     follows = bool(_variables(result)) and _variables(result) == _variables(hints[names[0]])
     runs = role is None or role.runs
-    return Signature(params, read_annotation(result), runs, guards, follows, rest)
+    return Signature(tuple(params.items()), read_annotation(result), runs, guards, follows, rest)
 
 
 def _hints(annotations: Mapping[str, Any], module: dict[str, Any]) -> dict[str, Any]:

@@ -21,7 +21,7 @@ _FAILING: Mapping[str, str] = {"acquire": "acquire", "acq_rel": "acquire", "seq_
 """The order of a `compare_exchange` that stores nothing, where it is not relaxed."""
 
 
-def _place(scope: Scope, node: ast.expr) -> tuple[str, IntType]:
+def _find_atomic(scope: Scope, node: ast.expr) -> tuple[str, IntType]:
     """Where an atomic number lies, and its type."""
     value = scope.value(node)
     atomic = value.type.target if isinstance(value.type, PointerType) else None
@@ -49,31 +49,31 @@ def _arguments(
     return [scope.integer(number) for number in numbers], order
 
 
-def _load(scope: Scope, node: ast.Call, place: ast.expr) -> Value:
-    at, type_ = _place(scope, place)
+def _load(scope: Scope, node: ast.Call, atomic: ast.expr) -> Value:
+    at, type_ = _find_atomic(scope, atomic)
     _, order = _arguments(scope, node, 0, _LOADING)
     kind, end = type_.llvm, f"{_ORDERS[order]}, align {type_.bits // 8}"
     return Value(scope.widen(type_, scope.text.op(f"load atomic {kind}, ptr {at} {end}")), INT)
 
 
-def _store(scope: Scope, node: ast.Call, place: ast.expr) -> Value:
-    at, type_ = _place(scope, place)
+def _store(scope: Scope, node: ast.Call, atomic: ast.expr) -> Value:
+    at, type_ = _find_atomic(scope, atomic)
     (value,), order = _arguments(scope, node, 1, _STORING)
     number, end = scope.narrow(type_, value), f"{_ORDERS[order]}, align {type_.bits // 8}"
     scope.text.do(f"store atomic {type_.llvm} {number}, ptr {at} {end}")
     return Value("", VOID)
 
 
-def _fetch_add(scope: Scope, node: ast.Call, place: ast.expr) -> Value:
-    at, type_ = _place(scope, place)
+def _fetch_add(scope: Scope, node: ast.Call, atomic: ast.expr) -> Value:
+    at, type_ = _find_atomic(scope, atomic)
     (more,), order = _arguments(scope, node, 1)
     number = f"{type_.llvm} {scope.narrow(type_, more)}"
     before = scope.text.op(f"atomicrmw add ptr {at}, {number} {_ORDERS[order]}")
     return Value(scope.widen(type_, before), INT)
 
 
-def _compare_exchange(scope: Scope, node: ast.Call, place: ast.expr) -> Value:
-    at, type_ = _place(scope, place)
+def _compare_exchange(scope: Scope, node: ast.Call, atomic: ast.expr) -> Value:
+    at, type_ = _find_atomic(scope, atomic)
     numbers, order = _arguments(scope, node, 2)
     kind, orders = type_.llvm, f"{_ORDERS[order]} {_ORDERS[_FAILING.get(order, 'relaxed')]}"
     before, after = (f"{kind} {scope.narrow(type_, number)}" for number in numbers)

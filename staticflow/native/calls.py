@@ -64,7 +64,7 @@ def _emit(
     runs: bool,
     effects: Effects = _NO_EFFECTS,
 ) -> Value:
-    kinds = ", ".join([*(place.type.llvm for _, place in signature.params), "..."])
+    kinds = ", ".join([*(declared.type.llvm for _, declared in signature.params), "..."])
     if signature.rest is not None:
         more = range(len(signature.params), len(node.args))
         further = tuple((f"argument {i + 1}", signature.rest) for i in more)
@@ -74,8 +74,8 @@ def _emit(
     _take(scope, node, name, signature, values, effects)
     result = _result(signature, values)
     written = ", ".join(
-        f"{place.type.llvm} {scope.narrow(place.type, value.text)}"
-        for value, (_, place) in zip(values, signature.params, strict=True)
+        f"{declared.type.llvm} {scope.narrow(declared.type, value.text)}"
+        for value, (_, declared) in zip(values, signature.params, strict=True)
     )
     if runs:
         scope.note_run(node, name)
@@ -92,9 +92,9 @@ def _emit(
         return scope.own(node, value, shown)
     if signature.result.within:
         first = values[0]
-        places = first.places | {scope.state.reading_of(place) for place in effects.gives}
+        read = first.read_from | {scope.state.reading_of(field) for field in effects.gives}
         return replace(
-            value, inside=first.depends, run=first.run, origin=first.origin, places=places,
+            value, inside=first.depends, run=first.run, origin=first.origin, read_from=read,
             lasting=first.lasting,
         )  # fmt: skip
     if isinstance(result, PointerType):
@@ -120,22 +120,22 @@ def _arguments(
     if len(node.args) != len(params):
         raise scope.error(node, f"{name} takes {len(params)} arguments, not {len(node.args)}")
     values = [scope.value(argument) for argument in node.args]
-    for argument, value, (_, place) in zip(node.args, values, params, strict=True):
+    for argument, value, (_, declared) in zip(node.args, values, params, strict=True):
         scope.check(argument, value)
-        scope.fit(argument, value, place.type)
+        scope.fit(argument, value, declared.type)
         shown = Shown(argument)
-        if not place.owned and value.run is not None and runs:
+        if not declared.owned and value.run is not None and runs:
             raise scope.error(
                 argument, f"{shown} is read from where Python may change it, and {name}, which "
                 f"may run Python, needs it all the time: hold it before, and drop it behind"
             )  # fmt: skip
-        if not place.owned and value.own is not None and not _has_name(scope, value):
+        if not declared.owned and value.own is not None and not _has_name(scope, value):
             raise scope.error(
                 argument, f"{shown} is owned and only lent to {name}, and lost behind: keep it in "
                 "a variable, and drop it"
             )  # fmt: skip
-    for argument, value, (param, place) in zip(node.args, values, params, strict=True):
-        if place.owned:
+    for argument, value, (param, declared) in zip(node.args, values, params, strict=True):
+        if declared.owned:
             scope.consume(argument, value, f"given to {name} as {param}")
     return values
 
@@ -149,10 +149,10 @@ def _keep(
     effects: Effects,
 ) -> None:
     """What a function leaves of one argument in another has to live as long as that."""
-    places = {param: i for i, (param, _) in enumerate(signature.params)}
+    positions = {param: i for i, (param, _) in enumerate(signature.params)}
     for kept, keeper in sorted(effects.keeps):
-        i = places[kept]
-        lend(scope, node.args[i], values[i], values[places[keeper]], name)
+        i = positions[kept]
+        lend(scope, node.args[i], values[i], values[positions[keeper]], name)
 
 
 def _take(
@@ -165,9 +165,9 @@ def _take(
 ) -> None:
     """What a function takes from owned fields is there no more behind it, nor in the midst of it:
     it is not lent to it."""
-    for argument, value, (_, place) in zip(node.args, values, signature.params, strict=True):
-        for taken, _ in value.places:
-            if taken in effects.takes and not place.owned:
+    for argument, value, (_, declared) in zip(node.args, values, signature.params, strict=True):
+        for taken, _ in value.read_from:
+            if taken in effects.takes and not declared.owned:
                 raise scope.error(
                     argument, f"{Shown(argument)} is lent to {name}, which takes it from where it "
                     f"was read, {value.name}: hold it before, and drop it behind"

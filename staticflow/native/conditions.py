@@ -217,7 +217,7 @@ def _select(scope: Scope, node: ast.IfExp, test: str) -> Value:
     inside = a.depends | b.depends
     return Value(
         text, type_, None, inside, run, shown, node.lineno, local, a.origin | b.origin,
-        a.lasting or b.lasting, a.places | b.places,
+        a.lasting or b.lasting, a.read_from | b.read_from,
     )  # fmt: skip
 
 

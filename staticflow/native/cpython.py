@@ -309,14 +309,14 @@ def PyTuple_Size(row: Tuple) -> int:
 
 
 @external(runs=False)
-def PyTuple_GetItem(row: Tuple, place: int) -> Object:
+def PyTuple_GetItem(row: Tuple, index: int) -> Object:
     """An element, which is there."""
     raise NotImplementedError
 
 
 @external(runs=False)
-def PyTuple_SetItem(row: Tuple, place: int, item: Owned[Object]) -> Int32:
-    """Fill in an empty place of a new tuple."""
+def PyTuple_SetItem(row: Tuple, index: int, item: Owned[Object]) -> Int32:
+    """Fill in an empty element of a new tuple."""
     raise NotImplementedError
 
 
@@ -327,7 +327,7 @@ def PyList_Size(row: List) -> int:
 
 
 @external(runs=False)
-def PyList_GetItem(row: List, place: int) -> Object:
+def PyList_GetItem(row: List, index: int) -> Object:
     """An element, which is there."""
     raise NotImplementedError
 

@@ -11,7 +11,7 @@ from typing import Any
 from staticflow.native.annotations import read_annotation, signature_of
 from staticflow.native.language import role_of, symbol_of
 from staticflow.native.layout import fields_of, slots_of, stride_of
-from staticflow.native.ownership import Place, Value
+from staticflow.native.ownership import OwnedField, Value
 from staticflow.native.scope import Rules, Scope
 from staticflow.native.source import Shown
 from staticflow.native.types import (
@@ -30,7 +30,7 @@ from staticflow.native.types import (
 
 __all__ = [
     "EXPRESSIONS", "assign_element", "assign_field", "base_of", "element_of", "field_of", "lend",
-    "row_place",
+    "row_field",
 ]  # fmt: skip
 
 
@@ -96,8 +96,8 @@ def field_of(scope: Scope, node: ast.Attribute) -> tuple[Value, Declared, str]:
         case RecordOf(cls):
             fields = fields_of(cls)
             if node.attr in fields:
-                offset, place = fields[node.attr]
-                return base, place, scope.at(base.text, offset)
+                offset, declared = fields[node.attr]
+                return base, declared, scope.at(base.text, offset)
         case ObjectOf(cls):
             slots = slots_of(cls)
             if node.attr in slots:
@@ -112,14 +112,14 @@ def field_of(scope: Scope, node: ast.Attribute) -> tuple[Value, Declared, str]:
 
 def _attribute(scope: Scope, node: ast.Attribute) -> Value:
     """What a field holds."""
-    base, place, address = field_of(scope, node)
+    base, declared, address = field_of(scope, node)
     shown = Shown(node)
-    if place.length is not None or place.atomic is not None:
-        return replace(base.alias(), text=address, type=place.type, name=shown)
-    text = scope.load(place, address, node.attr)
-    if not isinstance(place.type, PointerType):
-        return Value(text, _register(place.type))
-    return _read(scope, base, place, text, shown, (base_of(base), node.attr))
+    if declared.length is not None or declared.atomic is not None:
+        return replace(base.alias(), text=address, type=declared.type, name=shown)
+    text = scope.load(declared, address, node.attr)
+    if not isinstance(declared.type, PointerType):
+        return Value(text, _register(declared.type))
+    return _read(scope, base, declared, text, shown, (base_of(base), node.attr))
 
 
 def base_of(base: Value) -> object:
@@ -129,11 +129,11 @@ def base_of(base: Value) -> object:
 
 
 def _read(
-    scope: Scope, base: Value, declared: Declared, text: str, name: Shown, place: Place
+    scope: Scope, base: Value, declared: Declared, text: str, name: Shown, field: OwnedField
 ) -> Value:
     """A pointer that was read out of what ``base`` points to: it is fleeting if that is an object
-    of Python or shared, and lives as long as a record of the call, or until what the ``place`` owns
-    is taken."""
+    of Python or shared, and lives as long as a record of the call, or until what the
+    ``field`` owns is taken."""
     type_ = declared.type
     assert isinstance(base.type, PointerType)
     assert isinstance(type_, PointerType)
@@ -144,10 +144,10 @@ def _read(
         case RecordOf() as record if record.is_shared:
             run = scope.state.run
     origin = scope.parameters if base.local else base.origin  # whatever was written there
-    places = base.places | {scope.state.reading_of(place)} if declared.owned else base.places
+    read = base.read_from | {scope.state.reading_of(field)} if declared.owned else base.read_from
     return Value(
         text, type_, inside=base.depends, run=run, name=name, line=name.line, origin=origin,
-        lasting=base.lasting, places=places,
+        lasting=base.lasting, read_from=read,
     )  # fmt: skip
 
 
@@ -158,38 +158,38 @@ def _register(type_: Type) -> Type:
 def assign_field(scope: Scope, node: ast.Attribute, value: Value, source: ast.expr) -> None:
     """Write a field. A slot of an object of Python takes a reference and drops what it had; an
     owned field of a record takes one; others hold what somebody else owns."""
-    base, place, address = field_of(scope, node)
-    if place.atomic is not None:
+    base, declared, address = field_of(scope, node)
+    if declared.atomic is not None:
         raise scope.error(node, f"{ast.unparse(node)} is atomic: write it by its store")
     scope.check(source, value)
-    scope.fit(source, value, place.type)
-    if place.length is not None:
+    scope.fit(source, value, declared.type)
+    if declared.length is not None:
         raise scope.error(node, "a row that lies in a record is written by its elements")
     of_object = isinstance(base.type, PointerType) and isinstance(base.type.target, ObjectOf)
-    counted = isinstance(place.type, PointerType) and isinstance(place.type.target, ObjectOf)
+    counted = isinstance(declared.type, PointerType) and isinstance(declared.type.target, ObjectOf)
     if of_object and counted:
         scope.consume(source, value, Shown(node, "put into {}"))
         before = scope.text.op(f"load ptr, ptr {address}")
-        scope.store(place, address, value.text)
+        scope.store(declared, address, value.text)
         scope.text.do(f"call void {scope.program.symbol('Py_DecRef')}(ptr {before})")
         scope.note_run(node, Shown(node, "the end of what {} held"))
         return
-    if place.owned:
+    if declared.owned:
         scope.consume(source, value, Shown(node, "put into {}"))
         _rebind(scope, source, base, (base_of(base), node.attr))
-    elif isinstance(place.type, PointerType):
+    elif isinstance(declared.type, PointerType):
         lend(scope, source, value, base)
-    scope.store(place, address, value.text)
+    scope.store(declared, address, value.text)
 
 
-def _rebind(scope: Scope, source: ast.expr, base: Value, place: Place) -> None:
+def _rebind(scope: Scope, source: ast.expr, base: Value, field: OwnedField) -> None:
     """A variable whose reference a record took is from then on what the record holds."""
     if isinstance(source, ast.Name):
         before = scope.state.names[source.id]
         run = scope.state.run if _is_shared(base) else base.run
-        places = base.places | {scope.state.reading_of(place)}
+        read = base.read_from | {scope.state.reading_of(field)}
         scope.state.names[source.id] = replace(
-            before, own=None, inside=base.depends, run=run, origin=base.origin, places=places
+            before, own=None, inside=base.depends, run=run, origin=base.origin, read_from=read
         )
 
 
@@ -238,12 +238,12 @@ def element_of(scope: Scope, node: ast.Subscript) -> tuple[Value, Declared, str]
     if not isinstance(type_.target, RowOf):
         raise scope.error(node, f"{ast.unparse(node.value)} is {type_}, which has no elements")
     element = type_.target.element
-    place = node.slice
-    if isinstance(place, ast.Slice):
-        if place.upper is not None or place.step is not None or place.lower is None:
+    index = node.slice
+    if isinstance(index, ast.Slice):
+        if index.upper is not None or index.step is not None or index.lower is None:
             raise scope.error(node, "of a row there is only row[i] and row[i:]")
-        place = place.lower
-    where = scope.integer(place)
+        index = index.lower
+    where = scope.integer(index)
     if where == "0":
         return base, element, base.text
     step = stride_of(element)
@@ -265,10 +265,10 @@ def _subscript(scope: Scope, node: ast.Subscript) -> Value:
     text = scope.load(element, address, "element")
     if not isinstance(element.type, PointerType):
         return Value(text, _register(element.type))
-    return _read(scope, base, element, text, shown, row_place(element))
+    return _read(scope, base, element, text, shown, row_field(element))
 
 
-def row_place(element: Declared) -> Place:
+def row_field(element: Declared) -> OwnedField:
     """All rows of what is owned."""
     return element.type, "[]"
 
@@ -289,7 +289,7 @@ def assign_element(scope: Scope, node: ast.Subscript, value: Value, source: ast.
     scope.fit(source, value, element.type)
     if element.owned:
         scope.consume(source, value, Shown(node, "put into {}"))
-        _rebind(scope, source, base, row_place(element))
+        _rebind(scope, source, base, row_field(element))
     elif isinstance(element.type, PointerType):
         lend(scope, source, value, base)
     scope.store(element, address, value.text)

@@ -108,18 +108,18 @@ class Row(Generic[T]):
         self.items, self.first = items, first
 
     @overload
-    def __getitem__(self, place: int) -> T: ...
+    def __getitem__(self, index: int) -> T: ...
 
     @overload
-    def __getitem__(self, place: slice) -> Row[T]: ...
+    def __getitem__(self, index: slice) -> Row[T]: ...
 
-    def __getitem__(self, place: int | slice) -> T | Row[T]:
-        if isinstance(place, slice):
-            return Row(self.items, self.first + (place.start or 0))
-        return self.items[self.first + place]
+    def __getitem__(self, index: int | slice) -> T | Row[T]:
+        if isinstance(index, slice):
+            return Row(self.items, self.first + (index.start or 0))
+        return self.items[self.first + index]
 
-    def __setitem__(self, place: int, value: T) -> None:
-        self.items[self.first + place] = value
+    def __setitem__(self, index: int, value: T) -> None:
+        self.items[self.first + index] = value
 
 
 Order = Literal["relaxed", "acquire", "release", "acq_rel", "seq_cst"]

@@ -66,14 +66,14 @@ _C: Mapping[str, Any] = {
 }  # fmt: skip
 
 
-def _in_memory(place: Declared) -> Any:
-    if place.atomic is not None:
-        return _C[place.atomic.number.llvm]
-    if place.length is None:
-        return _C[place.type.llvm]
-    assert isinstance(place.type, PointerType)
-    assert isinstance(place.type.target, RowOf)
-    return _in_memory(place.type.target.element) * place.length
+def _in_memory(declared: Declared) -> Any:
+    if declared.atomic is not None:
+        return _C[declared.atomic.number.llvm]
+    if declared.length is None:
+        return _C[declared.type.llvm]
+    assert isinstance(declared.type, PointerType)
+    assert isinstance(declared.type.target, RowOf)
+    return _in_memory(declared.type.target.element) * declared.length
 
 
 def stride_of(element: Declared) -> int:

@@ -92,9 +92,9 @@ def _begin(scope: Scope, node: ast.While | ast.For, head: Target) -> dict[str, V
     state = scope.state = before.fork()
     if node.lineno in scope.learnt or _may_run(scope, node):
         scope.note_run(node, "the loop")
-    for place in {place for value in state.names.values() for place, _ in value.places}:
-        if (node.lineno, place) in scope.learnt:
-            state.note_taking(place, None, "the loop", node.lineno)
+    for field in {field for value in state.names.values() for field, _ in value.read_from}:
+        if (node.lineno, field) in scope.learnt:
+            state.note_taking(field, None, "the loop", node.lineno)
     carried = {}
     for name in sorted(_assigned_names(node) & state.names.keys()):
         carried[name] = value = _carry(scope, state, name, node.lineno)
@@ -114,9 +114,9 @@ def _carry(scope: Scope, state: State, name: str, line: int) -> Value:
     run = state.run if fleeting and before.run is None else before.run
     keys = [key for key in scope.learnt if isinstance(key, tuple) and len(key) == 3]
     read = {
-        state.reading_of(place) for at, variable, place in keys if (at, variable) == (line, name)
+        state.reading_of(field) for at, variable, field in keys if (at, variable) == (line, name)
     }
-    return replace(value, run=run, origin=origin, places=before.places | read)
+    return replace(value, run=run, origin=origin, read_from=before.read_from | read)
 
 
 def _close(scope: Scope, node: ast.stmt, head: Target, carried: dict[str, Value]) -> None:
@@ -144,10 +144,10 @@ def _ran_at_head(scope: Scope, node: ast.stmt) -> bool:
 def _compare_takings(scope: Scope, node: ast.stmt, state: State, first: State) -> None:
     """What a loop takes of owned fields is gone when it begins again."""
     line = getattr(node, "lineno", 0)
-    read = {place for value in first.names.values() for place, _ in value.places}
-    for place in read & state.takings.keys():
-        key = line, place
-        if state.takings[place] is not first.takings.get(place) and key not in scope.learnt:
+    read = {field for value in first.names.values() for field, _ in value.read_from}
+    for field in read & state.takings.keys():
+        key = line, field
+        if state.takings[field] is not first.takings.get(field) and key not in scope.learnt:
             scope.learnt.add(key)
             raise Again
 
@@ -205,9 +205,9 @@ def _compare(
         )
     if not now.inside <= value.inside:
         raise scope.error(end, f"{name} may be gone when the loop begins again")
-    places = {place for place, _ in now.places} - {place for place, _ in value.places}
-    if places:
-        scope.learnt.update((getattr(node, "lineno", 0), name, place) for place in places)
+    fields = {field for field, _ in now.read_from} - {field for field, _ in value.read_from}
+    if fields:
+        scope.learnt.update((getattr(node, "lineno", 0), name, field) for field in fields)
         raise Again
 
 

@@ -152,6 +152,6 @@ _DEFINED = re.compile(r"^(?:(?:define|declare)[^@\n]*)?@([\w.$]+)", re.MULTILINE
 
 def _declare(name: str, fn: Function) -> str:
     signature = signature_of(fn)
-    kinds = [place.type.llvm for _, place in signature.params]
+    kinds = [declared.type.llvm for _, declared in signature.params]
     params = ", ".join([*kinds, "..."] if signature.rest else kinds)
     return f"declare {signature.result.type.llvm} @{name}({params})\n"

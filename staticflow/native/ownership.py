@@ -18,12 +18,12 @@ from staticflow.codegen.llvm.text import Type as LLVMType
 from staticflow.native.source import Shown
 from staticflow.native.types import NULL, Type, join_types
 
-__all__ = ["Debt", "Edge", "Place", "State", "Target", "Value", "join_values"]
+__all__ = ["Debt", "Edge", "OwnedField", "State", "Target", "Value", "join_values"]
 
 _serials = itertools.count(1)
 
 
-Place = tuple[Any, str]
+OwnedField = tuple[Any, str]
 """An owned field of all records of a class, by its name, or all rows of what is owned."""
 
 
@@ -35,8 +35,8 @@ class Value:
     that it lives in; ``run`` is, of a fleeting value, the number of the last call before it that
     may have run Python. ``name`` and ``line`` say where it came from, ``local`` that it is memory
     of the call; ``origin`` are the parameters through which it may have been reached, ``lasting``
-    says that it is memory of the code, or was read there. ``places`` are the owned fields that it
-    was read from, with the number of the last time before it that what they own was taken.
+    says that it is memory of the code, or was read there. ``read_from`` are the owned fields that
+    it was read from, with the number of the last time before it that what they own was taken.
     """
 
     text: str
@@ -49,7 +49,7 @@ class Value:
     local: bool = False
     origin: frozenset[str] = frozenset()
     lasting: bool = False
-    places: frozenset[tuple[Place, int]] = frozenset()
+    read_from: frozenset[tuple[OwnedField, int]] = frozenset()
 
     @property
     def depends(self) -> frozenset[int]:
@@ -83,7 +83,7 @@ class Taking:
 
 @dataclass(slots=True)
 class State:
-    """State of a translation at one place of a function: its variables, the references it owns and
+    """State of a translation at one point of a function: its variables, the references it owns and
     what became of earlier ones, the last call that may have run Python (number, line, name), and
     what was last taken of which owned field."""
 
@@ -92,21 +92,23 @@ class State:
     gone: dict[int, tuple[str | Shown, int]] = field(default_factory=dict)
     run: int = 0
     ran: tuple[int, str | Shown] = (0, "")
-    takings: dict[Place, Taking] = field(default_factory=dict)
+    takings: dict[OwnedField, Taking] = field(default_factory=dict)
 
     def fork(self) -> State:
         """Another state that starts as this one."""
         names, owned, gone = dict(self.names), dict(self.owned), dict(self.gone)
         return State(names, owned, gone, self.run, self.ran, dict(self.takings))
 
-    def reading_of(self, place: Place) -> tuple[Place, int]:
+    def reading_of(self, owned_field: OwnedField) -> tuple[OwnedField, int]:
         """An owned field as something is read from it."""
-        return place, self.takings[place].number if place in self.takings else 0
+        return owned_field, self.takings[owned_field].number if owned_field in self.takings else 0
 
-    def note_taking(self, place: Place, own: int | None, how: str | Shown, line: int) -> None:
+    def note_taking(
+        self, owned_field: OwnedField, own: int | None, how: str | Shown, line: int
+    ) -> None:
         """What an owned field had is taken: what was read from it lives as long as ``own``."""
-        _, before = self.reading_of(place)
-        self.takings[place] = Taking(next(_serials), before, own, how, line)
+        _, before = self.reading_of(owned_field)
+        self.takings[owned_field] = Taking(next(_serials), before, own, how, line)
 
     def note_run(self, line: int, name: str | Shown) -> None:
         """Python may have run, by the call of ``name``."""
@@ -123,7 +125,7 @@ class State:
             run=None,
             name=name,
             line=line,
-            places=frozenset(),
+            read_from=frozenset(),
         )
 
     def end(self, number: int, how: str | Shown, line: int) -> None:
@@ -152,8 +154,8 @@ class State:
                 f"run Python; write hold({value.name}) where it is read, and drop it, or read it "
                 "again"
             )
-        for place, number in value.places:
-            taking = self.takings.get(place)
+        for owned_field, number in value.read_from:
+            taking = self.takings.get(owned_field)
             if taking is None or taking.number == number:
                 continue
             if taking.before != number or taking.own not in self.owned:
@@ -170,12 +172,12 @@ class State:
 
 
 Edge = tuple[BasicBlock, State]
-"""A way to a place: the block it comes from, and what is known there."""
+"""A way to a `Target`: the block it comes from, and what is known there."""
 
 
 @dataclass(slots=True)
 class Target:
-    """A place that several ways may lead to."""
+    """A point of a function that several ways may lead to."""
 
     block: BasicBlock
     edges: list[Edge] = field(default_factory=list)
@@ -210,14 +212,16 @@ class Target:
         return joined
 
 
-def _join_takings(states: list[State]) -> dict[Place, Taking]:
+def _join_takings(states: list[State]) -> dict[OwnedField, Taking]:
     """The last takings, where ways meet. What was read before either is to be there behind both:
     a field of which something was taken on one way alone counts as if that were gone."""
-    joined: dict[Place, Taking] = {}
-    for place in {place for state in states for place in state.takings}:
-        known = [state.takings.get(place) for state in states]
+    joined: dict[OwnedField, Taking] = {}
+    for owned_field in {owned_field for state in states for owned_field in state.takings}:
+        known = [state.takings.get(owned_field) for state in states]
         last = max((taking for taking in known if taking is not None), key=lambda t: t.number)
-        joined[place] = last if all(taking is last for taking in known) else replace(last, own=None)
+        joined[owned_field] = (
+            last if all(taking is last for taking in known) else replace(last, own=None)
+        )
     return joined
 
 
@@ -242,14 +246,16 @@ def join_values(
     owning = [v.own if s.owns(v) else None for v, s in zip(values, states, strict=True)]
     null = [v.type is NULL for v in values]
     origin = frozenset[str]().union(*(v.origin for v in values))
-    read = frozenset[tuple[Place, int]]().union(*(v.places for v in values))
+    read = frozenset[tuple[OwnedField, int]]().union(*(v.read_from for v in values))
     lasting = any(v.lasting for v in values)
     merged = replace(
-        _merge(target, text, values, type_, name), origin=origin, places=read, lasting=lasting
+        _merge(target, text, values, type_, name), origin=origin, read_from=read, lasting=lasting
     )
     fresh = all(s.fault(v) is None for v, s in zip(values, states, strict=True))
     if fresh:
-        merged = replace(merged, places=frozenset(joined.reading_of(place) for place, _ in read))
+        merged = replace(
+            merged, read_from=frozenset(joined.reading_of(owned_field) for owned_field, _ in read)
+        )
     if any(number is not None for number in owning):
         if not all(n is not None or z for n, z in zip(owning, null, strict=True)):
             if all(v.own == values[0].own for v in values):
@@ -257,18 +263,18 @@ def join_values(
             raise refuse(
                 f"{name} is owned on one way here and borrowed on another: hold it on that one"
             )
-        for number, places in zip(owning, taken, strict=True):
+        for number, numbers in zip(owning, taken, strict=True):
             if number is not None:
-                places.add(number)
+                numbers.add(number)
         debt = next(s.owned[n] for s, n in zip(states, owning, strict=True) if n is not None)
         numbers = {n for n in owning if n is not None}
         number = numbers.pop() if len(numbers) == 1 else next(_serials)
         joined.owned[number] = debt
-        return replace(merged, own=number, run=None, inside=frozenset(), places=frozenset())
+        return replace(merged, own=number, run=None, inside=frozenset(), read_from=frozenset())
     if not fresh:
         faulty = next(v for v, s in zip(values, states, strict=True) if s.fault(v) is not None)
         return replace(
-            merged, own=faulty.own, inside=faulty.inside, run=faulty.run, places=faulty.places
+            merged, own=faulty.own, inside=faulty.inside, run=faulty.run, read_from=faulty.read_from
         )
     fleeting = any(v.run is not None for v in values)
     inside = frozenset[int]().union(*(v.inside for v in values))

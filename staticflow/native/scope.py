@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from staticflow.codegen.llvm.text import BasicBlock, FunctionText
 from staticflow.native.language import Symbol
 from staticflow.native.layout import Layout
-from staticflow.native.ownership import Place, State, Target, Value
+from staticflow.native.ownership import OwnedField, State, Target, Value
 from staticflow.native.source import NativeError, Shown, Source
 from staticflow.native.types import (
     BOOL,
@@ -60,8 +60,8 @@ class Effects:
     which it ``gives``."""
 
     keeps: set[Keeping] = field(default_factory=set)
-    takes: set[Place] = field(default_factory=set)
-    gives: set[Place] = field(default_factory=set)
+    takes: set[OwnedField] = field(default_factory=set)
+    gives: set[OwnedField] = field(default_factory=set)
 
 
 @dataclass(slots=True)
@@ -72,7 +72,7 @@ class Loop:
     done: Target
 
 
-Learnt = int | tuple[int, str] | tuple[int, Place] | tuple[int, str, Place]
+Learnt = int | tuple[int, str] | tuple[int, OwnedField] | tuple[int, str, OwnedField]
 
 Rules = Mapping[type[ast.AST], Callable[["Scope", Any], Any]]
 """How each kind of expression gives a `Value`, and whether control comes behind a statement."""
@@ -167,7 +167,7 @@ class Scope:
     def parameters(self) -> frozenset[str]:
         """The parameters that are pointers."""
         params = self.signature.params
-        return frozenset(n for n, place in params if isinstance(place.type, PointerType))
+        return frozenset(n for n, declared in params if isinstance(declared.type, PointerType))
 
     def own(self, node: ast.AST, value: Value, name: str | Shown) -> Value:
         """The value as an owned reference."""
@@ -188,13 +188,13 @@ class Scope:
         self.ran = True
         self.state.note_run(getattr(node, "lineno", 0), name)
 
-    def check_debts(self, node: ast.AST, place: str) -> None:
+    def check_debts(self, node: ast.AST, where: str) -> None:
         """Refuse owned references that no variable names, behind a statement."""
         named = {v.own for v in self.state.names.values()}
         for number, debt in self.state.owned.items():
             if number not in named:
                 raise self.error(
-                    node, f"{debt.name}, owned since line {debt.line}, is lost {place}: "
+                    node, f"{debt.name}, owned since line {debt.line}, is lost {where}: "
                     "drop it before, or keep it in a variable"
                 )  # fmt: skip
 
@@ -204,23 +204,23 @@ class Scope:
         """The address so many bytes behind another."""
         return base if offset == 0 else self.text.op(f"getelementptr i8, ptr {base}, i64 {offset}")
 
-    def load(self, place: Declared, address: str, hint: str) -> str:
+    def load(self, declared: Declared, address: str, hint: str) -> str:
         """What memory holds, as a register has it."""
-        type_ = place.type
+        type_ = declared.type
         if type_ is BOOL:
             byte = self.text.op(f"load i8, ptr {address}")
             return self.text.op(f"icmp ne i8 {byte}, 0", hint)
         loaded = self.text.op(f"load {type_.llvm}, ptr {address}", hint)
         return self.widen(type_, loaded)
 
-    def store(self, place: Declared, address: str, value: str) -> None:
+    def store(self, declared: Declared, address: str, value: str) -> None:
         """Write what a register has to memory."""
-        if place.type is BOOL:
+        if declared.type is BOOL:
             byte = self.text.op(f"zext i1 {value} to i8")
             self.text.do(f"store i8 {byte}, ptr {address}")
         else:
-            narrow = self.narrow(place.type, value)
-            self.text.do(f"store {place.type.llvm} {narrow}, ptr {address}")
+            narrow = self.narrow(declared.type, value)
+            self.text.do(f"store {declared.type.llvm} {narrow}, ptr {address}")
 
     def widen(self, type_: Type, value: str) -> str:
         """An int of C as one of 64 bits."""
@@ -239,16 +239,16 @@ class Scope:
     # -- blocks ------------------------------------------------------------------------------
 
     def target(self, hint: str) -> Target:
-        """A place that ways may lead to."""
+        """A point that ways may lead to."""
         return Target(self.text.new_block(hint))
 
     def jump(self, target: Target) -> None:
-        """Go to a place."""
+        """Go to a point."""
         self.text.jump(target.block)
         target.edges.append((self.text.block, self.state))
 
     def split(self, condition: str, yes: Target, no: Target) -> tuple[State, State]:
-        """Go to one of two places, and give what is known on each way, to be narrowed."""
+        """Go to one of two points, and give what is known on each way, to be narrowed."""
         here: BasicBlock = self.text.block
         states = self.state, self.state.fork()
         self.text.branch(condition, yes.block, no.block)
@@ -257,7 +257,7 @@ class Scope:
         return states
 
     def enter(self, node: ast.AST, target: Target) -> bool:
-        """Go on at a place; False if no way leads there."""
+        """Go on at a point; False if no way leads there."""
         if not target.edges:
             return False
         self.state = target.enter(self.text, self.refuse(node))

@@ -114,15 +114,15 @@ def _assign_annotated(scope: Scope, node: ast.AnnAssign) -> bool:
             compile(ast.Expression(node.annotation), scope.source.file, "eval"),
             dict(scope.globals),
         )
-        place = read_annotation(hint)
+        declared = read_annotation(hint)
     except (TypeError, NameError) as error:
         raise scope.error(node, f"{ast.unparse(node.annotation)}: {error}") from error
-    type_ = INT if isinstance(place.type, IntType) else place.type
+    type_ = INT if isinstance(declared.type, IntType) else declared.type
     scope.kinds[node.target.id] = type_
     value = scope.value(node.value)
     _bind(scope, node, node.target.id, value)
     _lend_old_name(scope, node.value, node.target.id)
-    if place.owned and value.type is NULL:
+    if declared.owned and value.type is NULL:
         named = scope.state.names[node.target.id]
         typed = replace(named, type=type_)
         scope.state.names[node.target.id] = scope.state.own(typed, node.target.id, node.lineno)
@@ -144,8 +144,8 @@ def _assign_in_place(scope: Scope, node: ast.AugAssign) -> bool:
     match target:
         case ast.Attribute(base, name):
             target = ast.copy_location(ast.Attribute(settle(base), name), target)
-        case ast.Subscript(base, place):
-            target = ast.copy_location(ast.Subscript(settle(base), settle(place)), target)
+        case ast.Subscript(base, index):
+            target = ast.copy_location(ast.Subscript(settle(base), settle(index)), target)
     source = ast.copy_location(ast.BinOp(target, node.op, node.value), node)
     _assign_to(scope, node, target, source)
     for name in settled:
@@ -199,7 +199,7 @@ def _return(scope: Scope, node: ast.Return) -> bool:
     elif value.local:
         raise scope.error(node, f"{ast.unparse(node.value)} is memory of the call, which ends here")
     if result.within:
-        scope.effects.gives.update(place for place, _ in value.places)
+        scope.effects.gives.update(field for field, _ in value.read_from)
     leave(scope, node, value)
     return False
 

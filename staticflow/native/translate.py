@@ -58,7 +58,7 @@ def _translate(fn: Callable[..., Any], program: Program, learnt: set[Learnt]) ->
         if signature.result.type is not VOID:
             raise scope.error(end, f"{signature.result} is to be returned on every way")
         leave(scope, end)
-    params = ", ".join(f"{place.type.llvm} {_register(n)}" for n, place in signature.params)
+    params = ", ".join(f"{declared.type.llvm} {_register(n)}" for n, declared in signature.params)
     return Translation(f"{_head(fn, scope, params)} {{\n{scope.text}}}\n", scope.ran, scope.effects)
 
 
@@ -80,12 +80,12 @@ def _register(param: str) -> str:
 def _begin(scope: Scope) -> None:
     """The parameters: lent ones live for the whole call, those that are taken are owned."""
     line = scope.source.tree.lineno
-    for name, place in scope.signature.params:
+    for name, declared in scope.signature.params:
         text = _register(name)
-        type_ = IntType() if isinstance(place.type, IntType) else place.type
-        if isinstance(place.type, IntType):
-            text = scope.widen(place.type, text)
+        type_ = IntType() if isinstance(declared.type, IntType) else declared.type
+        if isinstance(declared.type, IntType):
+            text = scope.widen(declared.type, text)
         origin = scope.parameters & {name}
         value = Value(text, type_, name=name, line=line, origin=origin)
         scope.kinds[name] = type_
-        scope.state.names[name] = scope.state.own(value, name, line) if place.owned else value
+        scope.state.names[name] = scope.state.own(value, name, line) if declared.owned else value

@@ -168,7 +168,9 @@ class Signature:
     @property
     def code(self) -> Code:
         """The function behind a pointer, which has no names of parameters."""
-        params = tuple((f"argument {i}", place) for i, (_, place) in enumerate(self.params, 1))
+        params = tuple(
+            (f"argument {i}", declared) for i, (_, declared) in enumerate(self.params, 1)
+        )
         return Code(Signature(params, self.result))
 
 

@@ -11,9 +11,9 @@ from staticflow.codegen.llvm.text import Type as LLVMType
 from staticflow.codegen.llvm.text import phi
 from staticflow.native import language
 from staticflow.native.annotations import read_annotation
-from staticflow.native.expressions import base_of, element_of, field_of, lend, row_place
+from staticflow.native.expressions import base_of, element_of, field_of, lend, row_field
 from staticflow.native.layout import alignment_of, fields_of, stride_of
-from staticflow.native.ownership import Place, Value
+from staticflow.native.ownership import OwnedField, Value
 from staticflow.native.scope import Scope
 from staticflow.native.source import Shown
 from staticflow.native.types import (
@@ -108,8 +108,8 @@ def _drop_element(scope: Scope, element: Declared, at: str) -> None:
     if _is_record(element):
         assert isinstance(element.type, PointerType)
         assert isinstance(element.type.target, RecordOf)
-        places = fields_of(element.type.target.cls).values()
-        offsets = [offset for offset, place in places if place.owned]
+        fields = fields_of(element.type.target.cls).values()
+        offsets = [offset for offset, declared in fields if declared.owned]
     for offset in offsets:
         thing = scope.text.op(f"load ptr, ptr {scope.at(at, offset)}")
         scope.text.do(f"call void {scope.program.symbol('Py_DecRef')}(ptr {thing})")
@@ -119,10 +119,10 @@ def _take(scope: Scope, node: ast.Call) -> Value:
     argument = _one(scope, node)
     if isinstance(argument, ast.Attribute):
         base, declared, address = field_of(scope, argument)
-        place: Place = (base_of(base), argument.attr)
+        field: OwnedField = (base_of(base), argument.attr)
     elif isinstance(argument, ast.Subscript):
         base, declared, address = element_of(scope, argument)
-        place = row_place(declared)
+        field = row_field(declared)
     else:
         raise scope.error(node, "only the field of a record, or an element, is taken")
     scope.check(argument, base)
@@ -131,9 +131,9 @@ def _take(scope: Scope, node: ast.Call) -> Value:
     text = scope.load(declared, address, "taken")
     scope.text.do(f"store ptr null, ptr {address}")
     taken = scope.own(node, Value(text, declared.type), Shown(argument))
-    scope.state.note_taking(place, taken.own, Shown(node), node.lineno)
+    scope.state.note_taking(field, taken.own, Shown(node), node.lineno)
     if not base.local:
-        scope.effects.takes.add(place)
+        scope.effects.takes.add(field)
     return taken
 
 
@@ -147,14 +147,14 @@ def _trust(scope: Scope, node: ast.Call) -> Value:
         raise scope.error(node, f"{ast.unparse(argument)} is owned: trust a variable that it is")
     if not isinstance(value.type, PointerType):
         raise scope.error(node, f"{ast.unparse(argument)} is {value.type}, no pointer")
-    place = _kind(scope, kind)
+    declared = _kind(scope, kind)
     shown, line, origin = Shown(argument), node.lineno, value.origin
     known = Value(
-        value.text, place.type, name=shown, line=line, origin=origin, lasting=value.lasting,
-        places=value.places,
+        value.text, declared.type, name=shown, line=line, origin=origin, lasting=value.lasting,
+        read_from=value.read_from,
     )  # fmt: skip
-    is_row = isinstance(place.type, PointerType) and isinstance(place.type.target, RowOf)
-    if is_row or not place.owned:
+    is_row = isinstance(declared.type, PointerType) and isinstance(declared.type.target, RowOf)
+    if is_row or not declared.owned:
         return known
     if scope.state.owns(value):
         scope.consume(argument, value, "trusted as another kind")
@@ -250,7 +250,7 @@ def _owns(element: Declared) -> bool:
     """Whether records have to be given back, since they own something."""
     assert isinstance(element.type, PointerType)
     assert isinstance(element.type.target, RecordOf)
-    return any(place.owned for _, place in fields_of(element.type.target.cls).values())
+    return any(declared.owned for _, declared in fields_of(element.type.target.cls).values())
 
 
 def _copy(scope: Scope, node: ast.Call) -> Value:

@@ -237,7 +237,7 @@ def test_where_recursion_is_too_deep() -> None:
     for op in OPS.values():
         with pytest.raises(RecursionError):
             deep(op)
-    assert thread.state.plain and thread.state.recording
+    assert thread.state.usual and thread.state.recording
 
 
 # -- interrupted ----------------------------------------------------------------------------------
