@@ -180,7 +180,7 @@ _NAMES = {
 _DTYPES = {d.name: d for d in DTYPES}
 
 
-def _tensor(path: str, name: str, view: Mapping[str, Any], place: Any) -> Tensor:
+def _tensor(path: str, name: str, view: Mapping[str, Any], device: Any) -> Tensor:
     dtype = _DTYPES.get(_NAMES.get(view["dtype"], ""))
     if dtype is None:
         raise CheckpointError(
@@ -198,7 +198,7 @@ def _tensor(path: str, name: str, view: Mapping[str, Any], place: Any) -> Tensor
     if dtype is bool_:
         array = array != 0  # a byte of a file may be any
     out = Tensor._copy_of(array)  # a copy, since what a file is read into is read-only
-    return out if place is None else out.to(place)
+    return out if device is None else out.to(device)
 
 
 def _complaint(path: str, data: bytes, reason: str) -> str:

@@ -251,7 +251,7 @@ class _Parser:
         return Accumulate(reg, self.one_of(COMBINES), self.operand())
 
     def store(self) -> Store:
-        buffer, index = self.place()
+        buffer, index = self.element()
         self.tokens.expect("=")
         value = self.operand()
         return Store(buffer, index, value, self.read_bound())
@@ -303,7 +303,7 @@ class _Parser:
         return Apply(word, tuple(args))
 
     def load(self) -> Load:
-        buffer, index = self.place()
+        buffer, index = self.element()
         return Load(buffer, index, self.read_bound())
 
     def fold(self) -> Fold:
@@ -324,7 +324,7 @@ class _Parser:
             raise self.tokens.error(f"a buffer of this kernel ({', '.join(self.buffers)})")
         return self.tokens.take()
 
-    def place(self) -> tuple[str, Size]:
+    def element(self) -> tuple[str, Size]:
         buffer = self.buffer_name()
         self.tokens.expect("[")
         index = self.size()

@@ -20,20 +20,8 @@ from staticflow.ops.declaring.by_shape import by_shape
 from staticflow.ops.declaring.declare import per_arg
 
 __all__ = [
-    "CPU",
-    "array_device",
-    "cpu",
-    "cuda",
-    "cupy_module",
-    "get_device",
-    "gpu_of",
-    "is_available",
-    "is_cpu",
-    "is_cuda",
-    "move",
-    "namespace",
-    "place",
-    "to",
+    "CPU", "array_device", "cpu", "cuda", "cupy_module", "find_device", "get_device", "gpu_of",
+    "is_available", "is_cpu", "is_cuda", "move", "namespace", "to",
 ]  # fmt: skip
 
 CPU = device("cpu")
@@ -56,9 +44,9 @@ def is_available() -> bool:
         return False
 
 
-def namespace(place: device) -> Any:
+def namespace(where: device) -> Any:
     """The array module of a device: NumPy or cupy. Raises `DeviceError` if it is not there."""
-    if place.type == "cpu":
+    if where.type == "cpu":
         return np
     cupy = cupy_module()
     why = (
@@ -69,7 +57,7 @@ def namespace(place: device) -> Any:
         else ""
     )
     if why:
-        raise DeviceError(f"{place}: {why}, at {format_locs(here())}")
+        raise DeviceError(f"{where}: {why}, at {format_locs(here())}")
     return cupy
 
 
@@ -78,7 +66,7 @@ def array_device(array: Any) -> device:
     return CPU if isinstance(array, np.ndarray) else device("cuda", int(array.device.id))
 
 
-def place(wanted: Any) -> device:
+def find_device(wanted: Any) -> device:
     """The very device that ``wanted`` names (None: the CPU): one of the GPUs, not just any."""
     if wanted is None:
         return CPU
@@ -125,7 +113,7 @@ def to(self: Any, *args: Any, copy: bool = False, non_blocking: bool = False, **
     """
     device, dtype = target(args, **named)
     out = self
-    if device is not None and (wanted := place(device)) != self.device:
+    if device is not None and (wanted := find_device(device)) != self.device:
         out = _transfer(out, source=self.device, target=wanted)
     if dtype is not None and dtype is not self.dtype:
         out = cast(out, dtype=dtype)

@@ -124,27 +124,27 @@ def _express(vertex: Vertex, tensor: Any) -> Any:
         return express(op, operands, vertex.attrs)
 
 
-def _operand(entry: TapeEntry, place: int, tensor: Any) -> Any:
-    """Argument ``place`` of a recorded operation: a symbol or a number."""
+def _operand(entry: TapeEntry, position: int, tensor: Any) -> Any:
+    """Argument ``position`` of a recorded operation: a symbol or a number."""
     assert entry.args is not None
-    edge, held = entry.edges[place], entry.args[place]
+    edge, held = entry.edges[position], entry.args[position]
     if edge is not None:
         return _known[edge] if edge.serial else Symbol(capture(edge))
     if isinstance(held, tuple):
         if (source := _source(held)) is not None:
             return Symbol(capture(source))
         if not _is_held(held):
-            what = f"argument {place + 1} of {entry.op.name}"
+            what = f"argument {position + 1} of {entry.op.name}"
             _refuse(tensor, f"{what} was computed at once, too, and is held by nobody else")
-        array = check_unchanged(held, entry, place)
+        array = check_unchanged(held, entry, position)
         array = array.array() if type(array) is Packed else array
         return Symbol(capture(eager.tensor._on_tape(array, held[1], None)))
     if isinstance(held, bool | int | float):
         return held
     _refuse(
         tensor,
-        f"the tape does not keep argument {place + 1} of {entry.op.name}, which has no history and "
-        "which no derivative needs",
+        f"the tape does not keep argument {position + 1} of {entry.op.name}, which has no history "
+        "and which no derivative needs",
     )
 
 

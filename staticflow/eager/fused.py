@@ -70,8 +70,8 @@ class _Program:
     """What computes calls of one kind, in which the operands that ``needs`` marks, if it is not
     empty, need a gradient.
 
-    ``args`` are the arguments, with places for tensors. The program ``forward`` gives the outputs
-    and behind them, where a gradient is needed, the residuals of the ``derivative``.
+    ``args`` are the arguments, with positions for tensors. The program ``forward`` gives the
+    outputs and behind them, where a gradient is needed, the residuals of the ``derivative``.
     """
 
     def __init__(
@@ -204,13 +204,13 @@ def fused_form(fn: Function, grad_name: str, only_large: bool) -> Function:
         if True not in needs:
             needs = ()
         key.append(needs)
-        place = tuple(key)
+        call = tuple(key)
         try:
-            program = programs.by_call.get(place, UNMET)
+            program = programs.by_call.get(call, UNMET)
         except TypeError:  # no hashable argument
             return fn(*args)
         if program is UNMET:
-            program = programs.remember(place, _find(fn, programs, args, arrays, needs))
+            program = programs.remember(call, _find(fn, programs, args, arrays, needs))
         results = None if program is None else _run(program.forward, arrays)
         if results is None:
             return fn(*args)

@@ -17,17 +17,17 @@ __all__ = ["as_array", "is_writeable", "run", "shares_memory"]
 def run(op: Op, arrays: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
     """What ``op`` gives of arrays of which one at least is on a GPU. A 0-d array of the CPU may
     stand beside them, as in PyTorch; any other mixture is a `DeviceError`."""
-    places = [array_device(a) if hasattr(a, "dtype") else None for a in arrays]
-    found = {p for p, a in zip(places, arrays, strict=True) if p and (p != CPU or a.ndim)}
+    devices = [array_device(a) if hasattr(a, "dtype") else None for a in arrays]
+    found = {p for p, a in zip(devices, arrays, strict=True) if p and (p != CPU or a.ndim)}
     if len(found) > 1:
         raise DeviceError(
             f"the operands are on different devices, {' and '.join(sorted(map(str, found)))}; "
             "bring them to one with .to(device)"
         )
-    (place,) = found
-    xp = namespace(place)
-    with xp.cuda.Device(place.index):
-        there = [move(a, place) if p else a for a, p in zip(arrays, places, strict=True)]
+    (gpu,) = found
+    xp = namespace(gpu)
+    with xp.cuda.Device(gpu.index):
+        there = [move(a, gpu) if p else a for a, p in zip(arrays, devices, strict=True)]
         return op.reference(xp, *there, **attrs)
 
 

@@ -184,7 +184,7 @@ def assign(
         )
     if value.dtype is not x.dtype:
         value = cast(value, dtype=x.dtype)
-    if value.place != x.place:
+    if value.__sf_gpu__ != x.__sf_gpu__:
         value = value.to(x.device)
     if value.shape != x.shape:
         raise ShapeError(
@@ -204,7 +204,7 @@ def assign(
 
 
 def _copied_at_once(x: Tensor, value: Any, spread: bool = False) -> bool:
-    """Copy the elements (to ``spread``: or the one to all places) where nothing is recorded and
+    """Copy the elements (to ``spread``: or the one to all numbers) where nothing is recorded and
     nothing is wrong; False if it is otherwise."""
     a, b = x._data, getattr(value, "_data", None)
     if (
@@ -259,8 +259,8 @@ def refuse_in_graph(what: str, instead: str = _INSTEAD) -> NoReturn:
     )
 
 
-def stored_at(x: Tensor, places: Any, value: Any) -> bool:
-    """Put a number or a tensor where ``places``, what NumPy selects by, says, if nothing is to be
+def stored_at(x: Tensor, numbers: Any, value: Any) -> bool:
+    """Put a number or a tensor where ``numbers``, what NumPy selects by, says, if nothing is to be
     recorded, cast or refused; False, with nothing done, if it is otherwise."""
     if not is_open(x):
         return False
@@ -278,10 +278,10 @@ def stored_at(x: Tensor, places: Any, value: Any) -> bool:
         return False
     x._bump()
     try:
-        if places is ...:
+        if numbers is ...:
             copy_into(a, b)
         else:
-            a[places] = b
+            a[numbers] = b
     except (IndexError, TypeError, ValueError):
         return _take_back_count(x)
     return True
@@ -392,13 +392,13 @@ def _keep_before_change(vertex: Vertex, memory: Memory, since: int) -> None:
 def _hole(x: Any, steps: Sequence[ViewStep]) -> Any:
     """Where in ``x`` the elements are that the view steps lead to, as bools beside it."""
     shape = x.shape
-    places = np.arange(int(np.prod(shape, dtype=np.int64))).reshape(shape)
+    numbers = np.arange(int(np.prod(shape, dtype=np.int64))).reshape(shape)
     for op, attrs in steps:
-        places = op.reference(np, places, **attrs)
+        numbers = op.reference(np, numbers, **attrs)
     hole = np.zeros(shape, bool)
-    hole.reshape(-1)[places.reshape(-1)] = True
-    place = getattr(x, "place", None)  # a symbol, as the vjp is traced, has none
-    return hole if place is None else x._of(hole).to(place)
+    hole.reshape(-1)[numbers.reshape(-1)] = True
+    gpu = getattr(x, "__sf_gpu__", None)  # a symbol, as the vjp is traced, has none
+    return hole if gpu is None else x._of(hole).to(gpu)
 
 
 def _unwritten(*_: Any, **__: Any) -> Any:

@@ -56,17 +56,17 @@ def get(x: Any, key: Any) -> Any:
                     "step": (step, *(1,) * others),
                 }
                 return wrap_view(x, part, slice_op, attrs)
-        places = _places(key, a) if hasattr(key, "_vertex") else None
-        if places is not None:
+        indices = _indices(key, a) if hasattr(key, "_vertex") else None
+        if indices is not None:
             try:
-                return _select(x, a, key, places)
+                return _select(x, a, key, indices)
             except IndexError:  # which the other way words
                 pass
     return subscript.get(x, key)
 
 
-def _places(key: Any, a: Any) -> tuple[Any, ...] | None:
-    """The places in ``a`` that a mask or an index tensor says, as arrays; None if it says none, or
+def _indices(key: Any, a: Any) -> tuple[Any, ...] | None:
+    """The indices in ``a`` that a mask or an index tensor says, as arrays; None if it says none, or
     if a kernel is to look."""
     k = key._data
     if type(k) is not _array or not k.ndim:
@@ -77,15 +77,15 @@ def _places(key: Any, a: Any) -> tuple[Any, ...] | None:
     return (k,) if k.dtype.kind in "iu" and a.size < SPREAD else None
 
 
-def _select(x: Any, a: Any, key: Any, places: tuple[Any, ...]) -> Any:
+def _select(x: Any, a: Any, key: Any, indices: tuple[Any, ...]) -> Any:
     """What `index_op` gives of ``x``."""
-    out = x._wrap(a[places])
+    out = x._wrap(a[indices])
     edge = x._current_vertex() if thread.state.recording else None
     if edge is not None:
-        memory = key._own_memory() if places[0] is key._data else Memory()
-        kept = [(p, memory, memory.version) for p in places]
-        attrs = {"dims": tuple(range(len(places)))}
-        edges = (edge, *(None for _ in places))
+        memory = key._own_memory() if indices[0] is key._data else Memory()
+        kept = [(p, memory, memory.version) for p in indices]
+        attrs = {"dims": tuple(range(len(indices)))}
+        edges = (edge, *(None for _ in indices))
         args = [SavedType(x), *kept]
         out._vertex = make_entry(TapeEntry, index_op, attrs, edges, args, None, _getframe(2))
     return out
@@ -97,8 +97,8 @@ def put(x: Any, key: Any, value: Any) -> None:
     if plain and type(value) in BY_PYTHON and _is_large_mask(key, x._data):
         x.masked_fill_(key, value)
         return
-    places = _basic(key, x._data) if plain else None
-    if places is not None and stored_at(x, places, value):
+    indices = _basic(key, x._data) if plain else None
+    if indices is not None and stored_at(x, indices, value):
         return
     if plain and type(key) in _ONE and type(value) in BY_PYTHON:
         get(x, key).copy_(value)
@@ -112,7 +112,7 @@ def _is_large_mask(key: Any, a: Any) -> bool:
 
 
 def _basic(key: Any, a: Any) -> Any:
-    """What NumPy puts at the same places of ``a`` by, for ints, slices, a mask or an index tensor;
+    """What NumPy puts at the same indices of ``a`` by, for ints, slices, a mask or an index tensor;
     None if it would not, or if all threads are to."""
     if type(a) is not _array:
         return None

@@ -10,15 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from staticflow.eager.device import move, place
+from staticflow.eager.device import find_device, move
 from staticflow.errors import ArgumentError, AutogradError, DeviceError, DTypeError
 from staticflow.graph.dtypes import bfloat16
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.declaring.thread import thread
 
-__all__ = [
-    "array", "deep_copy", "dlpack", "dlpack_device", "numpy", "reduce", "shallow_copy",
-]  # fmt: skip
+__all__ = ["array", "deep_copy", "dlpack", "dlpack_device", "numpy", "reduce", "shallow_copy"]
 
 Array = np.ndarray[Any, Any]
 
@@ -147,6 +145,6 @@ def _rebuild(
     kind: type, data: Any, requires_grad: bool, name: str | None, device: str | None = None
 ) -> Any:
     out: Any = object.__new__(kind)
-    out._start(data if device is None else move(data, place(device)))
+    out._start(data if device is None else move(data, find_device(device)))
     out.name = name
     return out._require(requires_grad)

@@ -128,7 +128,8 @@ class EagerMode:
     def beside(self, op: Op, other: Any, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
         """The result of ``op`` on the device of ``other``."""
         out = self.apply(op, args, attrs)
-        return out if other.place is None or isinstance(out, Symbol) else out.to(other.place)
+        gpu = other.__sf_gpu__
+        return out if gpu is None or isinstance(out, Symbol) else out.to(gpu)
 
     def _operands(self, op: Op, args: Sequence[Any]) -> tuple[list[Any], DType | None]:
         """The arguments in one dtype, and that dtype; numbers stay numbers where NumPy treats them

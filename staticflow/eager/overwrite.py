@@ -27,7 +27,7 @@ from staticflow.eager.programs import (
     kind_of,
     mark,
     params_of,
-    place,
+    position,
     trace,
 )
 from staticflow.eager.rows import in_lines, in_order, in_rows, lies_apart
@@ -54,7 +54,7 @@ _FUSED = (Elementwise, Generate, View)
 _EVEN = frozenset((variants.add, variants.sub, variants.div, mul, maximum, minimum))
 """Functions that treat no number apart from others."""
 
-_ITSELF = place(0)
+_ITSELF = position(0)
 _BESIDE = ((), ("alpha",))
 """The arguments by name of calls that native code repeats (`staticflow.eager.fast.change`)."""
 

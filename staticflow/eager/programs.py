@@ -56,8 +56,8 @@ from staticflow.runtime.once import compiling
 
 __all__ = [
     "MOST_CALLS", "NUMBER", "UNMET", "ArrayKind", "Kinds", "Programs", "close_over",
-    "compile_function", "compile_graph", "fill", "kind_of", "mark", "params_of", "place", "run",
-    "trace", "with_sizes",
+    "compile_function", "compile_graph", "fill", "kind_of", "mark", "params_of", "position",
+    "run", "trace", "with_sizes",
 ]  # fmt: skip
 
 P = TypeVar("P")
@@ -114,10 +114,10 @@ def with_sizes(kinds: Kinds, arrays: Sequence[np.ndarray[Any, Any]]) -> Kinds:
 
 
 NUMBER: Any = object()
-"""Stands for a number that is an operand, until `mark` gives it a place."""
+"""Stands for a number that is an operand, until `mark` gives it a position."""
 
 
-class Place:
+class Position:
     """Stands for operand ``index`` among the arguments of a call, an array or a number."""
 
     __slots__ = ("index", "is_number")
@@ -126,29 +126,29 @@ class Place:
         self.index, self.is_number = index, is_number
 
 
-place = functools.cache(Place)
+position = functools.cache(Position)
 
 
 def mark(
     arguments: Iterable[Any], is_array: Callable[[Any], bool], first: int = 0
 ) -> tuple[Any, ...]:
-    """``arguments``, and the tuples among them, with places, counted from ``first``, for arrays
+    """``arguments``, and the tuples among them, with positions, counted from ``first``, for arrays
     and for `NUMBER`."""
     numbers = itertools.count(first)
 
     def visit(a: Any) -> Any:
         if a is NUMBER or is_array(a):
-            return place(next(numbers), a is NUMBER)
+            return position(next(numbers), a is NUMBER)
         return tuple(map(visit, a)) if type(a) is tuple else a
 
     return tuple(map(visit, arguments))
 
 
 def fill(arguments: tuple[Any, ...], operands: Sequence[Any]) -> tuple[Any, ...]:
-    """``arguments``, and the tuples among them, with ``operands`` in their places."""
+    """``arguments``, and the tuples among them, with ``operands`` at their positions."""
 
     def visit(a: Any) -> Any:
-        if type(a) is not Place:
+        if type(a) is not Position:
             return fill(a, operands) if type(a) is tuple else a
         operand = operands[a.index]
         return NumberSymbol(operand.node) if a.is_number else operand

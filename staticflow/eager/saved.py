@@ -42,13 +42,13 @@ class Unsaved(Methods):
 class SavedType(Unsaved):
     """The shape and dtype of a tensor, kept for backward."""
 
-    __slots__ = ("_dtype", "_shape", "place")
+    __slots__ = ("__sf_gpu__", "_dtype", "_shape")
 
     def __init__(self, tensor: Tensor) -> None:
         data = tensor._data
         self._shape: tuple[int, ...] = data.shape
         self._dtype = BY_NUMPY[data.dtype]
-        self.place = None if type(data) is np.ndarray else tensor.place
+        self.__sf_gpu__ = None if type(data) is np.ndarray else tensor.__sf_gpu__
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -83,9 +83,9 @@ class ResultType(Unsaved):
         return BY_NUMPY[self.ct._data.dtype]
 
     @property
-    def place(self) -> Any:
+    def __sf_gpu__(self) -> Any:
         """The device, None for the CPU."""
-        return self.ct.place
+        return self.ct.__sf_gpu__
 
 
 def refuse_unsaved(error: Exception, entry: TapeEntry) -> None:
@@ -111,14 +111,14 @@ def save_value(tensor: Tensor) -> SavedValue:
     return tensor._data, memory, memory.version
 
 
-def check_unchanged(kept: SavedValue, entry: TapeEntry, place: int) -> Any:
-    """The array that was kept: argument ``place`` of ``entry``, or a result if that is negative.
+def check_unchanged(kept: SavedValue, entry: TapeEntry, position: int) -> Any:
+    """The array that was kept: argument ``position`` of ``entry``, or a result if that is negative.
     Raises `AutogradError` if it was changed."""
     array, memory, version = kept
     if memory.version != version:
         raise AutogradError(
-            f"{entry.saved_name(place)}, {BY_NUMPY[array.dtype].name}{list(array.shape)}, needed "
-            f"for the gradient was changed in place after it was used: it is at version "
+            f"{entry.saved_name(position)}, {BY_NUMPY[array.dtype].name}{list(array.shape)}, "
+            f"needed for the gradient was changed in place after it was used: it is at version "
             f"{memory.version}, version {version} is needed; changed at "
             f"{format_locs(memory.locs)}, used at {format_locs(entry.locs)}. Change a clone "
             "instead, or compute out of place (y = y + 1)"
@@ -126,9 +126,9 @@ def check_unchanged(kept: SavedValue, entry: TapeEntry, place: int) -> Any:
     return array
 
 
-def load_value(kept: SavedValue, edge: Vertex, entry: Vertex, place: int) -> Tensor:
+def load_value(kept: SavedValue, edge: Vertex, entry: Vertex, position: int) -> Tensor:
     """The tensor that was kept, as in `check_unchanged`, on the tape where it was."""
-    array = check_unchanged(kept, entry, place)
+    array = check_unchanged(kept, entry, position)
     if type(array) is Packed:
         array = array.array()
     if edge is not None and not edge.serial and edge._data is array:

@@ -99,7 +99,7 @@ class Tensor(Methods):
         else:
             self._start(_zeros(as_shape(data)))
         if device is not None:
-            self._data = devices.move(self._data, devices.place(device))
+            self._data = devices.move(self._data, devices.find_device(device))
 
     @staticmethod
     def _copy_of(data: Any, dtype: Any = None) -> Tensor:
@@ -413,7 +413,7 @@ class Tensor(Methods):
     # -- devices, other libraries, printing -----------------------------------------------------
 
     to, cpu, cuda = devices.to, devices.cpu, devices.cuda
-    is_cuda, place = property(devices.is_cuda), property(devices.gpu_of)
+    is_cuda, __sf_gpu__ = property(devices.is_cuda), property(devices.gpu_of)
     is_cpu, get_device = property(devices.is_cpu), devices.get_device
     is_sparse = is_quantized = is_meta = is_nested = False
     numpy, __array__ = interop.numpy, interop.array
@@ -471,7 +471,7 @@ def _check_grad(x: Tensor, grad: Any) -> None:
         else f"its dtype is {grad.dtype.name}, that of the tensor {x.dtype.name}"
         if grad.dtype is not x.dtype
         else f"it is on {grad.device}, the tensor on {x.device}"
-        if grad.place != x.place
+        if grad.__sf_gpu__ != x.__sf_gpu__
         else None
     )
     if wrong:

@@ -110,9 +110,9 @@ class TapeEntry:
         """What the arguments came from, as in PyTorch."""
         return functions_of(self.edges)
 
-    def saved_name(self, place: int) -> str:
-        """What errors call argument ``place``, or a result if that is negative."""
-        return f"{self.op.name}: " + (f"argument {place}" if place >= 0 else "its output")
+    def saved_name(self, position: int) -> str:
+        """What errors call argument ``position``, or a result if that is negative."""
+        return f"{self.op.name}: " + (f"argument {position}" if position >= 0 else "its output")
 
     def pull(self, ct: Any, edges: Sequence[Vertex | None], retain: bool) -> Sequence[Any]:
         """The cotangents of the arguments whose entry of ``edges`` is not None. Frees what the

@@ -12,7 +12,7 @@ __all__ = ["bartlett_window", "blackman_window", "hamming_window", "hann_window"
 
 
 def _angles(length: int, periodic: bool) -> Any:
-    """How far around each place is, in float64."""
+    """How far around each index is, in float64."""
     whole = length if periodic else length - 1
     return arange(length, dtype=float64) * (2 * math.pi / max(whole, 1))
 

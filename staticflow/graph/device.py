@@ -12,12 +12,12 @@ from staticflow.graph.locs import format_locs, here
 __all__ = ["device", "device_of", "kind_name", "target"]
 
 
-_PLACES = ("cpu", "cuda")
+_DEVICE_TYPES = ("cpu", "cuda")
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class device:
-    """A place for tensors: ``sf.device("cpu")``, ``sf.device("cuda:1")``, ``sf.device("cuda", 1)``.
+    """Where tensors are: ``sf.device("cpu")``, ``sf.device("cuda:1")``, ``sf.device("cuda", 1)``.
 
     Without an index it is the first of its kind; a number alone is that of a GPU. Raises
     `DeviceError` for any other kind.
@@ -36,7 +36,7 @@ class device:
             index = type.index
             type = type.type
         kind, colon, number = str(type).partition(":")
-        if kind not in _PLACES or (colon and not number.isdecimal()):
+        if kind not in _DEVICE_TYPES or (colon and not number.isdecimal()):
             raise DeviceError(
                 f"{type!r} is no device; use 'cpu', 'cuda' or 'cuda:1', at {format_locs(here())}"
             )
@@ -66,13 +66,13 @@ _KIND_NAMES = {
 }  # fmt: skip
 
 
-def kind_name(dtype: DType, place: str = "cpu") -> str:
+def kind_name(dtype: DType, device_type: str = "cpu") -> str:
     """The old name of a kind: ``staticflow.FloatTensor``, ``staticflow.cuda.IntTensor``."""
-    prefix = "staticflow." if place == "cpu" else f"staticflow.{place}."
+    prefix = "staticflow." if device_type == "cpu" else f"staticflow.{device_type}."
     return f"{prefix}{_KIND_NAMES[dtype.name]}Tensor"
 
 
-_KINDS = {kind_name(d, place): (device(place), d) for d in DTYPES for place in _PLACES}
+_KINDS = {kind_name(d, t): (device(t), d) for d in DTYPES for t in _DEVICE_TYPES}
 
 
 def target(
@@ -88,7 +88,7 @@ def target(
         if isinstance(arg, str) and arg in _KINDS:
             device, dtype = _KINDS[arg]
         elif isinstance(arg, int | _Device) or (
-            isinstance(arg, str) and arg.partition(":")[0] in _PLACES
+            isinstance(arg, str) and arg.partition(":")[0] in _DEVICE_TYPES
         ):
             device = arg
         elif hasattr(arg, "dtype") and not isinstance(arg, type):  # a tensor, not np.float32

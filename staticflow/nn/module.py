@@ -240,7 +240,7 @@ class Module(Tree):
         The parameters stay the same objects. Programs compiled before refuse a change of dtype;
         compile anew.
         """
-        place, wanted = target(args, device=device, dtype=dtype, **named)
+        to_device, wanted = target(args, device=device, dtype=dtype, **named)
         if wanted is not None and not wanted.is_floating:
             raise DTypeError(
                 f"to: a module is cast to a floating dtype, not to {wanted.name}"
@@ -249,7 +249,7 @@ class Module(Tree):
 
         def move(tensor: Any) -> Any:
             to = tensor.dtype if wanted is None or not tensor.dtype.is_floating else wanted
-            return tensor.to(to) if place is None else tensor.to(place, to)
+            return tensor.to(to) if to_device is None else tensor.to(to_device, to)
 
         for tensor in (*self.parameters(), *self.buffers()):
             tensor.data = move(tensor.detach())

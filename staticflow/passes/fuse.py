@@ -289,15 +289,15 @@ def _reads_in_place(
     made = set(producer.members)
     full = canonical_index(joint.domain, AXES[: len(joint.domain)])
 
-    def place(node: Node) -> Index:
+    def index_of(node: Node) -> Index:
         return member_index(node, full, joint.domain, joint.dims)
 
     for node in consumer.members:
         if made.isdisjoint(arrays[node]):
             continue
         reduces = isinstance(node.op.lowering, Reduce)
-        at = full if reduces else place(node)
-        if any(source in made and index != place(source) for source, index in reads(node, at)):
+        at = full if reduces else index_of(node)
+        if any(source in made and index != index_of(source) for source, index in reads(node, at)):
             return False
     return True
 

@@ -113,7 +113,7 @@ def _words(addresses: Iterable[int]) -> Any:
 def _specs(entry: Entry) -> tuple[Any, Any]:
     """What the params have to be, and behind it the sizes that it points to."""
     order = sorted(range(len(entry.params)), key=lambda i: (i not in entry.updated, i))
-    places = {i: place for place, i in enumerate(order)}
+    positions = {i: position for position, i in enumerate(order)}
     known = [s if isinstance(s, int) else UNKNOWN for t in entry.params for s in t.shape]
     sizes = (ctypes.c_int64 * len(known))(*known)
     specs = (structure(Spec) * len(entry.params))()
@@ -122,7 +122,7 @@ def _specs(entry: Entry) -> tuple[Any, Any]:
         flags = ALIGNED | (CONTIGUOUS if t.strides is None else 0)
         flags |= WRITEABLE if i in entry.updated else 0
         specs[i] = structure(Spec)(
-            descr=id(t.dtype.numpy), sizes=at, item_size=t.dtype.itemsize, place=places[i],
+            descr=id(t.dtype.numpy), sizes=at, item_size=t.dtype.itemsize, position=positions[i],
             ndim=t.ndim, flags=flags,
         )  # fmt: skip
         at += t.ndim * ctypes.sizeof(ctypes.c_int64)

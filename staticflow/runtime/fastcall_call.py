@@ -195,18 +195,18 @@ def run_for_one(
 ) -> Owned[Object | None]:
     """Run for the one output."""
     output = program.outputs[0]
-    place = program.params + program.constant_count
+    position = program.params + program.constant_count
     if output.is_late:
-        table[place] = None
+        table[position] = None
         status = start(program, table, numbers)
         if status != 0:
             return outcome(status)
         program.measure_late(numbers)
-        return late_array(output, numbers, table[place])
+        return late_array(output, numbers, table[position])
     array = early_array(output, numbers)
     if array is None:
         return None
-    table[place] = trust(array.data, Row[Byte], "the call holds the array")
+    table[position] = trust(array.data, Row[Byte], "the call holds the array")
     status = start(program, table, numbers)
     if status == 0:
         return array

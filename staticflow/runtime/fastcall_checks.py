@@ -33,7 +33,7 @@ class Spec(Record):
     descr: Object
     sizes: Row[int]
     item_size: int
-    place: int
+    position: int
     ndim: Int32
     flags: Int32
 
@@ -122,7 +122,7 @@ def overlap(
 
 @native
 def note_range(array: Array, spec: Spec, starts: Row[int], ends: Row[int]) -> None:
-    """Write down where an array begins and ends, at its place; 0 and 0 if it has no elements."""
+    """Write down where an array begins and ends, at its position; 0 and 0 if it has no elements."""
     start = address(array.data)
     end = start + spec.item_size
     sizes = array.dims
@@ -134,8 +134,8 @@ def note_range(array: Array, spec: Spec, starts: Row[int], ends: Row[int]) -> No
             end = 0
             break
         end += (size - 1) * strides[i]
-    starts[spec.place] = start
-    ends[spec.place] = end
+    starts[spec.position] = start
+    ends[spec.position] = end
 
 
 @native

@@ -141,7 +141,7 @@ class Caller:
 
 def _on_host(t: Tensor, what: str) -> Any:
     """The array of a tensor that a program reads."""
-    if t.place is not None:
+    if t.__sf_gpu__ is not None:
         raise DeviceError(
             f"{what} is on {t.device}, and the program was compiled for the CPU; move it with "
             f".cpu(), at {format_locs(here())}"

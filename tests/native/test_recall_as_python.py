@@ -166,7 +166,7 @@ def test_a_group_of_slots_has_the_newest_plans(replaced: Any) -> None:
         group = rng.choice((0, 8))
         plan = Plan(key=Row([word]), words=1, owner=owner)
         recall.install_plan(word << 32 | group << 1 | 1, plan, owner)
-        newest[group] = [word, *newest[group]][: recall.PLACES]
+        newest[group] = [word, *newest[group]][: recall.SLOTS_EACH]
     there = {word for group in newest.values() for word in group}
     for word, owner in enumerate(owners):
         assert owner.references == 1 + (word in there)
@@ -183,7 +183,7 @@ def test_a_key_is_second_while_it_is_one_of_the_last(replaced: Any) -> None:
     for _ in range(200):
         hash = rng.randrange(7) << 32 | 1
         assert recall.is_second_miss(hash) == (hash in last)
-        last = [hash, *(h for h in last if h != hash)][: recall.PLACES]
+        last = [hash, *(h for h in last if h != hash)][: recall.SLOTS_EACH]
 
 
 # -- calls ---------------------------------------------------------------------------------------
@@ -194,8 +194,8 @@ def a_plan(words: Row[int], count: int) -> Plan:
     product = KnownOp(object=lambda world: world.make(Counted()))
     largest = KnownOp(object=pair_of_results)
     steps = [
-        Step(op=product, attrs=None, count=2, places=Row([0, 1]), results=0),
-        Step(op=largest, attrs=None, count=2, places=Row([3, 2]), results=2),
+        Step(op=product, attrs=None, count=2, operands=Row([0, 1]), results=0),
+        Step(op=largest, attrs=None, count=2, operands=Row([3, 2]), results=2),
     ]
     return Plan(
         key=words, words=count, numbers=Row([Counted()]), number_count=1, steps=Row(steps),

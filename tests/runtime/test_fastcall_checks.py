@@ -80,7 +80,7 @@ def test_native_code_finds_what_meets() -> None:
 
 
 def spec_at(place: int) -> Any:
-    return structure(Spec)(item_size=4, place=place)
+    return structure(Spec)(item_size=4, position=place)
 
 
 def test_it_is_the_same_as_python(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,6 +92,6 @@ def test_it_is_the_same_as_python(monkeypatch: pytest.MonkeyPatch) -> None:
         ])  # fmt: skip
         specs = zero_row(Spec, len(listed))
         for place in range(len(listed)):
-            specs[place].place, specs[place].item_size = place, 4
+            specs[place].position, specs[place].item_size = place, 4
         starts, ends = (Row([0] * len(listed)) for _ in range(2))
         assert overlap(rows, specs, len(listed), updated, starts, ends) == expected(listed, updated)

@@ -158,13 +158,13 @@ def emit_blocked(k: Builder, p: Product, scratch: Workspace, epilogue: Epilogue)
     groups = _bind_size(k, "groups", cut.groups, _GROUPS)
     for group in each(k, "group", Span(0, groups, 1), "parallel"):
         worker = k.worker(groups) if groups != 1 else 0
-        place = replace(scratch, base=scratch.base + worker * cut.workspace)
+        workspace = replace(scratch, base=scratch.base + worker * cut.workspace)
         span = Span(group * tasks // groups, (group + 1) * tasks // groups, 1)
         for task in each(k, "task", span):
             row = _bind_size(k, "row", task // across, down)
             left = _bind_size(k, "left", (task - row * across) * chunk, p.n) if across != 1 else 0
             top = _bind_size(k, "top", row * rows, p.m)
-            _Task(k, p, cut, place, top, left).emit(epilogue)
+            _Task(k, p, cut, workspace, top, left).emit(epilogue)
 
 
 def _bind_size(k: Builder, name: str, size: Size, most: Size) -> Size:
@@ -177,9 +177,10 @@ class _Task:
     """The rows of C from ``top`` on, and its columns from ``left`` on, as they are made."""
 
     def __init__(
-        self, k: Builder, p: Product, cut: _Cut, place: Workspace, top: Size, left: Size
+        self, k: Builder, p: Product, cut: _Cut, workspace: Workspace, top: Size, left: Size
     ) -> None:
-        self.k, self.p, self.cut, self.place, self.top, self.left = k, p, cut, place, top, left
+        self.k, self.p, self.cut, self.workspace = k, p, cut, workspace
+        self.top, self.left = top, left
         self.rows = _bind_size(k, "rows", dim_min(cut.rows, p.m - top), dim_min(cut.rows, p.m))
         most = dim_min(cut.width, p.n)
         width = _bind_size(k, "width", dim_min(cut.chunk, p.n - left), most)
@@ -214,8 +215,8 @@ class _Task:
 
     def _panel(self, panel: Panel, col: Size) -> Matrix:
         """The copy of B, as far as it is in the panel that starts at column ``col``."""
-        base = self.place.base + (col - self.left) * self.cut.most_depth - col
-        return Matrix(self.place.buffer, base, panel.width, 1)
+        base = self.workspace.base + (col - self.left) * self.cut.most_depth - col
+        return Matrix(self.workspace.buffer, base, panel.width, 1)
 
     def _copy_panel(self, p: Product, panel: Panel, col: Size) -> None:
         """Copy the columns of a panel, with zeros past the last column of B if it lies by rows."""
@@ -229,8 +230,8 @@ class _Task:
 
     def _copy_at(self, stripe: Size, first: Size) -> Matrix:
         """The copy of the tile of A that begins with row ``first``, by columns."""
-        base = self.place.base + self.cut.most_depth * (self.cut.width + first - stripe) - first
-        return Matrix(self.place.buffer, base, 1, self.cut.tile)
+        base = self.workspace.base + self.cut.most_depth * (self.cut.width + first - stripe) - first
+        return Matrix(self.workspace.buffer, base, 1, self.cut.tile)
 
     def _copy_stripe(self, p: Product, stripe: Size, rows: Size) -> None:
         """Copy some rows of A, all tiles side by side, with zeros past the last row."""
@@ -273,7 +274,7 @@ class _Task:
             done = replace(done, lo=first - row)
         begin = k.bind(k.index_value(a.at(row, 0)), "begin")
         a = replace(a, base=begin - row * a.row)
-        sums = Matrix(self.place.buffer, self.place.base + cut.copies, cut.width, 1)
+        sums = Matrix(self.workspace.buffer, self.workspace.base + cut.copies, cut.width, 1)
         sums = replace(sums, base=sums.at(first - self.top - row, -self.left))
         for columns, panel in self.panels:
             for col in each(k, "j", columns):
@@ -285,15 +286,15 @@ class _Task:
     def _add_up(self, sums: Matrix, pieces: list[Piece], block: Size) -> None:
         """Add the pieces of a tile to what the blocks before have summed up."""
         k = self.k
-        places = [sums.at(piece.row, piece.col) for piece in pieces]
+        indices = [sums.at(piece.row, piece.col) for piece in pieces]
         totals: list[Operand] = [piece.acc for piece in pieces]
         if self.cut.blocks != 1:
             own = [k.var(total) for total in totals]
             with k.when(k.compare("gt", k.index_value(block), 0)):
-                for reg, at in zip(own, places, strict=True):
+                for reg, at in zip(own, indices, strict=True):
                     k.accumulate(reg, "add", k.load(sums.buffer, at, reg.lanes))
             totals = [*own]
-        for total, at in zip(totals, places, strict=True):
+        for total, at in zip(totals, indices, strict=True):
             k.store(sums.buffer, at, total)
 
     def _finish(

@@ -123,8 +123,8 @@ def _strides(
     shape: Shape = operand.tensor_type.shape
     matrix = canonical_index(shape[-2:], (ROW, COL))
     index = (*broadcast_index(batch, shape[:-2]), *matrix)
-    source, place = source_of(operand, index)
-    at = source.tensor_type.offset(place)
+    source, source_index = source_of(operand, index)
+    at = source.tensor_type.offset(source_index)
     row, col = coefficient(at, ROW), coefficient(at, COL)
     if source not in names or row is None or col is None:
         raise CompileError(f"an operand of matmul, {operand.type}, is no strided view of an array")

@@ -62,8 +62,8 @@ class _Array:
 
     def load(self, k: Builder, index: Index, lanes: int = 1, bound: Size | None = None) -> Operand:
         """The element at ``index``, or those of several lanes."""
-        source, place = source_of(self.node, index)
-        at = source.tensor_type.offset(place)
+        source, source_index = source_of(self.node, index)
+        at = source.tensor_type.offset(source_index)
         if LANE_SYM not in symbols_of(at):
             return k.splat(k.load(self.names[source], at), lanes)
         return k.load(self.names[source], at, lanes, bound)
@@ -97,7 +97,7 @@ class _Work:
         """``total += x * y``."""
         self.k.set(total, multiply_add(self.k, self.target, x, y, total))
 
-    def place(self, position: Sequence[Size], offset: Sequence[Size]) -> Index:
+    def at_offset(self, position: Sequence[Size], offset: Sequence[Size]) -> Index:
         """Where a window at ``position`` has its element ``offset``."""
         steps = zip(position, offset, self.stride, self.dilation, strict=True)
         return tuple(p * s + o * d for p, o, s, d in steps)
@@ -193,7 +193,7 @@ def _emit_tile(
 
     def step(c: Size, offset: Index) -> None:
         vectors = [
-            x.load(k, (tile.n, tile.base + c, *work.place(at, offset)), lanes, bound)
+            x.load(k, (tile.n, tile.base + c, *work.at_offset(at, offset)), lanes, bound)
             for at, lanes, bound in positions
         ]
         for r in range(tile.count):
@@ -292,7 +292,7 @@ def _emit_kernel_tile(work: _Work, x: _Array, y: _Array, tile: _KernelTile, fini
 
     def step(n: Size, at: Index, bound: Size | None) -> None:
         right = [
-            x.load(k, (n, tile.base + c, *work.place(at, offset)), lanes, bound)
+            x.load(k, (n, tile.base + c, *work.at_offset(at, offset)), lanes, bound)
             for c, offset in tile.window
         ]
         for r in range(tile.count):

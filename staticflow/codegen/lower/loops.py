@@ -102,7 +102,7 @@ def _choose(
     for outer_one, inner_one in ((True, True), (True, False), (False, True)):
         nest = _Nest(domain, _axes(kept, domain, outer_one), _axes(dims, domain, inner_one))
         outer, inner = _symbols(nest)
-        if all(is_polynomial(i) for i in _places(body, types, nest, dims, outer, inner)):
+        if all(is_polynomial(i) for i in _element_indices(body, types, nest, dims, outer, inner)):
             return nest
     return _Nest(domain, _axes(kept, domain, False), _axes(dims, domain, False))
 
@@ -118,7 +118,7 @@ def _symbols(nest: _Nest) -> tuple[list[Size], list[Size]]:
     return outer, inner
 
 
-def _places(
+def _element_indices(
     body: Graph,
     types: Sequence[TensorType],
     nest: _Nest,
@@ -163,11 +163,13 @@ def _runs_inward(
         return True
     outer, inner = _symbols(nest)
     within = frozenset[Sym]().union(*map(symbols_of, inner))
-    places = [p for p in _places(body, types, nest, dims, outer, inner) if symbols_of(p) & within]
+    indices = [
+        p for p in _element_indices(body, types, nest, dims, outer, inner) if symbols_of(p) & within
+    ]
     scores = []
     for last in (inner[-1], outer[-1]):
         (sym,) = symbols_of(last) or (Sym("none"),)
-        strides = [coefficient(p, sym) for p in places]
+        strides = [coefficient(p, sym) for p in indices]
         scores.append(sum(map(_closeness, strides)))
     return scores[0] >= scores[1]
 
@@ -266,10 +268,10 @@ class _Writer:
             full = self.nest.index(outer, [0] * len(self.nest.inner.loops))
             values = Values(self.k, self.names, rows)
             results = [
-                (name, node, place, values.at(node, place))
+                (name, node, index, values.at(node, index))
                 for name, node in zip(self.outs, self.body.outputs, strict=True)
                 if not self._is_element(node)
-                for place in [member_index(node, full, self.nest.domain, self.dims)]
+                for index in [member_index(node, full, self.nest.domain, self.dims)]
             ]
             for result in results:  # after every load: an output may lie over a param
                 self._store(*result)
@@ -317,8 +319,8 @@ class _Writer:
                         k.accumulate(total, r.op.lowering.combine, k.load(scratch.name, number))
             self.scratch += blocked
         for r, total in zip(due, sums, strict=True):
-            place = member_index(r, full, self.nest.domain, self.dims)
-            rows[r] = (place, k.cast(k.freeze(total), r.tensor_type.dtype))
+            index = member_index(r, full, self.nest.domain, self.dims)
+            rows[r] = (index, k.cast(k.freeze(total), r.tensor_type.dtype))
 
     def _in_parts(
         self,

@@ -76,10 +76,10 @@ class Values:
 
     def _emit(self, node: Node, index: Index, parts: list[Operand]) -> Operand:
         if node in self.known:
-            place, operand = self.known[node]
-            if place != index:
+            known_index, operand = self.known[node]
+            if known_index != index:
                 raise CompileError(
-                    f"{node.op.name} is computed at {place} and read at {index}, from "
+                    f"{node.op.name} is computed at {known_index} and read at {index}, from "
                     f"{format_locs(node.locs)}; a bug in fusion"
                 )
             return self._wide(operand)

@@ -26,14 +26,14 @@ def memory_conflict(loop: Loop) -> str | None:
     if is_provably_ge(loop.lo + 1, loop.hi):
         return None  # there is one iteration at most
     inner = frozenset(s for s in map(symbol_of, walk(loop.body)) if s is not None)
-    places: dict[str, list[Size]] = {}
+    accessed: dict[str, list[Size]] = {}
     for stmt in walk(loop.body):
         part = stmt.expr if isinstance(stmt, Let) else stmt
         if isinstance(part, (Load, Store)):
-            places.setdefault(part.buffer, []).append(part.index)
+            accessed.setdefault(part.buffer, []).append(part.index)
     stored = dict.fromkeys(s.buffer for s in walk(loop.body) if isinstance(s, Store))
     for buffer in stored:
-        indices = list(dict.fromkeys(places[buffer]))
+        indices = list(dict.fromkeys(accessed[buffer]))
         moduli = dict.fromkeys(coefficient(i, s) for i in indices for s in inner)
         candidates = [None, *(m for m in moduli if m is not None and m != 0)]
         rules = [_owners(index, loop.var, inner, candidates) for index in indices]

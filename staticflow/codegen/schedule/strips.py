@@ -48,8 +48,8 @@ def strips(kernel: Kernel, var: Sym, width: int) -> tuple[Kernel, list[Sym]]:
         return replace_loop(kernel, first.var, (exchange(rest),)), [var]
     strip = Sym(f"{var.name}_strip", 0, full)
     within = Sym(f"{var.name}_in", 0, width)
-    place = inner.lo + Dim.of(strip) * width + Dim.of(within)
-    part = Loop(within, 0, width, rewrite(inner.body, {var: place}), 1, "parallel")
+    element = inner.lo + Dim.of(strip) * width + Dim.of(within)
+    part = Loop(within, 0, width, rewrite(inner.body, {var: element}), 1, "parallel")
     whole = exchange(part, Loop(strip, 0, full, (), 1, "parallel"))
     if iteration_count(rest) == 0:
         return replace_loop(kernel, first.var, (whole,)), [within]
@@ -91,9 +91,9 @@ def _holds_one(loop: Loop) -> bool:
 def _is_along(outer: Sym, inner: Loop) -> bool:
     """Whether something is contiguous along ``outer`` of which the loop within takes distant
     elements."""
-    places = [p for stmt in inner.body for p in _places(stmt)]
+    indices = [p for stmt in inner.body for p in _element_indices(stmt)]
     return any(
-        coefficient(p, outer) == 1 and not _is_near(coefficient(p, inner.var)) for p in places
+        coefficient(p, outer) == 1 and not _is_near(coefficient(p, inner.var)) for p in indices
     )
 
 
@@ -101,7 +101,7 @@ def _is_near(stride: Size | None) -> bool:
     return isinstance(stride, int) and abs(stride) <= _NEAR
 
 
-def _places(stmt: Stmt) -> Sequence[Size]:
+def _element_indices(stmt: Stmt) -> Sequence[Size]:
     """Where a statement reads or writes memory."""
     part = stmt.expr if isinstance(stmt, Let) else stmt
     return (part.index,) if isinstance(part, (Load, Store)) else ()

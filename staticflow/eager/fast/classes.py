@@ -100,7 +100,9 @@ note_saves = constant(Object, "note_saves")
 users = constant(Object, "users")
 
 memory_example = constant(Memory, "memory_example", memory.Memory())
-saved_type_example = constant(SavedType, "saved_type_example", example_of(saved.SavedType, "place"))
+saved_type_example = constant(
+    SavedType, "saved_type_example", example_of(saved.SavedType, "__sf_gpu__")
+)
 view_example = constant(View, "view_example", example_of(memory.View))
 leaf = constant(Object, "leaf", vertex.LEAF)
 serials = constant(Object, "serials", vertex.serials)

@@ -60,8 +60,8 @@ def render_core(tensor: type) -> str:
     offsets: dict[type, Mapping[str, int]] = {**ARRAYS}
     sizes: dict[type, int] = {}
     for native, cls in {**_CLASSES, classes.Tensor: tensor}.items():
-        places = {slot.strip("_"): box_type(cls, slot) for slot in _slots(cls)}
-        known = {name: place.slot_offset for name, place in places.items() if place is not None}
+        boxes = {slot.strip("_"): box_type(cls, slot) for slot in _slots(cls)}
+        known = {name: box.slot_offset for name, box in boxes.items() if box is not None}
         assert known.keys() >= slots_of(native).keys() - slots_of(Object).keys(), native
         offsets[native] = {**known, "weakref": cls.__weakrefoffset__}
         sizes[native] = cls.__basicsize__

@@ -89,7 +89,7 @@ def fast_forms(
     by_shape = {fn: recalled[m.written] for fn, m in BY_SHAPE.items() if m.written in recalled}
     changes = in_place_table([*in_place.values()], {**direct, **by_shape})
 
-    places: dict[str, Mapping[Any, int]] = {
+    numbers: dict[str, Mapping[Any, int]] = {
         "method": {op: number for number, op in enumerate(ops) if op in methods},
         "reflected": {op: number for number, op in enumerate(ops) if op in reflected},
         "remembered": {fn: number for number, fn in enumerate(plans.addresses)},
@@ -98,22 +98,22 @@ def fast_forms(
     tables = {"ops": records, "functions": plans.table, "in_place": changes}
     symbols = {name: core.address(name) for name in NAMES}
     symbols |= {name: ctypes.addressof(table) for name, table in tables.items()}
-    text = render_methods({kind: of.values() for kind, of in places.items()})
-    names = [f"{kind}_{number}" for kind, of in places.items() for number in of.values()]
+    text = render_methods({kind: of.values() for kind, of in numbers.items()})
+    names = [f"{kind}_{number}" for kind, of in numbers.items() for number in of.values()]
     entries = compile_native(text, names, symbols, quick=True)
     held = (core, entries, known, objects, plans, tables, in_place, direct, by_shape)
 
     def method(kind: str, key: Any, fn: Any) -> Any:
         name, doc = _name_and_text(fn)
-        code = entries.address(f"{kind}_{places[kind][key]}")
+        code = entries.address(f"{kind}_{numbers[kind][key]}")
         return method_descriptor(tensor, code, name, ("$self", *_parameters(fn)), doc, *held)
 
     remembering = {fn: method("remembered", fn, fn) for fn in plans.addresses}
     return FastForms(
         functions=builtins("call_with_attrs", addresses),
         direct=direct,
-        methods={op: remembering.get(op) or method("method", op, op) for op in places["method"]},
-        reflected={op: method("reflected", op, op) for op in places["reflected"]},
+        methods={op: remembering.get(op) or method("method", op, op) for op in numbers["method"]},
+        reflected={op: method("reflected", op, op) for op in numbers["reflected"]},
         remembered={fn: recalled[fn] for fn in remembered},
         remembered_methods={fn: remembering[fn] for fn in remembered},
         in_place={name: method("changed", name, m.general) for name, m in in_place.items()},

@@ -153,7 +153,7 @@ descrs = constant(Row[Object], "descrs")
 
 @inline
 def dtype_of(array: Array) -> int:
-    """The place of an array's dtype among all dtypes, `NO_DTYPE` if it is none of ours."""
+    """The index of an array's dtype among all dtypes, `NO_DTYPE` if it is none of ours."""
     descr = array.descr
     for i in range(COUNT):
         if descrs[i] is descr:
@@ -163,9 +163,9 @@ def dtype_of(array: Array) -> int:
 
 @inline
 def bit_of(array: Array) -> int:
-    """The place of an array's dtype as a bit; 0 if it is none of ours."""
-    place = dtype_of(array)
-    return 1 << place if place != NO_DTYPE else 0
+    """The index of an array's dtype as a bit; 0 if it is none of ours."""
+    index = dtype_of(array)
+    return 1 << index if index != NO_DTYPE else 0
 
 
 @native

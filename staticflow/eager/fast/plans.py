@@ -149,32 +149,33 @@ class Planner:
     def _write(self, plan: PlanOwner, tensors: Sequence[Any], noted: Noted, out: Any) -> None:
         """Write the ops that lead from ``tensors`` to ``out``, if all that they take is known."""
         numbers = [a for _, operands, *_ in noted for a in operands if type(a) in BY_PYTHON]
-        places = {id(v): i for i, v in enumerate([*tensors, *numbers])}
+        positions = {id(v): i for i, v in enumerate([*tensors, *numbers])}
         count = len(tensors) + len(numbers)
         steps = (StepRecord * len(noted))()
         for step, (op, operands, arrays, attrs, result) in zip(steps, noted, strict=True):
             if op is not None and op not in self._records:
                 return
-            if not places.keys() >= set(map(id, operands)):
+            if not positions.keys() >= set(map(id, operands)):
                 return
             results = result if type(result) is tuple else (result,)
             plan.held += (op, attrs)
             if op is None:
                 step.compute = id(attrs)
-                places[id(result)] = count
+                positions[id(result)] = count
                 count += 1
                 continue
             step.op, step.attrs = self._records[op], id(attrs) if attrs else None
-            step.count, step.places = len(operands), plan.words([places[id(a)] for a in operands])
+            step.count = len(operands)
+            step.operands = plan.words([positions[id(a)] for a in operands])
             step.results = len(result) if type(result) is tuple else 0
             _plan_step(plan, step, op, operands, arrays, attrs, result)
             for r in results:
-                places[id(r)] = count
+                positions[id(r)] = count
                 count += 1
         given = out if isinstance(out, tuple) else (out,)
-        if not places.keys() >= set(map(id, given)):
+        if not positions.keys() >= set(map(id, given)):
             return
-        if any(a._vertex is LEAF for a in given if places[id(a)] >= len(tensors)):
+        if any(a._vertex is LEAF for a in given if positions[id(a)] >= len(tensors)):
             return  # it was made to require a gradient, which is no op
         widest = max((s.count for s in steps), default=0)
         if max(count, widest) > MOST_VALUES:
@@ -182,7 +183,7 @@ class Planner:
         record = plan.record
         record.numbers, record.number_count = plan.objects(numbers), len(numbers)
         record.values = count
-        record.results = plan.words([places[id(a)] for a in given])
+        record.results = plan.words([positions[id(a)] for a in given])
         record.result_count = len(given) if isinstance(out, tuple) else -1
         if type(out) is not tuple and isinstance(out, tuple):
             plan.held.append(type(out))

@@ -86,12 +86,12 @@ def recall(
     key.tensors = space(Tensor, MOST)
     if plain and describe_call(key, function, first, args, count, names):
         hash = hash_of(key)
-        place = find_plan(key, hash)
-        if place < 0:
+        number = find_plan(key, hash)
+        if number < 0:
             if is_second_miss(hash):
                 return learn(key, hash, function, first, args, count, names)
-        elif is_remembered(plan_slots[place]):
-            result = run_plan(plan_slots[place], key)
+        elif is_remembered(plan_slots[number]):
+            result = run_plan(plan_slots[number], key)
             if result is not None or not clear_error():
                 return result
     return forward(function.itself, first, None, args, count, names)
@@ -205,10 +205,10 @@ def run_step(step: Step, values: Row[Owned[Object]]) -> Owned[Object | None]:
     if op is None:
         return draw_state(step.compute)
     count = step.count
-    places = step.places
+    which = step.operands
     operands = space(Object, count, MOST_VALUES)
     for i in range(count):
-        operands[i] = values[places[i]]
+        operands[i] = values[which[i]]
     return apply(op, operands, count, step.attrs, step)
 
 
@@ -237,15 +237,15 @@ def keep_results(
 def give_results(values: Row[Owned[Object]], plan: Plan) -> Owned[Object | None]:
     """The results of a call among the values: one, a tuple or a named tuple; null with an error
     set."""
-    places = plan.results
+    which = plan.results
     count = plan.result_count
     if count < 0:
-        return hold(values[places[0]])
+        return hold(values[which[0]])
     row = PyTuple_New(count)
     if row is None:
         return None
     for i in range(count):
-        PyTuple_SetItem(row, i, hold(values[places[i]]))
+        PyTuple_SetItem(row, i, hold(values[which[i]]))
     cls = plan.made
     if cls is None:
         return row
@@ -311,7 +311,7 @@ def is_generator_state(array: Array) -> bool:
 SLOTS = 4096
 """So many kinds of calls are remembered at most."""
 
-PLACES = 4
+SLOTS_EACH = 4
 """In so many slots, the newest first, the plan of one may lie."""
 
 plan_slots = constant(Row[Slot], "plan_slots")
@@ -320,22 +320,22 @@ plan_slots = constant(Row[Slot], "plan_slots")
 @inline
 def first_slot(hash: int) -> int:
     """The first slot in which the plan of a key of a hash may lie."""
-    return logical_shift(hash, 1) & (SLOTS - PLACES)
+    return logical_shift(hash, 1) & (SLOTS - SLOTS_EACH)
 
 
 @native
 def find_plan(key: Key, hash: int) -> int:
-    """The place of the slot in which the plan of a key lies; -1 if it has none."""
+    """The number of the slot in which the plan of a key lies; -1 if it has none."""
     count = key.count
     first = first_slot(hash)
-    for place in range(first, first + PLACES):
-        slot = plan_slots[place]
+    for number in range(first, first + SLOTS_EACH):
+        slot = plan_slots[number]
         if slot.hash == hash:
             plan = slot.plan
             if plan is None or plan.words != count:
                 continue
             if memcmp(plan.key, key.words, count * 8) == 0:
-                return place
+                return number
     return -1
 
 
@@ -345,8 +345,8 @@ def is_second_miss(hash: int) -> bool:
     were."""
     first = first_slot(hash)
     newer = hash
-    for place in range(first, first + PLACES):
-        slot = plan_slots[place]
+    for number in range(first, first + SLOTS_EACH):
+        slot = plan_slots[number]
         before = slot.missed
         slot.missed = newer
         if before == hash:
@@ -360,9 +360,9 @@ def install_plan(hash: int, plan: Plan, owner: Object) -> None:
     """Put a plan, which ``owner`` holds, where keys of a hash look first; what lay there, and
     behind it, moves on, and what lay last is dropped. A slot holds its owner."""
     first = first_slot(hash)
-    last = take(plan_slots[first + PLACES - 1].owner)
-    for place in range(first + PLACES - 1, first, -1):
-        move_plan(plan_slots[place - 1], plan_slots[place])
+    last = take(plan_slots[first + SLOTS_EACH - 1].owner)
+    for number in range(first + SLOTS_EACH - 1, first, -1):
+        move_plan(plan_slots[number - 1], plan_slots[number])
     slot = plan_slots[first]
     slot.hash = hash
     slot.plan = plan

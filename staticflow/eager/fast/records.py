@@ -39,7 +39,7 @@ MEMO = 256
 """So many numbers are remembered as arrays, by identity."""
 
 NO_DTYPE = 63
-"""The place of a dtype that is none of ours; in the table of dtypes None is there."""
+"""The index of a dtype that is none of ours; in the table of dtypes None is there."""
 
 
 class Cell(Record, shared=True):
@@ -91,8 +91,8 @@ class Step(Record):
 
     op: KnownOp | None  # null for a draw
     attrs: Object | None
-    count: int  # of operands
-    places: Row[int]  # of these among the values
+    count: int
+    operands: Row[int]  # which of the values
     results: int  # 0 for one that is no tuple
     compute: Object | None  # what computes it of arrays alone
     view: PlannedView | None  # that it gives
@@ -146,7 +146,7 @@ class Plan(Record):
 
 
 class Slot(Record, shared=True):
-    """A place for a plan."""
+    """What holds a plan."""
 
     hash: int  # of its key, 0 if there is no plan
     plan: Plan | None

@@ -24,9 +24,7 @@ from staticflow.ops.declaring.eager_side import eager
 from staticflow.ops.declaring.thread import thread
 from staticflow.ops.symbols.symbol import Symbol, to_node, tracing_state
 
-__all__ = [
-    "dtype_beside", "is_like", "is_tensor", "refuse_leaf", "tensor_of", "tensors_of",
-]  # fmt: skip
+__all__ = ["dtype_beside", "is_like", "is_tensor", "refuse_leaf", "tensor_of", "tensors_of"]
 
 
 _NUMBERS = (bool, int, float, np.ndarray, np.generic, Dim)
@@ -72,8 +70,8 @@ def tensor_of(x: Any, dtype: DType | None = None, beside: Any = None) -> Any:
     else:
         dtype_of(x.dtype)
         made = eager.wrap(np.asarray(x))
-    place = getattr(beside, "place", None)
-    return made if place is None else made.to(place)
+    gpu = getattr(beside, "__sf_gpu__", None)
+    return made if gpu is None else made.to(gpu)
 
 
 def tensors_of(

@@ -103,7 +103,7 @@ def _draw_op(generator: Source | None, shape: Shape, op: Op, *args: Any, **attrs
 
 
 def _like(generator: Source | None, x: Any, op: Op, *args: Any, **attrs: Any) -> Any:
-    state = _state(generator, x, *args).to(getattr(x, "place", None))  # beside x on its GPU
+    state = _state(generator, x, *args).to(getattr(x, "__sf_gpu__", None))  # beside x on its GPU
     return op(state, x, *_bounds(state, args), **attrs)
 
 
@@ -457,7 +457,7 @@ def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = F
         raise DTypeError(
             f"dropout: of {input.dtype.name}; cast it to a floating dtype, at {format_locs(here())}"
         )
-    state = _state(None, input).to(getattr(input, "place", None))
+    state = _state(None, input).to(getattr(input, "__sf_gpu__", None))
     out = _drop(input, state, float(p))
     return input._assign(out) if inplace else out
 

@@ -44,7 +44,7 @@ class SymbolAttributes:
     __slots__ = ()
 
     device = device("cpu")
-    place = None
+    __sf_gpu__ = None
     is_cpu = True
     is_cuda = is_sparse = is_quantized = is_meta = is_nested = False
 

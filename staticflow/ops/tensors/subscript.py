@@ -51,7 +51,7 @@ class _Reading:
     """A key that has been read for a tensor.
 
     ``slices`` are those that leave something out, by the dim of the tensor, ``taken`` the dims (and
-    places) of ints, ``ones`` the dims of the view that are new. ``tensors`` are index tensors and
+    indices) of ints, ``ones`` the dims of the view that are new. ``tensors`` are index tensors and
     masks by the dim of the view where they stand; a mask stands at the first of its dims.
     """
 
@@ -115,11 +115,11 @@ def _as_key(x: Any, k: Any) -> Any:
 
 def _there(x: Any, k: Any) -> Any:
     """An index array or tensor, taken to the GPU that ``x`` is on if it is on the CPU."""
-    if getattr(x, "place", None) is None:
+    if getattr(x, "__sf_gpu__", None) is None:
         return k
     if isinstance(k, np.ndarray):
         return cast.beside(x, k, dtype=dtype_of(k.dtype))
-    return k.to(x.place) if k.place is None else k
+    return k.to(x.__sf_gpu__) if k.__sf_gpu__ is None else k
 
 
 _DIMS = {slice: 1, int: 1, Dim: 1, bool: 0, type(None): 0, type(Ellipsis): 0}
@@ -228,15 +228,15 @@ def _basic(x: Any, found: _Reading) -> Any:
 
 
 def _indices(tensors: Sequence[tuple[int, Any]]) -> tuple[list[Any], tuple[int, ...]]:
-    """Index tensors alone, and their dims: a mask is the places where it is true."""
+    """Index tensors alone, and their dims: a mask is where it is true."""
     indices: list[Any] = []
     dims: list[int] = []
     for dim, k in tensors:
-        places = [k]
+        found = [k]
         if _is_mask(k):
-            places = list(k.nonzero() if isinstance(k, np.ndarray) else nonzero(k, as_tuple=True))
-        indices += places
-        dims += range(dim, dim + len(places))
+            found = list(k.nonzero() if isinstance(k, np.ndarray) else nonzero(k, as_tuple=True))
+        indices += found
+        dims += range(dim, dim + len(found))
     return indices, tuple(dims)
 
 
@@ -365,5 +365,5 @@ def _put_masked(x: Any, dim: int, mask: Any, value: Any) -> Any:
     if dim == 0 and value.ndim == behind + 1:
         source = expand(value, (value.shape[0], *x.shape[mask.ndim :]))
         return masked_scatter(x, shaped, source)
-    places, dims = _indices([(dim, given)])
-    return put_at(x, places, dims, value)
+    found, dims = _indices([(dim, given)])
+    return put_at(x, found, dims, value)
