@@ -16,7 +16,7 @@ from staticflow.comparison.assign import assign_inputs, positional, targets_of
 from staticflow.comparison.calls import NamedLoss, find_loss, find_optimizer
 from staticflow.comparison.chance import seed_all
 from staticflow.comparison.inputs import Batch, Input, inputs_of_batches, parse_inputs
-from staticflow.comparison.source import ModelFile, explain_failure
+from staticflow.comparison.source import ModelFile, explain_failure, load_file
 from staticflow.eager.creation import from_numpy
 from staticflow.eager.grad_mode import no_grad
 from staticflow.eager.tensor import Tensor
@@ -25,7 +25,7 @@ from staticflow.graph.dtypes import DType, dtype_of, get_default_dtype, set_defa
 from staticflow.nn.module import Module
 from staticflow.static.inputs import placeholder
 
-__all__ = ["DTYPES", "Job", "Request", "default_dtype", "make_job"]
+__all__ = ["DTYPES", "Job", "Request", "default_dtype", "job_without_trial", "make_job"]
 
 DTYPES = ("float32", "float64", "float16", "bfloat16")
 
@@ -171,6 +171,19 @@ def make_job(
     if isinstance(loss_function, NamedLoss) and loss_function.targets and not loss_takes:
         job = _with_target(job, loss_function)
     return _probe(job)
+
+
+def job_without_trial(request: Request, model_takes: int, loss_takes: tuple[int, ...]) -> Job:
+    """The job of a request whose inputs are all written out, in a process that has not run
+    anything yet. Nothing is checked: `make_job` has done it."""
+    file = load_file(request.target)
+    inputs, sizes = parse_inputs(request.inputs)
+    loss, loss_name = _find_loss(file, request.loss)
+    optimizer, name = _find_optimizer(file, request.optimizer, request.lr)
+    return Job(
+        file.name, file.source, file.make, tuple(inputs), sizes, model_takes, loss, loss_takes,
+        loss_name, optimizer, name, request.steps, request.seed, request.dtype,
+    )  # fmt: skip
 
 
 def _make_by_seed(make: Make, seed: int) -> Module:

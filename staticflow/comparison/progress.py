@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import sys
+import time
 from typing import Any, TextIO
 
 __all__ = ["Progress", "TextProgress", "progress_for"]
+
+
+EVERY = 5.0
+"""Seconds after which it is told how far a long stage is."""
 
 
 class Progress:
@@ -22,14 +27,24 @@ class Progress:
 
 
 class TextProgress(Progress):
-    """A line of text for each stage."""
+    """A line of text for each stage, and more for a long one."""
 
     def __init__(self, file: TextIO) -> None:
         self._file = file
+        self._name, self._done, self._total, self._told = "", 0, 0, 0.0
 
     def stage(self, name: str, total: int = 0) -> None:
         """Print the name of the stage."""
+        self._name, self._done, self._total, self._told = name, 0, total, time.monotonic()
         print(f"compare: {name} ...", file=self._file, flush=True)
+
+    def advance(self, count: int = 1) -> None:
+        """Print how far it is, every few seconds."""
+        self._done += count
+        if self._done < self._total and time.monotonic() - self._told > EVERY:
+            self._told = time.monotonic()
+            told = f"compare: {self._name}, {self._done:,} of {self._total:,}"
+            print(told, file=self._file, flush=True)
 
 
 class BarProgress(Progress):

@@ -51,11 +51,15 @@ def compare_values(
     name = dtype_of(dtype).name
     if name not in DTYPES:
         raise ArgumentError(f"compare: the dtype is one of {', '.join(DTYPES)}, not {name}")
+    request = None
     if isinstance(model, str):
         file = load_file(model)
+        can_be_said = all(x is None or isinstance(x, str) for x in (loss, optimizer))
+        if can_be_said:
+            request = Request(model, (), loss, optimizer, lr, steps, seed, name)
     else:
         file = ModelFile(_source_of(model), _name_of(model), _maker_of(model), {})
-    job = make_job(file, inputs, loss, optimizer, lr, steps, seed, name)
+    job = make_job(file, inputs, loss, optimizer, lr, steps, seed, name, request)
     return compare_job(job, Options(is_quick=quick), Progress())
 
 

@@ -13,6 +13,7 @@ from staticflow.comparison.contest import (
     eager_contestant,
     run_rounds,
 )
+from staticflow.comparison.costs import STARTS, FreshCosts, ProcessError, measure_fresh
 from staticflow.comparison.differences import first_nan
 from staticflow.comparison.estimate import StartUp, break_even, curve, even_samples
 from staticflow.comparison.inputs import Batch
@@ -42,6 +43,8 @@ class Options:
     """How much is measured: ``is_quick`` leaves out all that takes more than a few seconds."""
 
     is_quick: bool = False
+    repeats: int = 3
+    """Fresh processes of each mode and kind."""
 
 
 class InterruptedComparison(KeyboardInterrupt):
@@ -62,11 +65,7 @@ class Findings:
     refused: str | None = None
     samples: dict[str, Samples] = field(default_factory=dict)
     agreement: Agreement | None = None
-    starts: dict[str, dict[str, dict[str, float]]] = field(default_factory=dict)
-    """The median seconds of each phase, by ``cold`` or ``warm`` and by mode."""
-    totals: dict[str, dict[str, tuple[float, ...]]] = field(default_factory=dict)
-    """Seconds to the end of the first step and the warm-up, of each process, in the same way."""
-    passes: dict[str, float] | None = None
+    fresh: FreshCosts = field(default_factory=FreshCosts)
     memory: dict[str, Memory] = field(default_factory=dict)
     kernels: tuple[Kernel, ...] = ()
     compilations: dict[str, dict[str, int]] = field(default_factory=dict)
@@ -97,7 +96,7 @@ class Findings:
             curve=curves,
             memory=self.memory,
             kernels=self.kernels,
-            compilations=self.compilations,
+            compilations={**self.compilations, **self.fresh.compilations},
             notes=(*job.notes, *self.notes),
             unfinished=unfinished,
         )
@@ -105,11 +104,11 @@ class Findings:
     def _costs(self, mode: str) -> ModeCosts:
         samples = self.samples.get(mode)
         return ModeCosts(
-            cold=self.starts.get("cold", {}).get(mode, {}),
-            warm=self.starts.get("warm", {}).get(mode, {}),
+            cold=self.fresh.medians("cold", mode),
+            warm=self.fresh.medians("warm", mode),
             step=None if samples is None else self._spread(samples.steady),
             losses=() if samples is None else tuple(samples.losses),
-            passes=self.passes if mode == "static" else None,
+            passes=self.fresh.passes_medians() if mode == "static" else None,
         )
 
     @staticmethod
@@ -119,7 +118,8 @@ class Findings:
     def _crossings(self) -> tuple[dict[str, BreakEven], dict[str, Curve]]:
         crossings: dict[str, BreakEven] = {}
         curves: dict[str, Curve] = {}
-        for start, totals in self.totals.items():
+        for start in STARTS:
+            totals = self.fresh.totals(start)
             if set(totals) != set(MODES):
                 continue
             eager, static = (
@@ -173,6 +173,8 @@ def _find_all(findings: Findings, options: Options, stage: Progress) -> None:
     _train(findings, contestants, options, stage)
     if static is not None:
         findings.compilations["static"] = _compilations(findings, static)
+    if not options.is_quick:
+        _start_afresh(findings, [c.mode for c in contestants], options.repeats, stage)
 
 
 def _train(
@@ -193,6 +195,22 @@ def _train(
     static.restore(*start)
     findings.agreement, notes = agreement_of(job, static, losses, stage.stage)
     findings.notes += notes
+
+
+def _start_afresh(findings: Findings, modes: Sequence[str], repeats: int, stage: Progress) -> None:
+    """What both modes cost in fresh processes."""
+    job, costs = findings.job, findings.fresh
+    if job.request is None:
+        findings.notes.append(
+            "fresh processes are not measured: they need a model, a loss and an optimiser that a "
+            "file has, as in sf.compare('my_model.py:Net', ...)"
+        )
+        return
+    stage.stage("fresh processes", repeats * len(modes) * len(STARTS))
+    try:
+        measure_fresh(job, modes, sizes_to_try(job), repeats, costs, stage.advance)
+    except ProcessError as error:
+        findings.notes.append(f"a fresh process failed: {error}")
 
 
 def _compilations(findings: Findings, static: Contestant) -> dict[str, int]:

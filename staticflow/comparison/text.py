@@ -189,13 +189,13 @@ def _count(mode: ModeCosts | None, what: str) -> str:
 
 
 def _starts(record: Comparison) -> Iterator[str]:
-    named = {"cold": "FRESH PROCESS, NOTHING ON DISK", "warm": "FRESH PROCESS, CODE ON DISK"}
+    named = {"cold": "COLD START, EMPTY CACHE", "warm": "WARM START, CODE ON DISK"}
     modes = (record.eager, record.static)
     for start, title in named.items():
         phases = [dict(getattr(m, start)) if m is not None else {} for m in modes]
         if not any(phases):
             continue
-        yield _row(title if len(title) < 27 else title[:26], "eager", "static")
+        yield _row(title, "eager", "static")
         for phase in dict.fromkeys([*phases[1], *phases[0]]):
             yield _row(f"  {phase.replace('_', ' ')}", *(_seconds(p, phase) for p in phases))
             if phase == "optimise" and record.static is not None and record.static.passes:

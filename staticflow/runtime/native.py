@@ -8,7 +8,7 @@ import itertools
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import llvmlite.binding as llvm
 
@@ -102,6 +102,9 @@ class NativeModule(Sealed):
     ``llvm`` is the text it was compiled from.
     """
 
+    loads: ClassVar[int] = 0
+    """How many were loaded in this process."""
+
     def __init__(self, object_bytes: bytes, text: str, tracker: Any) -> None:
         self.object_bytes = object_bytes
         self.llvm = text
@@ -168,6 +171,7 @@ def load_native(
             tracker = builder.link(_engine().linker, f"staticflow.{next(_serials)}")
         except RuntimeError as error:
             raise CompileError(f"native code cannot be loaded: {error}") from error
+        NativeModule.loads += 1
     return NativeModule(object_bytes, text, tracker)
 
 
