@@ -102,13 +102,13 @@ def measure_fresh(
 
 
 def _save_batches(path: Path, job: Job, sized: Sequence[tuple[str, Batch]]) -> None:
-    def named() -> Iterator[tuple[str, Any]]:
+    def name_arrays() -> Iterator[tuple[str, Any]]:
         for number, batch in enumerate(job.batches(RANDOM_BATCHES)):
             yield from ((f"{number}/{i}", array) for i, array in enumerate(batch))
         for sizes, batch in sized:
             yield from ((f"={sizes}/{i}", array) for i, array in enumerate(batch))
 
-    arrays = dict(named())
+    arrays = dict(name_arrays())
     np.savez(path, **{name: _plain(array) for name, array in arrays.items()})
 
 
