@@ -118,7 +118,7 @@ def _time_steps(contestant: Contestant, batches: Sequence[Batch]) -> list[float]
 def _count_compilations(
     contestant: Contestant, modules: int, sized: dict[str, Batch]
 ) -> dict[str, int]:
-    """By sizes, how often the mode has compiled so far: the program of the static mode, and the
+    """How often the mode has compiled so far, by sizes: the program of the static mode, and the
     pieces of machine code that eager operations have made since the process began to train."""
     found = {}
     for name, batch in sized.items():
