@@ -60,7 +60,9 @@ def segments(rows: Rows, edges: Iterable[Edge]) -> dict[Edge, list[tuple[int, in
 
 def _ranks(nodes: Sequence[int], edges: Iterable[Edge]) -> dict[int, int]:
     """The row of each node: as early as can be, but right before its first user where that makes
-    no edge longer than it makes another shorter."""
+    no more edges longer than shorter. What only its one user holds *floats* after that, with all
+    that leads to it, and so does what nothing leads to: edges from these do not count. What leads
+    to nothing comes right behind the last that leads to it."""
     before: dict[int, list[int]] = {n: [] for n in nodes}
     behind: dict[int, list[int]] = {n: [] for n in nodes}
     for source, target in dict.fromkeys(edges):
@@ -69,9 +71,17 @@ def _ranks(nodes: Sequence[int], edges: Iterable[Edge]) -> dict[int, int]:
     rank: dict[int, int] = {}
     for node in nodes:
         rank[node] = max((rank[n] + 1 for n in before[node]), default=0)
+    floats: dict[int, bool] = {}
+    for node in nodes:
+        is_free = len(behind[node]) == 1 and all(floats[n] for n in before[node])
+        floats[node] = is_free or not before[node]
     for node in reversed(nodes):
-        if behind[node] and len(behind[node]) >= len(before[node]):
-            rank[node] = min(rank[n] for n in behind[node]) - 1
+        users = [n for n in behind[node] if behind[n]] or behind[node]
+        if users and len(users) >= sum(not floats[n] for n in before[node]):
+            rank[node] = min(rank[n] for n in users) - 1
+    for node in nodes:
+        if before[node] and not behind[node]:
+            rank[node] = max(rank[n] for n in before[node]) + 1
     first = min(rank.values(), default=0)
     return {node: r - first for node, r in rank.items()}
 

@@ -10,6 +10,7 @@ from typing import Any
 from staticflow.drawing.dot import dot_of
 from staticflow.drawing.graphs import draw_graph
 from staticflow.drawing.model import Drawing
+from staticflow.drawing.page import page_of
 from staticflow.drawing.stages import Stage, stages_of
 from staticflow.drawing.svg import svg_of
 from staticflow.drawing.tapes import draw_tape
@@ -68,6 +69,11 @@ class Picture:
 
         return json.dumps(self.drawing.as_dict(), indent=1, ensure_ascii=False) + "\n"
 
+    def html(self) -> str:
+        """A page to explore: zoom, search, groups that open, what each node is, a slider over the
+        passes. One file, which asks the network for nothing."""
+        return page_of(self.stages, self.stages.index(self.stage))
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the picture to ``path``, in the format that its ending says."""
         text = FORMATS[format_of(path)](self)
@@ -85,6 +91,7 @@ class Picture:
 
 
 FORMATS: dict[str, Callable[[Picture], str]] = {
+    ".html": Picture.html,
     ".svg": Picture.svg,
     ".dot": Picture.dot,
     ".json": Picture.json,

@@ -15,8 +15,9 @@ GAP = 14.0
 BEND_WIDTH = 6.0
 ROW_GAP = 30.0
 _SWEEPS = 6
-_BEND_WEIGHT = 3.0
-"""How much more a bend counts than a box: long edges are straight."""
+_BEND_WEIGHT, _END_WEIGHT = 3.0, 0.05
+"""How much a bend counts beside a box, so that long edges are straight, and how much a box that is
+not between others, so that weights stand aside of a chain and do not shift it."""
 
 Point = tuple[float, float]
 
@@ -71,37 +72,46 @@ def _down(rows: Rows, sizes: Mapping[int, Point]) -> tuple[list[float], list[flo
 def _across(
     rows: Rows, ways: Mapping[Edge, list[tuple[int, int]]], sizes: Mapping[int, Point]
 ) -> dict[tuple[int, int], float]:
-    """The middle of each item, as near as can be to the means of its neighbours, by turns above
-    and below."""
+    """The middle of each item, as near as can be to the mean of its neighbours, by turns above and
+    below. Neighbours that lead no further do not count beside others that do."""
     above: dict[tuple[int, int], list[tuple[int, int]]] = {}
     below: dict[tuple[int, int], list[tuple[int, int]]] = {}
     for way in ways.values():
         for a, b in pairwise(way):
             below.setdefault(a, []).append(b)
             above.setdefault(b, []).append(a)
+    weights = [
+        [
+            _BEND_WEIGHT if i < 0 else 1.0 if (r, i) in above and (r, i) in below else _END_WEIGHT
+            for i in row
+        ]
+        for r, row in enumerate(rows)
+    ]
     xs: dict[tuple[int, int], float] = {}
     for r, row in enumerate(rows):
-        keep_apart(r, row, [0.0] * len(row), sizes, xs)
+        _keep_apart(r, row, [0.0] * len(row), weights[r], sizes, xs)
     for sweep in range(_SWEEPS):
         near = below if sweep % 2 else above
         for r in reversed(range(len(rows))) if sweep % 2 else range(len(rows)):
             wanted = []
             for item in rows[r]:
                 others = near.get((r, item)) or [(r, item)]
+                others = [o for o in others if o in near] or others
                 wanted.append(sum(xs[o] for o in others) / len(others))
-            keep_apart(r, rows[r], wanted, sizes, xs)
+            _keep_apart(r, rows[r], wanted, weights[r], sizes, xs)
     return xs
 
 
-def keep_apart(
+def _keep_apart(
     r: int,
     row: Sequence[int],
     wanted: Sequence[float],
+    weights: Sequence[float],
     sizes: Mapping[int, Point],
     xs: dict[tuple[int, int], float],
 ) -> None:
     """Put the items of row ``r`` into ``xs`` in their order, without overlap, so that the sum of
-    the squares of their distances from where they are ``wanted`` is least.
+    the squares of their distances from where they are ``wanted``, by ``weights``, is least.
 
     Without the room that each takes up, that is isotonic regression: neighbours in the wrong order
     meet at their mean (R. Barlow et al., "Statistical Inference under Order Restrictions", 1972).
@@ -112,8 +122,8 @@ def keep_apart(
             offset += (_width(row[i - 1], sizes) + _width(item, sizes)) / 2 + GAP
         offsets.append(offset)
     blocks: list[tuple[float, float, int]] = []  # the mean, its weight, how many items
-    for item, goal, off in zip(row, wanted, offsets, strict=True):
-        mean, weight, count = goal - off, 1.0 if item >= 0 else _BEND_WEIGHT, 1
+    for goal, off, weight in zip(wanted, offsets, weights, strict=True):
+        mean, count = goal - off, 1
         while blocks and blocks[-1][0] >= mean:
             other, more, items = blocks.pop()
             mean = (mean * weight + other * more) / (weight + more)
