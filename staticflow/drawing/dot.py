@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from staticflow.drawing.flow import single_edges
 from staticflow.drawing.model import Drawing, DrawnNode
 
 __all__ = ["dot_of"]
@@ -35,7 +36,7 @@ def dot_of(drawing: Drawing) -> str:
         f"digraph {_quote(drawing.title)} {{",
         '  node [shape=box, fontname="monospace", fontsize=10];',
         *_group(children, None, "  "),
-        *(f"  {line}" for line in _edges(drawing, children)),
+        *(f"  n{source} -> n{target};" for source, target in single_edges(drawing)),
         "}",
         "",
     ]
@@ -64,27 +65,6 @@ def _attributes(node: DrawnNode) -> Iterator[str]:
         yield "peripheries=2"
     if node.lines:
         yield f"tooltip={_quote(', '.join(node.lines))}"
-
-
-def _edges(drawing: Drawing, children: dict[int | None, list[DrawnNode]]) -> Iterator[str]:
-    """Edges between nodes that are no groups: a group has no place of its own in DOT."""
-    for node in drawing.nodes:
-        if node.operand is not None:
-            for source in _results(node.operand, children):
-                yield f"n{source} -> n{node.id};"
-    for edge in drawing.edges:
-        if edge.target not in children:
-            for source in _results(edge.source, children):
-                yield f"n{source} -> n{edge.target};"
-
-
-def _results(node: int, children: dict[int | None, list[DrawnNode]]) -> list[int]:
-    """The node itself, or what a group gives its results from."""
-    if node not in children:
-        return [node]
-    inside = children[node]
-    ends = [n for n in inside if n.outputs or n.kind == "region"] or inside[-1:]
-    return [number for end in ends for number in _results(end.id, children)]
 
 
 def _quote(text: str) -> str:
