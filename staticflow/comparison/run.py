@@ -16,6 +16,7 @@ from staticflow.comparison.contest import (
 from staticflow.comparison.costs import STARTS, FreshCosts, ProcessError, measure_fresh
 from staticflow.comparison.differences import first_nan
 from staticflow.comparison.estimate import StartUp, break_even, curve, even_samples
+from staticflow.comparison.graphs import find_graphs
 from staticflow.comparison.inputs import Batch
 from staticflow.comparison.job import Job
 from staticflow.comparison.progress import Progress
@@ -24,6 +25,7 @@ from staticflow.comparison.record import (
     BreakEven,
     Comparison,
     Curve,
+    Graphs,
     Kernel,
     Memory,
     ModeCosts,
@@ -69,6 +71,7 @@ class Findings:
     memory: dict[str, Memory] = field(default_factory=dict)
     kernels: tuple[Kernel, ...] = ()
     compilations: dict[str, dict[str, int]] = field(default_factory=dict)
+    graphs: Graphs = field(default_factory=lambda: Graphs(None, None))
     notes: list[str] = field(default_factory=list)
 
     def as_record(self, unfinished: str | None = None) -> Comparison:
@@ -97,6 +100,7 @@ class Findings:
             memory=self.memory,
             kernels=self.kernels,
             compilations={**self.compilations, **self.fresh.compilations},
+            graphs=self.graphs,
             notes=(*job.notes, *self.notes),
             unfinished=unfinished,
         )
@@ -169,6 +173,7 @@ def _find_all(findings: Findings, options: Options, stage: Progress) -> None:
     static, findings.refused = try_statically(job)
     eager = eager_contestant(job)
     findings.parameters = sum(p.numel() for p in eager.model.parameters())
+    findings.graphs = find_graphs(job, None if static is None else static.program)
     contestants = [eager] if static is None else [eager, static]
     _train(findings, contestants, options, stage)
     if static is not None:

@@ -17,7 +17,7 @@ from staticflow.errors import ArgumentError, StaticflowError
 from staticflow.graph.locs import is_inside
 from staticflow.nn.module import Module
 
-__all__ = ["ModelFile", "explain_failure", "load_file"]
+__all__ = ["ModelFile", "explain_failure", "import_source", "load_file"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ def load_file(target: str) -> ModelFile:
     Raises `ArgumentError` where there is no such file or name, or where the file cannot be run.
     """
     place, colon, wanted = target.partition(":")
-    module = _import_file(Path(place)) if place.endswith(".py") else _import_module(place, target)
+    module = import_source(target)
     if not colon or not wanted:
         wanted = _only_model(module, place)
     call = parse_call(wanted, "the model")
@@ -67,6 +67,13 @@ def load_file(target: str) -> ModelFile:
     kept = ("example_inputs", "batches", "loss", "optimizer")
     names = {name: getattr(module, name) for name in kept if hasattr(module, name)}
     return ModelFile(target if colon else f"{place}:{wanted}", call.text, make, names)
+
+
+def import_source(target: str) -> ModuleType:
+    """The module that ``target`` begins with, as ``FILE.py:NAME`` or ``package.module:NAME``.
+    Raises `ArgumentError` where there is none, or where it cannot be run."""
+    place, _, _ = target.partition(":")
+    return _import_file(Path(place)) if place.endswith(".py") else _import_module(place, target)
 
 
 def _import_file(path: Path) -> ModuleType:

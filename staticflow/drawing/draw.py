@@ -32,11 +32,11 @@ def draw(thing: Any, path: str | os.PathLike[str] | None = None, *, after: str =
     >>> sf.draw(step, after="written").svg().count("<rect")
     5
     """
-    from staticflow.drawing.picture import Picture, format_of, stages_to_draw
+    from staticflow.drawing.picture import format_of, make_picture
 
     if path is not None:
         format_of(path)
-    picture = Picture(tuple(stages_to_draw(thing)), after)
+    picture = make_picture(thing, after)
     if path is not None:
         picture.save(path)
     return picture

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from importlib import import_module
@@ -18,9 +19,8 @@ from staticflow.drawing.flow import single_edges
 from staticflow.drawing.model import Drawing, DrawnNode
 from staticflow.drawing.stages import Stage
 from staticflow.errors import ArgumentError
-from staticflow.graph.locs import format_locs, here
 
-__all__ = ["write_events"]
+__all__ = ["prepare_folder", "write_events"]
 
 _DTYPES = {
     "bool": "DT_BOOL", "u8": "DT_UINT8", "i8": "DT_INT8", "i16": "DT_INT16", "i32": "DT_INT32",
@@ -37,10 +37,9 @@ def write_events(stages: Sequence[Stage], folder: str | os.PathLike[str]) -> lis
     stages one in a folder for each, named ``1 written``, ``2 canonicalize`` and so on. Returns the
     folders.
 
-    Raises `ArgumentError` where the package ``tensorboard`` is not installed, and `OSError` where
-    the folder cannot be written.
+    Raises `ArgumentError` as `prepare_folder` does.
     """
-    require_tensorboard()
+    prepare_folder(folder)
     writer = import_module("tensorboard.summary.writer.event_file_writer")
     protos = import_module("tensorboard.compat.proto.event_pb2")
     runs = []
@@ -55,14 +54,24 @@ def write_events(stages: Sequence[Stage], folder: str | os.PathLike[str]) -> lis
     return runs
 
 
-def require_tensorboard() -> None:
-    """Raise `ArgumentError` where the package ``tensorboard`` is not installed."""
+def prepare_folder(folder: str | os.PathLike[str]) -> None:
+    """Make the folder for event files. Raises `ArgumentError` where it cannot be written, or where
+    the package ``tensorboard``, which writes them, is not installed."""
     try:
         import_module("tensorboard.compat.proto.event_pb2")
     except ImportError:
         raise ArgumentError(
-            "draw: event files are written by the package tensorboard, which is not installed; "
-            f'pip install "staticflow[tensorboard]", at {format_locs(here())}'
+            "event files are written by the package tensorboard, which is not installed; "
+            'pip install "staticflow[tensorboard]"'
+        ) from None
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise ArgumentError(
+            f"event files cannot be written to {os.fspath(folder)!r}: {reason}"
         ) from None
 
 

@@ -24,7 +24,7 @@ from staticflow.ops.symbols.symbol import Symbol
 from staticflow.static.compile import Program
 from staticflow.static.jit import Jitted
 
-__all__ = ["FORMATS", "Picture", "format_of", "stages_to_draw"]
+__all__ = ["FORMATS", "Picture", "format_of", "is_drawable", "make_picture", "stages_to_draw"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -34,14 +34,6 @@ class Picture:
 
     stages: tuple[Stage, ...]
     after: str = ""
-
-    def __post_init__(self) -> None:
-        names = [stage.name for stage in self.stages]
-        if self.after and self.after not in names:
-            raise ArgumentError(
-                f"draw: after={self.after!r} is no pass that changed something; these did: "
-                f"{', '.join(map(repr, names))}, at {format_locs(here())}"
-            )
 
     @property
     def stage(self) -> Stage:
@@ -90,6 +82,18 @@ class Picture:
         return f"<picture of a {drawing.kind}: {nodes} nodes, {edges} edges{after}>"
 
 
+def make_picture(thing: Any, after: str = "") -> Picture:
+    """The picture of anything that can be drawn; raises as ``sf.draw`` does."""
+    stages = tuple(stages_to_draw(thing))
+    names = [stage.name for stage in stages]
+    if after and after not in names:
+        raise ArgumentError(
+            f"draw: {after!r} is no pass that changed something; these did: "
+            f"{', '.join(names)}{_where()}"
+        )
+    return Picture(stages, after)
+
+
 FORMATS: dict[str, Callable[[Picture], str]] = {
     ".html": Picture.html,
     ".svg": Picture.svg,
@@ -105,9 +109,20 @@ def format_of(path: str | os.PathLike[str]) -> str:
     if ending not in FORMATS:
         raise ArgumentError(
             f"draw: {os.fspath(path)!r} ends in none of {', '.join(FORMATS)}; name the file for "
-            f"what it shall be, at {format_locs(here())}"
+            f"what it shall be{_where()}"
         )
     return ending
+
+
+def _where() -> str:
+    """The user's line for the end of a message; nothing where there is none, as in a tool."""
+    locs = here()
+    return f", at {format_locs(locs)}" if locs else ""
+
+
+def is_drawable(thing: Any) -> bool:
+    """Whether ``sf.draw`` draws one thing of this class."""
+    return isinstance(thing, tuple(_DRAWN))
 
 
 def stages_to_draw(thing: Any) -> list[Stage]:
@@ -122,8 +137,8 @@ def stages_to_draw(thing: Any) -> list[Stage]:
         return _of_symbols(several)
     raise DTypeError(
         f"draw: a {type(thing).__name__} is no program, no jitted function, no graph, and neither "
-        "symbols nor tensors that were recorded; compile it, or draw what it returns, at "
-        f"{format_locs(here())}"
+        "symbols nor tensors that were recorded; compile it, or draw what it returns"
+        f"{_where()}"
     )
 
 
@@ -132,7 +147,7 @@ def _of_jitted(jitted: Jitted) -> list[Stage]:
     if not jitted.programs:
         raise DTypeError(
             f"draw: {name} was not called yet, so that there is no graph; call it with the "
-            f"arguments that it is for, at {format_locs(here())}"
+            f"arguments that it is for{_where()}"
         )
     return stages_of(jitted.programs[-1], name)
 
@@ -148,6 +163,7 @@ def _of_symbols(symbols: Sequence[Symbol]) -> list[Stage]:
 
 
 _DRAWN: dict[type, Callable[[Any], list[Stage]]] = {
+    Drawing: lambda drawing: [Stage("recorded", drawing)],
     Program: lambda program: stages_of(program, "program"),
     Jitted: _of_jitted,
     Graph: lambda graph: [Stage("graph", draw_graph(graph))],

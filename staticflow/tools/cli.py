@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from staticflow.errors import StaticflowError
-from staticflow.tools import bench, cache, compare, info
+from staticflow.tools import bench, cache, compare, info, view
 
 __all__ = ["COMMANDS", "Command", "main"]
 
@@ -32,6 +32,7 @@ COMMANDS = {
         compare.run,
     ),
     "info": Command("versions, CPU and GPU", info.add_arguments, info.run),
+    "view": Command("a graph, a program or a tape as a picture", view.add_arguments, view.run),
 }
 
 

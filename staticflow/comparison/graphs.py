@@ -1,0 +1,34 @@
+"""The two graphs of a job: the tape of one eager step, and the compiled step as it runs."""
+
+from __future__ import annotations
+
+from staticflow.comparison.job import Job
+from staticflow.comparison.record import Graphs
+from staticflow.drawing.model import Drawing
+from staticflow.drawing.picture import stages_to_draw
+from staticflow.drawing.tapes import draw_tape
+from staticflow.eager.creation import from_numpy
+from staticflow.static.compile import Program
+
+__all__ = ["find_graphs", "tape_of"]
+
+
+def find_graphs(job: Job, program: Program | None) -> Graphs:
+    """The tape of one eager step of a job and its compiled step as it runs, side by side; either is
+    None where there is none."""
+    tape = tape_of(job)
+    drawing = None if program is None else stages_to_draw(program)[-1].drawing
+    return Graphs(
+        None if tape is None else tape.as_dict(), None if drawing is None else drawing.as_dict()
+    )
+
+
+def tape_of(job: Job) -> Drawing | None:
+    """The drawing of what one eager step of a job records, on a model of its own; None where there
+    is no loss or nothing to train."""
+    model = job.make_model()
+    if job.loss is None or not any(p.requires_grad for p in model.parameters()):
+        return None
+    tensors = [from_numpy(array) for array in job.batches(1)[0]]
+    loss = job.loss_of(job.output_of(model, tensors), tensors)
+    return draw_tape([loss], f"{job.name}, one eager step")

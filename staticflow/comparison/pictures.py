@@ -1,0 +1,103 @@
+"""Pictures of what a file has: programs, graphs, tapes and models by their names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from staticflow.comparison.calls import parse_call
+from staticflow.comparison.contest import static_contestant
+from staticflow.comparison.graphs import tape_of
+from staticflow.comparison.job import Request
+from staticflow.comparison.requests import job_of
+from staticflow.comparison.source import explain_failure, import_source
+from staticflow.drawing.picture import Picture, is_drawable, make_picture
+from staticflow.errors import ArgumentError, ParseError
+from staticflow.graph.graph import Graph
+from staticflow.graph.parser import parse_graph
+from staticflow.nn.module import Module
+from staticflow.ops import OPS
+from staticflow.static.compile import Program
+from staticflow.static.jit import Jitted
+
+__all__ = ["load_picture"]
+
+
+def load_picture(target: str, after: str = "", is_eager: bool = False) -> Picture:
+    """The picture of what ``target`` names.
+
+    It is a graph as text, ``graph.sf``; or ``FILE.py:NAME`` for a program, a jitted function, a
+    graph, a symbol or a tensor of that file, for a function that makes one, or for a model, of
+    which the compiled step is drawn, as `staticflow.compare` makes it, or with ``is_eager`` the
+    tape of a step. ``after`` is the name of a pass.
+
+    Raises `ArgumentError` where there is no such thing, or nothing that can be drawn.
+    """
+    if target.endswith(".sf"):
+        return make_picture(_read_graph(Path(target)), after)
+    place, _, name = target.partition(":")
+    module = import_source(target)
+    if not name:
+        raise ArgumentError(
+            f"{place} does not say what to draw; write {place}:NAME, {_has(module)}"
+        )
+    call = parse_call(name, "what is drawn")
+    if not hasattr(module, call.name):
+        raise ArgumentError(f"{place} has no {call.name!r}; {_has(module)}")
+    found = getattr(module, call.name)
+    if isinstance(found, type) and issubclass(found, Module):
+        return _picture_of_model(target, after, is_eager)
+    if callable(found) and not isinstance(found, Module | Jitted | Program):
+        try:
+            found = found(*call.args, **call.kwargs)
+        except Exception as error:
+            raise ArgumentError(f"{target} cannot be called: {explain_failure(error)}") from error
+    if isinstance(found, Module):
+        return _picture_of_model(target, after, is_eager)
+    if is_eager:
+        raise ArgumentError(f"{target} is a {type(found).__name__}; only a model has an eager step")
+    if isinstance(found, Jitted) and not found.programs:
+        raise ArgumentError(
+            f"{target} was not called yet, so that there is no graph; let the file call it with "
+            "the arguments that it is for"
+        )
+    return make_picture(found, after)
+
+
+def _picture_of_model(target: str, after: str, is_eager: bool) -> Picture:
+    job = job_of(Request(target))
+    if is_eager:
+        if (tape := tape_of(job)) is None:
+            raise ArgumentError(f"{target} has no loss or nothing to train, and so no tape")
+        return make_picture(tape, after)
+    try:
+        program = static_contestant(job).program
+    except Exception as error:
+        raise ArgumentError(
+            f"{target} cannot be a graph, and --eager draws its tape: {explain_failure(error)}"
+        ) from error
+    return make_picture(program, after)
+
+
+def _read_graph(path: Path) -> Graph:
+    if not path.is_file():
+        raise ArgumentError(f"there is no file {str(path)!r}; give GRAPH.sf or FILE.py:NAME")
+    try:
+        return parse_graph(path.read_text("utf-8"), OPS)
+    except ParseError as error:
+        raise ArgumentError(f"{path}: {error}") from None
+    except UnicodeDecodeError:
+        raise ArgumentError(f"{path} is no text; a .sf file is what print(graph) shows") from None
+
+
+def _has(module: ModuleType) -> str:
+    """What a module has that can be drawn, in words."""
+    names = [name for name, value in vars(module).items() if _is_shown(value, module)]
+    return f"it has {', '.join(names)}" if names else "it has nothing that can be drawn"
+
+
+def _is_shown(value: Any, module: ModuleType) -> bool:
+    if isinstance(value, type):
+        return issubclass(value, Module) and value.__module__ == module.__name__
+    return is_drawable(value) or isinstance(value, Module)
