@@ -87,7 +87,7 @@ class Drawing:
         """The drawing in types that JSON has."""
         return {
             "schema": SCHEMA,
-            "title": self.title,
+            "title": _as_text(self.title),
             "kind": self.kind,
             "nodes": [_without_empty(n) for n in self.nodes],
             "edges": [asdict(e) for e in self.edges],
@@ -119,7 +119,19 @@ def _without_empty(node: DrawnNode) -> dict[str, Any]:
     """The fields of a node that say something, with lists for tuples."""
     found = {name: getattr(node, name) for name in node.__slots__}
     return {
-        name: list(value) if isinstance(value, tuple) else value
+        name: _as_text(value)
         for name, value in found.items()
         if value is not None and value != () and value != {}
     }
+
+
+def _as_text(value: Any) -> Any:
+    """A field as JSON has it. Half of a surrogate pair, which a name may have and no file can, is
+    replaced."""
+    if isinstance(value, str) and not value.isascii():
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, tuple):
+        return [_as_text(v) for v in value]
+    if isinstance(value, Mapping):
+        return {_as_text(k): _as_text(v) for k, v in value.items()}
+    return value

@@ -113,6 +113,7 @@ def test_hostile_names_are_escaped() -> None:
     texts = [t.text for t in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")]
     assert any(text.startswith("</script><b>") for text in texts)
     dot_of(drawing).encode()
+    json.dumps(drawing.as_dict(), ensure_ascii=False).encode()
     assert '</script><b>\\"&\\\\n' in dot_of(drawing)
 
 
