@@ -418,6 +418,7 @@ from staticflow.ops.tensors.shortcuts import (
     vander,
 )
 from staticflow.ops.tensors.subscript import select
+from staticflow.profiling import profile
 from staticflow.runtime.threads import get_num_threads, set_num_threads
 from staticflow.serialization import load, save
 from staticflow.static.compile import compile
@@ -473,6 +474,7 @@ __all__ = [
     "nextafter", "nn", "no_grad", "nonzero", "norm", "normal", "not_equal", "numel", "one_hot",
     "ones", "ones_like", "optim", "outer", "pairwise_distance", "pdist", "permute", "pi",
     "pinverse", "placeholder", "polygamma", "positive", "pow", "print", "printoptions", "prod",
+    "profile",
     "promote", "promote_types", "put", "qr", "quantile", "rad2deg", "rand", "rand_like", "randint",
     "randint_like", "randn", "randn_like", "randperm", "ravel", "reciprocal", "relu", "remainder",
     "renorm", "repeat_interleave", "reshape", "result_type", "roll", "rot90", "round", "rsqrt",

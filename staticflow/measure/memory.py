@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from staticflow.codegen.program.routine import Repeat, Step, blocks_of
 from staticflow.graph.dim_queries import evaluate_dim, symbols_of
 from staticflow.graph.dims import Sym
 from staticflow.graph.dtypes import BY_NUMPY
@@ -19,7 +20,10 @@ from staticflow.measure.operations import Operation, Recording, record_operation
 from staticflow.runtime.counting import count_allocations
 from staticflow.runtime.executable import Executable
 
-__all__ = ["LARGEST", "Buffer", "Memory", "measure_eager", "measure_program", "memory_of"]
+__all__ = [
+    "LARGEST", "Buffer", "Memory", "bytes_in_steps", "measure_eager", "measure_program",
+    "memory_of",
+]  # fmt: skip
 
 LARGEST = 12
 """How many buffers are told of."""
@@ -168,6 +172,34 @@ def measure_program(
     )
     largest = sorted(buffers, key=lambda b: (-b.bytes, b.first))[:LARGEST]
     return Memory(predicted, measured, timeline, tuple(largest))
+
+
+def bytes_in_steps(executable: Executable, arrays: Sequence[Any]) -> list[int]:
+    """The bytes that the plan has in use in each step of the routine, in the order of `walk_steps`,
+    for arguments like ``arrays``; of what grows, as it was after the latest run."""
+    buffers = [*_buffers(executable, executable.bind(arrays))]
+    return [
+        sum(b.bytes for b in buffers if b.first <= at <= b.last)
+        for at in _clocks(executable.program.steps)
+    ]
+
+
+def _clocks(steps: Sequence[Step]) -> list[int]:
+    """The numbers by which live ranges name the steps: there the end of a loop has one, too."""
+    found: list[int] = []
+    clock = 0
+
+    def visit(steps: Sequence[Step]) -> None:
+        nonlocal clock
+        for step in steps:
+            clock += 1
+            found.append(clock)
+            for block in blocks_of(step):
+                visit(block)
+            clock += isinstance(step, Repeat)
+
+    visit(steps)
+    return found
 
 
 def _buffers(executable: Executable, values: Mapping[Sym, int]) -> Iterator[Buffer]:

@@ -28,10 +28,11 @@ from staticflow.graph.op import Op
 from staticflow.ops.declaring.by_shape import BY_SHAPE
 from staticflow.ops.declaring.fused import FUSED
 from staticflow.ops.declaring.thread import thread
+from staticflow.ops.symbols.symbol import Symbol
 from staticflow.runtime.allocations import log_record
 from staticflow.runtime.counting import Allocations, count_allocations
 
-__all__ = ["Operation", "Recording", "record_operations"]
+__all__ = ["Extra", "Operation", "Recording", "record_operations", "time_recorder"]
 
 Function = Callable[..., Any]
 
@@ -109,15 +110,15 @@ class _Recorder:
         around = stack[-1] if stack else None
         if line is None:
             line = (None, 0) if around is None else (around.code, around.at)
-        if around is not None and around.kind == "backward":
-            kind = "backward"
+        if around is not None and around.kind in ("backward", "update"):
+            kind = around.kind
         made = Operation(name, kind, me, len(stack), 0, *line, self.log.length)
         stack.append(made)
         made.start = perf_counter_ns()
         return made
 
     def finish(self, operation: Operation, result: Any) -> None:
-        """Write down that it ends, with what it gave."""
+        """Write down that it ends, with what it gave; a node of a graph is no operation."""
         operation.end = end = perf_counter_ns()
         operation.held, operation.last_entry = self.log.held, self.log.length
         data = getattr(result, "_data", None)
@@ -125,6 +126,9 @@ class _Recorder:
             operation.result = data.dtype, data.shape
         stack = self.stack.open
         stack.pop()
+        first = result[0] if type(result) is tuple and result else result
+        if type(first) is Symbol:
+            return
         if stack:
             stack[-1].children += end - operation.start
         self.recording.operations.append(operation)
@@ -223,7 +227,7 @@ def _exchanges(recorder: _Recorder, extras: Sequence[Extra]) -> Iterator[Exchang
         if type(member) is MethodDescriptorType:
             yield Tensor, name, member, around(member, member.__name__)
         elif isinstance(member, property) and type(member.fget) is MethodDescriptorType:
-            yield Tensor, name, member, property(around(member.fget, member.fget.__name__))
+            yield Tensor, name, member, property(around(member.fget, name))
     for name in ("__getitem__", "__setitem__"):
         member = vars(Tensor)[name]
         if type(member) is not MethodDescriptorType:
@@ -252,6 +256,26 @@ def _around_extra(recorder: _Recorder, extra: Extra) -> Function:
         return member.__get__(self)(*args, **kwargs)  # a function, or a slot that has one
 
     return recorder.around(method, extra.label, extra.kind)
+
+
+def time_recorder() -> float:
+    """The seconds that it takes to write an operation down."""
+    recorder = _Recorder(Recording(threading.get_ident(), Allocations(None, None)))
+    times = []
+    for call in (_nothing, recorder.around(_nothing, "nothing")):
+        began = perf_counter_ns()
+        for _ in range(_TIMED):
+            call()
+        times.append(perf_counter_ns() - began)
+    alone, recorded = times
+    return max(0, recorded - alone) / _TIMED / 1e9
+
+
+_TIMED = 500  # operations
+
+
+def _nothing() -> None:
+    """What costs nothing."""
 
 
 @contextmanager

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 from staticflow.errors import ProfileError
 from staticflow.graph.locs import format_locs, here
 from staticflow.native.language import Record, address, export
@@ -114,6 +116,11 @@ class Allocations:
     def count(self) -> int:
         """How many allocations and frees there were."""
         return int(self._record.length)
+
+    def sizes(self) -> np.ndarray[Any, Any]:
+        """The sizes of the entries alone, int64."""
+        words = np.frombuffer(self._rows, np.int64).reshape(-1, 2)
+        return words[: self.count, 1].copy()
 
     def entries(self) -> list[tuple[int, int]]:
         """The address and the size of each allocation, and of each free, whose size is negative.

@@ -16,6 +16,7 @@ import numpy as np
 from staticflow.codegen.kernel import NO_ROOM
 from staticflow.codegen.llvm.arena import capacities_at
 from staticflow.codegen.llvm.parallel import DECLARATIONS
+from staticflow.codegen.llvm.probes import PROBED, Probes
 from staticflow.codegen.llvm.routine import NO_MEMORY, SIZES_DIFFER, render_routine
 from staticflow.codegen.lower.nest import REFUSALS
 from staticflow.codegen.program.routine import Ask, Failure, Routine, walk_steps
@@ -107,6 +108,7 @@ class Executable(Sealed):
         variables: Sequence[object] = (),
         box: BoxType | None = None,
         keeps_arena: bool = True,
+        probes: Probes | None = None,
     ) -> None:
         self.program, self.plan, self.signature = program, plan, signature
         arrays: list[Any] = [
@@ -117,7 +119,7 @@ class Executable(Sealed):
         updated = [i for i, p in enumerate(signature.params) if p.updated]
         table = [_bytes(a) for a in arrays]
         self.llvm = render_routine(
-            program, plan.offsets, plan.arena, table, updated, keeps_arena, host_target()
+            program, plan.offsets, plan.arena, table, updated, keeps_arena, host_target(), probes
         )
         self.generated = time.perf_counter()
         """When all text was generated, and machine code was asked for, on `time.perf_counter`."""
@@ -129,6 +131,7 @@ class Executable(Sealed):
         exports += ["release"] if program.buffers else []
         exports += ["iterations"] if program.loops else []
         exports += ["room"] if program.growing else []
+        exports += PROBED if probes else []
         self.module: NativeModule = compile_native(self.llvm, exports, symbols)
         self._state = _State(self.module, bool(program.buffers), *functions)
         self._turn: AbstractContextManager[None] = updating if updated else nullcontext()

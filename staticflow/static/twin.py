@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from staticflow import pytree
+from staticflow.codegen.llvm.probes import Probes
 from staticflow.eager.tensor import Tensor
-from staticflow.measure.memory import Memory, measure_program
+from staticflow.errors import ArgumentError
+from staticflow.graph.locs import format_locs, here
+from staticflow.measure.memory import Memory, bytes_in_steps, measure_program
+from staticflow.measure.probing import Contestants, probes_of_host, profile_runs
+from staticflow.measure.profile import Profile
 from staticflow.runtime.executable import Executable
 from staticflow.runtime.object_layout import box_type
 from staticflow.static.caller import Caller
@@ -17,18 +23,19 @@ from staticflow.static.caller import Caller
 if TYPE_CHECKING:
     from staticflow.static.compile import Program
 
-__all__ = ["measure_memory", "twin_of"]
+__all__ = ["measure_memory", "profile_program", "twin_of"]
 
 
-def twin_of(program: Program) -> Caller:
+def twin_of(program: Program, probes: Probes | None = None) -> Caller:
     """The call of a program on copies of the tensors that it updates, and memory of its own. It
-    takes the arguments that the program takes, gives the same, and raises the same errors."""
+    takes the arguments that the program takes, gives the same, and raises the same errors. With
+    ``probes`` its code reads a clock around each step."""
     caller, executable = program._caller, program._executable
     copies = {id(t): Tensor._wrap(np.array(t._data)) for t in caller.updated}
     variables = tuple(copies.get(id(t), t) for t in caller.variables)
     other = Executable(
         executable.program, executable.plan, executable.signature, variables,
-        box_type(Tensor, "_data"),
+        box_type(Tensor, "_data"), probes=probes,
     )  # fmt: skip
     updated = tuple(copies[id(t)] for t in caller.updated)
     structure, names, made = caller.structure, caller.names, caller.made
@@ -53,3 +60,31 @@ def measure_memory(program: Program, *args: Any, **named: Any) -> Memory:
 
     run()
     return measure_program(call.executable, call.arrays(*args, **named), run)
+
+
+def profile_program(
+    program: Program, args: Sequence[Any], named: Mapping[str, Any], repeat: int | None
+) -> Profile:
+    """What `Program.profile` gives."""
+    if repeat is not None and (type(repeat) is not int or repeat < 1):
+        raise ArgumentError(
+            f"profile: repeat is {repeat!r}; it must be a positive int, or None for as many calls "
+            f"as take a fifth of a second, at {format_locs(here())}"
+        )
+    plain, probes = twin_of(program), probes_of_host()
+    plain(*args, **named)  # which raises what is wrong with the arguments
+    probed = twin_of(program, probes)
+    probed(*args, **named)
+    executable = probed.executable
+    held = bytes_in_steps(executable, probed.arrays(*args, **named))
+
+    def reset() -> None:
+        for caller in (plain, probed):
+            for copy, t in zip(caller.updated, program._caller.updated, strict=True):
+                np.copyto(copy._data, t._data)
+
+    contestants = Contestants(
+        partial(plain, *args, **named), partial(probed, *args, **named), reset, executable, probes
+    )
+    names = ", ".join(program._caller.names)
+    return profile_runs(contestants, f"program({names})", repeat, held)

@@ -1,6 +1,6 @@
 # raises ProfileError
 # says memory is counted already
-from staticflow.runtime.counting import count_allocations
+import staticflow as sf
 
-with count_allocations(), count_allocations():  # <-- error
+with sf.profile(), sf.profile():  # <-- error
     pass

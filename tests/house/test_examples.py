@@ -51,6 +51,16 @@ SHOWS = {  # what an example that trains nothing prints
         "its diagonal [0, 11, 22]",
     ],
     "optimizers": ["SGD: loss 1.545", "Adadelta: loss 1.545"],
+    "profile": [
+        "conv2d",
+        "Adam.step",
+        "15 kernels",
+        "profiling makes it",
+        "trained nothing: True",
+        "every kernel has a row: True",
+        "the parts are the whole: True",
+        "both modes in one trace",
+    ],
     "pytorch_idioms": [
         "gradient [[2.0, 2.0, 2.0], [2.0, 2.0, 0.0]]",
         "2 clipped",

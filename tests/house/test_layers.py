@@ -34,6 +34,7 @@ LAYERS = (
     ("utils", "testing"),
     ("nn", "optim"),
     ("func",),
+    ("profiling",),
     ("drawing",),
     ("comparison",),
     ("tools",),

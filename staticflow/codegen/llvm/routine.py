@@ -24,6 +24,7 @@ from staticflow.codegen.kernel import INTERRUPTED, NO_ROOM
 from staticflow.codegen.llvm.addresses import Places, Reached
 from staticflow.codegen.llvm.arena import CELL, arena_text, header_bytes, make_room
 from staticflow.codegen.llvm.index import IndexWriter
+from staticflow.codegen.llvm.probes import Probes
 from staticflow.codegen.llvm.render import LOOK, looks, render_module
 from staticflow.codegen.llvm.text import I64, BasicBlock, FunctionText, Type, phi
 from staticflow.codegen.program.routine import (
@@ -76,14 +77,18 @@ def render_routine(
     updated: Collection[int] = (),
     keeps_arena: bool = True,
     target: Target = PORTABLE,
+    probes: Probes | None = None,
 ) -> str:
     """The text of the kernels, of ``run``, and, if there is an arena, of ``release``. ``offsets``
     and ``peak`` are the memory plan; an arena that is not kept is freed at the end of each run.
     ``table`` has the bytes of the caller's arrays, of which ``updated`` are variables' that the
-    program overwrites, ``target`` the machine whose instructions the text may name."""
+    program overwrites, ``target`` the machine whose instructions the text may name, ``probes`` what
+    reads a clock around each step, if anything does."""
     arena = arena_text(bool(program.buffers), len(program.growing))
     kernels = render_module(program.kernels, target)
-    run = _Writer(program, offsets, peak, table, updated, keeps_arena).write()
+    if probes is not None:
+        kernels = probes.around_parts(kernels, sum(1 for _ in walk_steps(program.steps)))
+    run = _Writer(program, offsets, peak, table, updated, keeps_arena, probes).write()
     asks = sum(isinstance(s, Ask) for s in walk_steps(program.steps))
     answers = "".join(f"@answer{i} = external global i8\n" for i in range(asks))
     ask = f"{answers}declare i1 @ask(ptr, ptr, ptr)\n" if asks else ""
@@ -104,11 +109,14 @@ class _Writer:
         table: Sequence[Size],
         updated: Collection[int],
         keeps_arena: bool,
+        probes: Probes | None,
     ) -> None:
         self.program, self.offsets, self.peak = program, offsets, peak
         self.table, self.updated, self.keeps_arena = table, updated, keeps_arena
         self.kernels = {k.name: k for k in program.kernels}
         self.asked = 0  # of the answers, which are in the order of the steps
+        self.probes = probes
+        self.site = 0  # the latest
         self.text = FunctionText()
         self.open: list[int] = []  # the loops around the step that is written
         self.arena = ""
@@ -121,6 +129,7 @@ class _Writer:
     def write(self) -> str:
         """The whole function."""
         text = self.text
+        began = None if self.probes is None else self.probes.begin(text)
         for i, sym in enumerate(self.program.sizes):
             at = text.op(f"getelementptr i64, ptr %sizes, i64 {i}")
             self.indices.define(sym, text.op(f"load i64, ptr {at}"))
@@ -155,6 +164,8 @@ class _Writer:
             text.do(f"call void @give_back(ptr %state, ptr {lent})")
         elif lent:
             text.do(f"call void @release(ptr {lent})")
+        if self.probes is not None and began is not None:
+            self.probes.end(text, 0, began)
         text.block.end = f"ret i64 {result}"
         head = "define i64 @run(ptr %table, ptr %sizes, ptr %state, ptr %call) nounwind"
         return f"{head} {{\n{text}}}\n"
@@ -211,7 +222,18 @@ class _Writer:
 
     def _steps(self, steps: Sequence[Step]) -> None:
         for step in steps:
-            _STEPS[type(step)](self, step)
+            self.site += 1
+            if self.probes is None:
+                _STEPS[type(step)](self, step)
+            else:
+                self._probe(step, self.probes, self.site)
+
+    def _probe(self, step: Step, probes: Probes, site: int) -> None:
+        """A step between two readings of the clock."""
+        began = probes.begin(self.text)
+        _STEPS[type(step)](self, step)
+        number = self.places.reached[step.loop].iteration if isinstance(step, Repeat) else "0"
+        probes.end(self.text, site, began, number)
 
     def launch(self, step: Launch) -> None:
         text = self.text

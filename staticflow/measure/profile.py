@@ -1,0 +1,202 @@
+"""What a profile finds, as data, and as a table of one screen."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from staticflow.graph.locs import Locs
+from staticflow.measure.statistics import Spread
+from staticflow.measure.units import bytes_in_words, seconds_in_words
+
+__all__ = ["Profile", "Row", "Span", "group", "short_lines"]
+
+WIDTH = 80
+ROWS, LINES = 10, 6
+"""How many rows of the table are by name, and how many by line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What ran under one name, or for one line: how often, for how many ``seconds`` in all, which
+    ``share`` of the whole, how many bytes it allocated (None: not known), and the user's lines.
+    ``kind`` is ``"kernel"``, ``"copy"``, ``"question"`` or ``"memory"`` of a compiled program, and
+    ``"forward"``, ``"backward"``, ``"update"`` or ``"program"`` of the eager mode."""
+
+    name: str
+    kind: str
+    count: int
+    seconds: float
+    share: float
+    bytes: int | None
+    lines: str
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Something that began and ended, in seconds of `time.perf_counter`, on the thread that
+    ``threads`` of the profile names by this number. ``details`` are words and numbers about it."""
+
+    name: str
+    kind: str
+    thread: int
+    start: float
+    end: float
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """Where the time of a call, or of a block, goes.
+
+    ``seconds`` is the whole: the mean of the faster half of ``calls`` calls (what else the machine
+    does is in the other), or the block. ``rows`` are by kernel or
+    operation, ``lines`` by source line, each the largest first; either adds up, with ``outside``,
+    to the whole. ``overhead`` is how much longer profiling makes it, as a ratio: measured in turns
+    with calls that are not profiled, which take ``unprofiled`` seconds, or, of a block, estimated
+    by the cost of an operation that is written down.
+
+    ``spans`` are of one call, or of the block; at most so many are kept, and ``dropped`` were not.
+    ``memory`` has bytes in use by time.
+    """
+
+    mode: str
+    what: str
+    seconds: float
+    calls: int
+    rows: tuple[Row, ...]
+    lines: tuple[Row, ...]
+    outside: Mapping[str, float]
+    overhead: Spread
+    unprofiled: float | None
+    spans: tuple[Span, ...]
+    dropped: int
+    threads: Mapping[int, str]
+    memory: tuple[tuple[float, int], ...]
+
+    def export(self, path: str | os.PathLike[str], *others: Profile) -> None:
+        """Write the spans and the memory, with those of ``others`` on the same axis of time, as
+        JSON that Perfetto (ui.perfetto.dev) and chrome://tracing open.
+
+        Raises `ProfileError` for a path that cannot be written.
+        """
+        from staticflow.measure.trace import write_trace
+
+        write_trace(path, (self, *others))
+
+    def table(self) -> str:
+        """The largest rows, in 80 columns."""
+        return "\n".join(_table(self))
+
+    def __str__(self) -> str:
+        return self.table()
+
+    def __repr__(self) -> str:
+        return f"<profile of {self.what}: {seconds_in_words(self.seconds)}{_about_calls(self)}>"
+
+
+_ROWS_OF = {"static": "kernels", "eager": "operations"}
+
+
+def group(parts: Iterable[tuple[Any, Row]], whole: float) -> tuple[Row, ...]:
+    """Rows with one key added up, as shares of the ``whole``, the largest first. Each has the name
+    and kind of the first of them and the lines of all."""
+    found: dict[Any, list[Row]] = {}
+    for key, row in parts:
+        found.setdefault(key, []).append(row)
+    rows = [_add_up(rows, whole) for rows in found.values()]
+    return tuple(sorted(rows, key=lambda r: -r.seconds))
+
+
+def _add_up(rows: Sequence[Row], whole: float) -> Row:
+    seconds = sum(r.seconds for r in rows)
+    sizes = [r.bytes for r in rows if r.bytes is not None]
+    lines = ", ".join(dict.fromkeys(line for r in rows for line in r.lines.split(", ") if line))
+    return Row(
+        rows[0].name, rows[0].kind, sum(r.count for r in rows), seconds,
+        seconds / whole if whole else 0.0, sum(sizes) if sizes else None, lines,
+    )  # fmt: skip
+
+
+def short_lines(lines: str) -> str:
+    """Lines as ``net.py:12,14``: the names of files alone, each once.
+
+    >>> short_lines("/home/me/net.py:12, /home/me/net.py:14, /home/me/loss.py:3")
+    'net.py:12,14 loss.py:3'
+    """
+    found: dict[str, list[str]] = {}
+    for line in filter(None, lines.split(", ")):
+        file, _, number = line.rpartition(":")
+        found.setdefault(os.path.basename(file) or line, []).append(number)
+    return " ".join(f"{file}:{','.join(numbers)}" for file, numbers in found.items())
+
+
+def lines_of(locs: Locs) -> str:
+    """The user's lines, each once."""
+    return ", ".join(dict.fromkeys(map(str, locs)))
+
+
+# -- the table -----------------------------------------------------------------------------------
+
+
+def _table(profile: Profile) -> Iterable[str]:
+    yield _fit(f"{profile.what}: {seconds_in_words(profile.seconds)}{_about_calls(profile)}")
+    yield _fit(_overhead(profile))
+    has_bytes = any(r.bytes is not None for r in profile.rows)
+    size = f"{'allocated':>10}" if has_bytes else ""
+    ran = [r for r in profile.rows if r.count]
+    yield ""
+    yield f"{'time':>9}{'share':>8}{'calls':>8}{size}  {_ROWS_OF[profile.mode]}"
+    for row in ran[:ROWS]:
+        yield _row(row, f"{row.name}  {short_lines(row.lines)}", has_bytes)
+    yield from _rest(ran[ROWS:], "others", has_bytes, profile)
+    if not ran:
+        yield f"{'':25}nothing ran"
+    for name, seconds in profile.outside.items():
+        share = seconds / profile.seconds if profile.seconds else 0.0
+        indent = " " * (18 if has_bytes else 8)
+        yield f"{seconds_in_words(seconds):>9}{share:>8.1%}{indent}  {name}"
+    if not ran:
+        return
+    yield ""
+    yield f"{'time':>9}{'share':>8}{'calls':>8}{size}  lines"
+    for row in profile.lines[:LINES]:
+        yield _row(row, short_lines(row.lines) or "<unknown line>", has_bytes)
+    yield from _rest(profile.lines[LINES:], "other lines", has_bytes, profile)
+
+
+def _about_calls(profile: Profile) -> str:
+    if profile.mode == "eager":
+        return f", {sum(r.count for r in profile.rows)} operations"
+    launches = sum(r.count for r in profile.rows if r.kind == "kernel")
+    kernels = sum(r.kind == "kernel" for r in profile.rows)
+    return f" a call ({profile.calls} calls), {kernels} kernels, {launches} launches"
+
+
+def _overhead(profile: Profile) -> str:
+    low, high = (f"{100 * (x - 1):+.1f}" for x in (profile.overhead.low, profile.overhead.high))
+    ratio = f"{100 * (profile.overhead.median - 1):+.1f} %"
+    if profile.unprofiled is None:
+        return f"profiling makes it about {ratio} longer, by the cost of what is written down"
+    alone = seconds_in_words(profile.unprofiled)
+    return f"unprofiled {alone}; profiling makes it {ratio} longer ({low} to {high} %)"
+
+
+def _row(row: Row, label: str, has_bytes: bool) -> str:
+    size = f"{'' if row.bytes is None else bytes_in_words(row.bytes):>10}" if has_bytes else ""
+    start = f"{seconds_in_words(row.seconds):>9}{row.share:>8.1%}{row.count:>8}{size}  "
+    return _fit(start + label)
+
+
+def _rest(rows: Sequence[Row], label: str, has_bytes: bool, profile: Profile) -> Iterable[str]:
+    if rows:
+        yield _row(
+            group([(0, r) for r in rows], profile.seconds)[0], f"{len(rows)} {label}", has_bytes
+        )
+
+
+def _fit(line: str) -> str:
+    line = line.rstrip()
+    return line if len(line) <= WIDTH else line[: WIDTH - 1] + "…"

@@ -1,0 +1,136 @@
+"""``profile``: where the time of a block of eager code goes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+from staticflow.autograd.function import FunctionNode
+from staticflow.errors import ProfileError
+from staticflow.graph.locs import format_locs, here
+from staticflow.optim.optimizer import Optimizer
+from staticflow.static.compile import Program
+from staticflow.static.jit import Jitted
+
+if TYPE_CHECKING:
+    from staticflow.measure.operations import Extra, Recording
+    from staticflow.measure.profile import Profile
+
+__all__ = ["profile"]
+
+
+class profile:
+    """A ``with`` block in which every operation of the eager mode is written down, forward and
+    backward, of all threads: when it ran, for how long, what it allocated, and the user's line.
+    Calls of compiled programs and steps of optimisers are operations, too.
+
+    Behind the block ``result`` is the `Profile`; ``print(prof)`` shows the largest rows, and
+    ``prof.export("trace.json")`` writes what Perfetto opens. Given a ``path``, the block itself
+    writes it as it ends. Results are the same bits as without a profile.
+
+    Raises `ProfileError` as the block begins if the ``path`` cannot be written, or if a profile is
+    going on already, in any thread.
+
+    >>> import staticflow as sf
+    >>> w = sf.ones(100, requires_grad=True)
+    >>> with sf.profile() as prof:
+    ...     (w * w).sum().backward()
+    >>> sorted({row.name for row in prof.result.rows if row.kind == "forward"})
+    ['mul', 'sum']
+    """
+
+    def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
+        if not isinstance(path, str | os.PathLike | None):
+            raise ProfileError(
+                f"profile: the path is {type(path).__name__}; write the code to be profiled into "
+                f"the block, with sf.profile() as prof: ..., at {format_locs(here())}"
+            )
+        self._path = path
+        self._recording: Recording | None = None
+        self._result: Profile | None = None
+        self._stack = ExitStack()
+
+    def __enter__(self) -> profile:
+        from staticflow.measure.operations import record_operations
+
+        if self._path is not None:
+            _refuse_unwritable(self._path)
+        self._recording = self._stack.enter_context(record_operations([*_extras()]))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        from staticflow.measure.block import profile_of
+
+        self._stack.close()
+        recording, self._recording = self._recording, None
+        assert recording is not None  # as the block has begun
+        self._result = profile_of(recording)
+        if self._path is not None:
+            self._result.export(self._path)
+
+    @property
+    def result(self) -> Profile:
+        """What was found. Raises `ProfileError` before the block has ended."""
+        if self._result is None:
+            raise ProfileError(
+                "profile: the block has not ended; ask for its profile behind it, "
+                f"at {format_locs(here())}"
+            )
+        return self._result
+
+    def table(self) -> str:
+        """The largest rows, in 80 columns."""
+        return self.result.table()
+
+    def export(self, path: str | os.PathLike[str], *others: Profile) -> None:
+        """Write a trace as `Profile.export` does, with ``others`` on the same axis of time."""
+        self.result.export(path, *others)
+
+    def __str__(self) -> str:
+        return repr(self) if self._result is None else self.table()
+
+    def __repr__(self) -> str:
+        return "<profile of a block>" if self._result is None else repr(self._result)
+
+
+def _refuse_unwritable(path: str | os.PathLike[str]) -> None:
+    try:
+        with open(path, "a"):
+            pass
+    except OSError as error:
+        raise ProfileError(
+            f"profile: {path!s} cannot be written ({error.strerror}); name a file in a folder "
+            f"that there is, at {format_locs(here())}"
+        ) from None
+
+
+def _extras() -> Iterator[Extra]:
+    """What is an operation besides those of tensors."""
+    from staticflow.measure.operations import Extra
+
+    yield Extra(Program, "__call__", "program", _program_name)
+    yield Extra(Jitted, "__call__", "program", _jitted_name)
+    yield Extra(FunctionNode, "pull", "backward")
+    for cls in (Optimizer, *_below(Optimizer)):
+        if "step" in vars(cls):
+            yield Extra(cls, "step", "update", _step_name)
+
+
+def _below(cls: Any) -> Iterator[Any]:
+    for derived in cls.__subclasses__():
+        yield derived
+        yield from _below(derived)
+
+
+def _program_name(program: Any, *_: Any) -> str:
+    return f"program({', '.join(program._names)})"
+
+
+def _jitted_name(jitted: Any, *_: Any) -> str:
+    return f"jit of {getattr(jitted, '__name__', 'a function')}"
+
+
+def _step_name(optimizer: Any, *_: Any) -> str:
+    return f"{type(optimizer).__name__}.step"
