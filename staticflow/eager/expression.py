@@ -56,8 +56,9 @@ def expression_of(tensor: Any) -> Symbol:
     found = _known.get(last)
     if found is None:
         state = thread.state
-        before, state.recording = state.recording, True
+        before = state.recording
         try:
+            state.recording = True
             for vertex in _in_order(last):
                 if vertex not in _known:
                     _known[vertex] = _express(vertex, tensor)

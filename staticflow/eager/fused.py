@@ -160,8 +160,9 @@ class FusedEntry(TapeEntry):
 def _vjp(needs: Sequence[bool], cts: Any, out: Any, *args: Any, fused: _Program) -> Any:
     """The cotangents op by op, on the tape."""
     state, count = thread.state, fused.operands
-    before, state.recording = state.recording, True
+    before = state.recording
     try:
+        state.recording = True
         # other names of the operands, so that no walk leads from one to another
         operands = [a.view_as(a) for a in args[:count]]
         found = fused.of(*operands)

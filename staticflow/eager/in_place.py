@@ -57,8 +57,8 @@ def regenerate(t: Tensor, view: View) -> None:
         return  # a leaf of its own, apart from the history of the base, or of the base's old data
     state = thread.state
     before = state.recording, state.tracing
-    state.recording, state.tracing = True, False
     try:
+        state.recording, state.tracing = True, False
         t._vertex = replay(view.base, view.steps)._vertex
     finally:
         state.recording, state.tracing = before

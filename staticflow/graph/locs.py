@@ -89,8 +89,8 @@ def is_inside(file: str) -> bool:
 def using(locs: Locs) -> Iterator[None]:
     """What is made inside belongs to ``locs``: a rewrite keeps the lines of what it replaces."""
     before: Locs | None = getattr(_override, "locs", None)
-    _override.locs = locs
     try:
+        _override.locs = locs
         yield
     finally:
         _override.locs = before

@@ -165,9 +165,9 @@ class _Recorder:
             locs = entry.locs
             line = (locs[0].code, locs[0].instruction) if locs else None
             operation = self.begin(entry.name(), "backward", line)
-            operation.subject = entry
             pulled: Sequence[Any] = ()
             try:
+                operation.subject = entry
                 pulled = pull(entry, *args, **kwargs)
             finally:
                 operation.subject = None

@@ -120,8 +120,9 @@ class Optimizer:
         for hook in list(self._before_step.values()):
             hook(self, args, {})
         state = thread.state
-        before, state.recording = state.recording, False
+        before = state.recording
         try:
+            state.recording = False
             loss = self._step(closure)
         finally:
             state.recording = before

@@ -154,10 +154,10 @@ def count_allocations() -> Iterator[Allocations]:
     own = structure(Log)()
     found = Allocations(record, rows)
     handlers = _handlers()
-    record.counts = 1
-    for handler, _, counting in handlers:
-        handler.malloc, handler.calloc, handler.realloc, handler.free = counting
     try:
+        record.counts = 1
+        for handler, _, counting in handlers:
+            handler.malloc, handler.calloc, handler.realloc, handler.free = counting
         yield found
     finally:
         for handler, functions, _ in handlers:

@@ -129,8 +129,8 @@ class Planner:
         as_described = _are_still_on(arrays, tensors)
         noted: list[Any] = []
         plain = state.usual
-        state.noted, state.usual = noted, False
         try:
+            state.noted, state.usual = noted, False
             out = fn(*args, **kwargs)
         finally:
             state.noted, state.usual = None, plain

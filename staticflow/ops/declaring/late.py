@@ -210,8 +210,8 @@ def behind(nodes: Sequence[Node]) -> Iterator[None]:
     these. Elsewhere it is tied to whatever bound the size first."""
     state = thread.state
     before = state.roots
-    state.roots = (_Roots(nodes), *before)
     try:
+        state.roots = (_Roots(nodes), *before)
         yield
     finally:
         state.roots = before

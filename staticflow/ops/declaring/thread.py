@@ -140,8 +140,9 @@ def recording(wanted: bool) -> Iterator[None]:
     user's code is inside ``no_grad`` must not show in what it makes.
     """
     state = thread.state
-    before, state.recording = state.recording, wanted
+    before = state.recording
     try:
+        state.recording = wanted
         yield
     finally:
         state.recording = before

@@ -75,8 +75,9 @@ def tracing_region(inside: bool = True) -> Iterator[None]:
 def collect_guards() -> Iterator[dict[Any, Guard]]:
     """A trace, and what it depends on beside its arguments as `depends_on` tells."""
     state = thread.state
-    before, state.guards = state.guards, {}
+    before = state.guards
     try:
+        state.guards = {}
         with tracing_region():
             yield state.guards
     finally:

@@ -40,8 +40,9 @@ def say(template: str, names: Sequence[str], arrays: Sequence[Any]) -> None:
 def quiet() -> Iterator[None]:
     """A block in which this thread runs programs again without printing."""
     state = thread.state
-    before, state.quiet = state.quiet, True
+    before = state.quiet
     try:
+        state.quiet = True
         yield
     finally:
         state.quiet = before

@@ -73,8 +73,9 @@ def types_of_result(fn: Callable[[list[Symbol]], Any], types: Sequence[TensorTyp
     """What ``fn`` gives of symbols of ``types``, to be asked for shapes and dtypes and no more:
     nothing of it runs, and it has no effect."""
     state = thread.state
-    before, state.types_only = state.types_only, True
+    before = state.types_only
     try:
+        state.types_only = True
         _, result, began = trace(fn, types)
         marks_since(began)
     finally:

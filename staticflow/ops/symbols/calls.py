@@ -56,9 +56,9 @@ def note_calls(run: Callable[[], T], module: Any = None) -> T:
     if state.calls is not None:
         state.calls += called
         return run()
-    state.calls = called
     began = new_param(TensorType(bool_, ()), "").serial
     try:
+        state.calls = called
         result = run()
     finally:
         state.calls = None
