@@ -1,7 +1,7 @@
 """What the compiler does with an expression, where a person can see it.
 
-Every pass says what each of its rules did; the graph before and after, the kernels in the order in
-which they run and the plan of the memory can all be printed.
+One screen says what a program is and what it costs. Every pass says what each of its rules did; the
+graph before and after, the kernels and the plan of the memory can all be printed.
 """
 
 import staticflow as sf
@@ -15,12 +15,10 @@ def main() -> None:
     loss = -chances.log().mean()
     program = sf.compile([x], [loss, sf.grad(loss, w)])
 
+    print(program.explain(x_0=128), "\n")
     print(f"As written:\n{program.graph}\n")
-    for done in program.passes:
-        if done.counts:
-            print(f"{done.name}: {dict(done.counts)}")
-    print(f"\nAs it runs:\n{program.optimized}\n")
-    print(f"{len(program.graph.nodes)} nodes have become {program.kernel_count} kernels.\n")
+    print(program.explain("passes"), "\n")
+    print(f"As it runs:\n{program.optimized}\n")
 
     kernels = program.source("kernels")
     print("\n".join(kernels.splitlines()[:12]), "\n  ...\n")

@@ -7,7 +7,6 @@ work alone is left to the operations, and so are operands that overlap, or that 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -40,6 +39,7 @@ from staticflow.ops.declaring.lowering import Elementwise, Generate, LoopNest, V
 from staticflow.ops.elementwise import variants
 from staticflow.ops.symbols.symbol import Symbol
 from staticflow.passes.decompose import decompose
+from staticflow.passes.rewrite import Counts
 from staticflow.runtime.aligned import aligned_empty
 from staticflow.runtime.executable import Executable
 from staticflow.runtime.once import once
@@ -143,7 +143,7 @@ def _compile(
     value, target = Symbol(node), Symbol(params[0])
     if value.dtype.category > target.dtype.category or value.ndim != target.ndim:
         return None
-    graph = decompose(close_over(params, [_cast(value, target).node]), Counter())
+    graph = decompose(close_over(params, [_cast(value, target).node]), Counts())
     return compile_graph(graph) if _stays_in_place(graph) else None
 
 

@@ -37,7 +37,10 @@ from staticflow.measure.lines import lines_in_words
 from staticflow.runtime.executable import Executable, Signature
 from staticflow.runtime.plan import name_bound_sizes
 
-__all__ = ["Kernel", "size_names", "work_of_program"]
+__all__ = ["COPY", "Kernel", "size_names", "work_of_program"]
+
+COPY = "copy"
+"""The name of the row of copies from array to array."""
 
 _EACH = 64
 """Iterations of a loop that are counted one by one where they differ."""
@@ -90,7 +93,8 @@ def work_of_program(executable: Executable, sizes: Mapping[str, int]) -> tuple[K
     instruction for ``exp`` and its like: they count as the arithmetic that they are made of, from
     15 (``exp``) to 30 or so operations an element. Absolute values, signs, choices (`where`),
     roundings and conversions are free. What vectors compute in lanes that are off is not counted,
-    nor what rare elements need, as the sine of 1e9.
+    nor what rare elements need, as the sine of 1e9. A product in blocks computes whole tiles, also
+    where they stick out at its edges, and these count whole.
 
     Copies from array to array are one more row, ``copy``, and each operation that runs in Python a
     row of its name. Of two branches that the data choose, the one that touches more counts; so do
@@ -176,7 +180,7 @@ class _Counter:
         total.flops += times * work.flops
 
     def copy(self, step: Copy, times: int, totals: Totals) -> None:
-        total = totals.setdefault("copy", _Total())
+        total = totals.setdefault(COPY, _Total())
         total.launches += times
         total.bytes += times * 2 * self.value(step.bytes, total)
 

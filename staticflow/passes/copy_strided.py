@@ -21,7 +21,7 @@ def copy_strided(graph: Graph, counts: Counts) -> Graph:
     def dense(node: Node) -> Node:
         if isinstance(node.type, tuple) or node.type.strides is None:
             return node
-        counts["copy_strided"] += 1
+        counts.note("copy_strided", node)
         return make_node(contiguous_op, (node,), {}, node.locs)
 
     def visit(node: Node, args: tuple[Node, ...]) -> Node:

@@ -26,7 +26,7 @@ def cut_views(graph: Graph, counts: Counts) -> Graph:
         arg = node.args[0]
         if node.op is reshape_op and not _is_strided(node):
             if arg in divided:
-                counts["cut_views"] += 1
+                counts.note("cut_views", node)
                 return with_args(node, (make_node(contiguous_op, (arg,), {}, node.locs),))
             divided.add(node)
         elif node.op is not reshape_op and arg in divided:

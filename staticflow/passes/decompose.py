@@ -32,7 +32,7 @@ def _one(node: Node, parts: dict[Node, tuple[Node, ...]], counts: Counts) -> Nod
         return part
     if node.op.decompose is None:
         return node
-    counts[f"decompose {node.op.name}"] += 1
+    counts.note(f"decompose {node.op.name}", node)
     with using(node.locs), behind(node.args):
         result = node.op.decompose(*(Symbol(a) for a in node.args), **node.attrs)
     if isinstance(node.type, tuple):

@@ -35,7 +35,7 @@ def fold_constants(graph: Graph, counts: Counts) -> Graph:
                 )
         except (StaticflowError, ArithmeticError, ValueError):
             return node
-        counts[f"fold {node.op.name}"] += 1
+        counts.note(f"fold {node.op.name}", node)
         t = node.tensor_type
         literal = Literal(np.asarray(value, dtype=t.dtype.numpy))
         return Node(constant, (), {"value": literal, "type": t}, t, node.locs)

@@ -93,7 +93,7 @@ def fuse(graph: Graph, counts: Counts) -> Graph:
                     continue
                 for n in joint.members:
                     groups[n] = joint
-                counts["fuse"] += 1
+                counts.note("fuse", node)
                 merged = True
     for one, node in _siblings(groups, arrays):
         mine, other = groups[one], groups[node]
@@ -107,7 +107,7 @@ def fuse(graph: Graph, counts: Counts) -> Graph:
         if units.contract_any(mine, other, joint):
             for n in joint.members:
                 groups[n] = joint
-            counts["fuse siblings"] += 1
+            counts.note("fuse siblings", node)
     recomputed = find_recomputed(arrays, lambda n: groups.get(n, n), results)
     return _emit(graph, groups, arrays, recomputed)
 

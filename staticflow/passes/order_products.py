@@ -31,12 +31,12 @@ def order_products(graph: Graph, counts: Counts) -> Graph:
             (left, right), (a, b) = node.args, args
             if left not in shared and _is_product(a) and _pays((*a.args, b), ahead=False):
                 (x, w), v = map(Symbol, a.args), Symbol(b)
-                counts["from_the_right"] += 1
+                counts.note("from_the_right", node)
                 with using(node.locs):
                     return to_node(matmul_op(x, matmul_op(w, v)))
             if right not in shared and _is_product(b) and _pays((a, *b.args), ahead=True):
                 x, (w, v) = Symbol(a), map(Symbol, b.args)
-                counts["from_the_left"] += 1
+                counts.note("from_the_left", node)
                 with using(node.locs):
                     return to_node(matmul_op(matmul_op(x, w), v))
         return with_args(node, args)

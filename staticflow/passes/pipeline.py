@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import time
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -190,7 +189,7 @@ def optimize(
     for name, run in passes:
         if name in _FAST_ONLY and numerics == "strict":
             continue
-        counts: Counts = Counter()
+        counts = Counts()
         began = time.perf_counter()
         with recording(True):  # whoever compiles, a rule means what it says
             after = each_region(graph, run, counts)

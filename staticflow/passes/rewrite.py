@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from staticflow.errors import VerifyError
 from staticflow.graph.graph import Graph, map_attrs, rebuild
-from staticflow.graph.locs import using
+from staticflow.graph.locs import Loc, using
 from staticflow.graph.node import Node
 from staticflow.graph.op import Op
 from staticflow.ops.basics.expand import expand
@@ -17,7 +17,23 @@ from staticflow.passes.pattern import Rule, apply_rule
 
 __all__ = ["Counts", "Pass", "each_region", "rewrite"]
 
-Counts = Counter[str]
+
+class Counts(Counter[str]):
+    """How often each rule of a pass fired, by its name, and ``lines``, the user's lines of what it
+    replaced, where these are known."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: dict[str, dict[Loc, None]] = {}
+
+    def note(self, rule: str, *nodes: Node) -> None:
+        """Count that ``rule`` fired at ``nodes``, once for each."""
+        self[rule] += len(nodes)
+        lines = self.lines.setdefault(rule, {})
+        for node in nodes:
+            lines.update(dict.fromkeys(node.locs))
+
+
 Pass = Callable[[Graph, Counts], Graph]
 _MOST_ROUNDS = 20
 
@@ -32,23 +48,23 @@ def rewrite(graph: Graph, rules: Sequence[Rule], counts: Counts) -> Graph:
         assert r.pattern.op is not None
         table.setdefault(r.pattern.op, []).append(r)
     for _ in range(_MOST_ROUNDS):
-        fired: Counts = Counter()
+        fired: set[str] = set()
 
-        def visit(node: Node, args: tuple[Node, ...], fired: Counts = fired) -> Node:
+        def visit(node: Node, args: tuple[Node, ...], fired: set[str] = fired) -> Node:
             node = with_args(node, args)
             for r in table.get(node.op, ()):
                 with using(node.locs), behind(node.args):
                     found = apply_rule(r, node)
                     if found is None:
                         continue
-                    fired[r.name] += 1
+                    fired.add(r.name)
+                    counts.note(r.name, node)
                     return _as_type_of(found, node, r)
             return node
 
         graph = rebuild(graph, visit)
         if not fired:
             return graph
-        counts.update(fired)
     raise VerifyError(f"the rules {sorted(fired)} keep firing after {_MOST_ROUNDS} rounds")
 
 

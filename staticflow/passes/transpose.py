@@ -26,7 +26,7 @@ def transpose_products(graph: Graph, counts: Counts) -> Graph:
         if not _swaps_a_product(node) or node.args[0] in shared:
             return node_after
         x, y = (Symbol(a) for a in args[0].args)
-        counts["transpose_products"] += 1
+        counts.note("transpose_products", node)
         with using(node.locs):
             swapped: Node = matmul_op(mT(y), mT(x)).node
         return swapped

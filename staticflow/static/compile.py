@@ -6,7 +6,7 @@ import reprlib
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -90,7 +90,7 @@ def compile(
     at every call. ``numerics="fast"`` allows rewrites that ignore signed zeros, infinities and NaN.
     ``passes`` are all, or those of these names, or all but those with a ``-`` before their names,
     as in ``passes=["-fuse"]``; results are the same, and what no program can do without runs
-    in any case.
+    in any case. ``program.explain("passes")`` says what each did.
 
     The program is compiled once, here; unknown sizes are taken from the arrays of each call.
 
@@ -165,7 +165,7 @@ class Program:
         self._usual = hold_to_budget(self.graph, self._executable, call, self._caller.arrays)
         self.__call__ = self._usual
         sources = [n.attrs["source"] for n in variables]
-        calls = calls_of(toposort(written)) if follows else []
+        calls = self._calls = calls_of(toposort(written)) if follows else []
         self._facts = Facts(sources, updated, calls)
         self.is_suspect = False
         """Whether a module has ever held something else in the place of what this has of it."""
@@ -301,14 +301,46 @@ class Program:
             )
         return makers[kind]()
 
-    def explain(self) -> str:
-        """What each pass did, the graph that came out, the kernels as they run, the memory plan."""
-        lines = [
-            f"{r.name}: {len(r.before.nodes)} -> {len(r.after.nodes)} nodes"
-            + "".join(f"\n    {rule}: {n}" for rule, n in sorted(r.counts.items()))
-            for r in self.passes
-        ]
-        return "\n".join([*lines, str(self.optimized), str(self.plan.routine), str(self.plan)])
+    def explain(self, topic: str | None = None, **sizes: int) -> str:
+        """What the program is and does, in one screen: its inputs, outputs and tensors by the names
+        that they have in the code, its memory, its heaviest kernels with their bytes, FLOPs and
+        lines, and what the passes did. Unknown sizes are those that are given by name, else 64.
+
+        The topics have the details: ``"passes"`` what each pass and rule did at which lines,
+        ``"kernels"`` all kernels, ``"plan"`` where each buffer lies and when it is live,
+        ``"graph"`` the graph of clusters, ``"routine"`` the steps in their order. Raises
+        `ArgumentError` for another word and `ShapeError` for a name of no size.
+
+        >>> import staticflow as sf
+        >>> x, w = sf.placeholder((None, 8), name="x"), sf.ones(8, 4)
+        >>> step = sf.compile({"x": x}, {"y": (x @ w).relu()})
+        >>> print("\\n".join(step.explain(x_0=16).splitlines()[2:8]))
+        <BLANKLINE>
+        inputs      x: f32[x_0, 8]
+        outputs     y: f32[x_0, 4]
+        other state 1, of 32 elements, 0 updated
+                    w [8, 4]
+        at          x_0 = 16
+        """
+        from staticflow.measure.explain import Subject, explain
+        from staticflow.measure.tensor_names import name_tensors
+
+        caller = self._caller
+        modules = (module for call in self._calls if (module := call.module()) is not None)
+        subject = Subject(
+            self.graph,
+            self.optimized,
+            self.passes,
+            self._executable,
+            self._names,
+            [path.strip("[]'") for path in pytree.paths(caller.structure)],
+            caller.variables,
+            name_tensors(caller.variables, modules),
+            caller.updated,
+            self._made,
+            asdict(self.phase_seconds),
+        )
+        return explain(subject, topic, sizes)
 
     def __repr__(self) -> str:
         ins = ", ".join(

@@ -3,7 +3,6 @@ ones, which another kernel computes. How near either is to the truth, `test_math
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -20,6 +19,7 @@ from staticflow.eager.costs import LARGE
 from staticflow.graph.dtypes import DType, float32, float64
 from staticflow.ops.declaring.lowering import Elementwise, Generate, View
 from staticflow.passes.decompose import decompose
+from staticflow.passes.rewrite import Counts
 
 _MANY = LARGE + 77
 _FEW = 128
@@ -39,7 +39,7 @@ def magnitudes(dtype: DType) -> Array:
 
 def is_elementwise(info: OpInfo, sample: Sample) -> bool:
     """Whether the op is one of each element alone: what it views are numbers."""
-    graph = decompose(graph_of(info, sample), Counter())
+    graph = decompose(graph_of(info, sample), Counts())
     return all(
         isinstance(n.op.lowering, (Elementwise, Generate))
         or (isinstance(n.op.lowering, View) and not n.args[0].tensor_type.shape)

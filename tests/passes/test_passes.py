@@ -35,7 +35,7 @@ from staticflow.passes.contraction import Contraction
 from staticflow.passes.fuse import MOST_MEMBERS, fuse
 from staticflow.passes.pattern import Rule, rule
 from staticflow.passes.pipeline import PASSES, optimize
-from staticflow.passes.rewrite import rewrite
+from staticflow.passes.rewrite import Counts, rewrite
 from staticflow.passes.rules import CANONICAL, FAST, STABILIZE
 
 FILES = sorted(Path(__file__).parent.glob("*.sf"))
@@ -59,7 +59,7 @@ def parsed(text: str) -> Graph:
 
 
 def counts_of(case: Any) -> Counter[str]:
-    counts: Counter[str] = Counter()
+    counts = Counts()
     run_passes(case.input, case.commands, counts)
     return counts
 
@@ -226,13 +226,13 @@ def graph_of_one(make: Any) -> Graph:
 def test_a_rule_that_changes_the_dtype_is_caught() -> None:
     wrong = rule("wrong", "no identity", lambda x: sin(x), lambda x: cast(x, dtype=dtype_of(int)))
     with pytest.raises(VerifyError, match=r"rule wrong made i64\[3\] of f32\[3\]"):
-        rewrite(graph_of_one(sin), [wrong], Counter())
+        rewrite(graph_of_one(sin), [wrong], Counts())
 
 
 def test_rules_that_never_end_are_caught() -> None:
     grows = rule("grows", "no identity", lambda x: neg(x), lambda x: -(x * 1.5))
     with pytest.raises(VerifyError, match=r"\['grows'\] keep firing"):
-        rewrite(graph_of_one(neg), [grows], Counter())
+        rewrite(graph_of_one(neg), [grows], Counts())
 
 
 def test_unknown_numerics_are_refused() -> None:
@@ -257,7 +257,7 @@ def test_a_long_chain_becomes_kernels_of_bounded_length() -> None:
             x = sin(x)
         return x
 
-    fused = fuse(graph_of_one(chain), Counter())
+    fused = fuse(graph_of_one(chain), Counts())
     lengths = [len(n.attrs["body"].nodes) - 1 for n in fused.nodes if n.op is cluster]
     assert lengths == [MOST_MEMBERS] * 3
 

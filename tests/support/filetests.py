@@ -16,7 +16,6 @@ before you commit it.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,7 +76,7 @@ def run_graph(text: str, commands: Commands) -> str:
 def run_passes(text: str, commands: Commands, counts: Counts | None = None) -> str:
     """The graph that ``text`` describes, of the ops of staticflow, after the passes; what they did
     is added to ``counts``."""
-    counts = Counter() if counts is None else counts
+    counts = Counts() if counts is None else counts
     graph = verify_graph(parse_graph(text, {**REAL_OPS, cluster.name: cluster}))
     for (name,) in commands:
         graph = verify_graph(each_region(graph, dict(PASSES)[name], counts))

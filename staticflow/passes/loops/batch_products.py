@@ -151,7 +151,7 @@ def _rows_first(node: Node, counts: Counts) -> Batched | None:
                 found[n] = all_iterations.node
     if not found:
         return None
-    counts["product of all rows"] += len(found)
+    counts.note("product of all rows", *found)
     return _with_rows(node, loop, found, {})
 
 
@@ -168,7 +168,7 @@ def _transpose_first(node: Node, counts: Counts) -> Batched | None:
                 found[n.args[1]] = turned.node
     if not found:
         return None
-    counts["matrix transposed before the loop"] += len(found)
+    counts.note("matrix transposed before the loop", *found)
     return _with_rows(node, loop, {}, found)
 
 

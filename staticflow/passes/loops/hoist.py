@@ -44,7 +44,7 @@ def _hoist_loop(node: Node, counts: Counts) -> Node:
     moved = [n for n in loop.body.nodes if n in same and n in used and _is_work(n)]
     if not moved:
         return node
-    counts["hoist"] += len(moved)
+    counts.note("hoist", *moved)
     made = substitute_nodes(moved, outside)
     inner_params = {n: new_param(n.tensor_type, "same", locs=n.locs) for n in moved}
     outputs = substitute_nodes(loop.body.outputs, inner_params)

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 from staticflow.graph.graph import Graph
 from staticflow.passes.loops.merge_conds import merge_conds
 from staticflow.passes.loops.merge_scans import merge_scans
@@ -24,4 +22,4 @@ def merge(graph: Graph, counts: Counts) -> Graph:
 
 
 def _inside(body: Graph) -> Graph:
-    return merge(body, Counter())
+    return merge(body, Counts())

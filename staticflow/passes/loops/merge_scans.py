@@ -46,7 +46,7 @@ def _find_pairs(graph: Graph, counts: Counts, inside: Callable[[Graph], Graph]) 
                 both = with_args(both, tuple(substitute_nodes(both.args, found)))
                 found |= _results(graph, *pair, both, positions)
                 needed |= {a, b, *toposort((*a.args, *b.args), known=needed)}
-                counts["merge scans"] += 1
+                counts.note("merge scans", a)
     return found
 
 

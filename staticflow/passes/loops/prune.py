@@ -93,7 +93,7 @@ def _prune(node: Node, used: set[int], counts: Counts) -> _Pruned:
     )
     if new.args == node.args and len(outputs) == len(loop.body.outputs) and not fixed:
         return _Pruned(node, {i: i for i in range(len(outputs))})
-    counts["prune loop"] += 1
+    counts.note("prune loop", node)
     results: dict[int, int | Node] = {i: node.args[i] for i in fixed}
     results |= given
     results |= {i: position for position, i in enumerate((*kept, *ys))}

@@ -54,7 +54,7 @@ def scalar_loops(graph: Graph, counts: Counts) -> Graph:
             return make_node(item, (one,), {"index": results.index(node.attrs["index"])}, node.locs)
         now = with_args(node, args)
         if node.op in loop_ops() and used[node] and _is_small(now):
-            counts["loop in registers"] += 1
+            counts.note("loop in registers", node)
             own = [_is_for(node, a, graph) for a in node.args]
             made[now] = _as_cluster(now, used[node], own), used[node]
         return now
