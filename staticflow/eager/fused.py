@@ -43,7 +43,7 @@ from staticflow.eager.residuals import Derivative, differentiate
 from staticflow.eager.saved import check_unchanged, save_value
 from staticflow.eager.saved_hooks import Packed
 from staticflow.eager.vertex import TapeEntry, Vertex, attach, make_entry, user_frame
-from staticflow.errors import StaticflowError
+from staticflow.errors import StaticflowError, VerifyError
 from staticflow.graph.dims import Dim
 from staticflow.graph.dtypes import get_default_dtype
 from staticflow.graph.graph import exactly
@@ -121,6 +121,8 @@ def _run(program: Executable, arrays: Sequence[Any]) -> Any:
     """What a program gives; None if these are no operands for it: the operations say why."""
     try:
         return run(program, arrays)
+    except VerifyError:
+        raise
     except StaticflowError:
         return None
 

@@ -274,6 +274,8 @@ def stored_at(x: Tensor, numbers: Any, value: Any) -> bool:
             b = value._data
             if type(b) is not np.ndarray or b.dtype is not a.dtype:
                 return False
+            if b.size == 1:  # of whatever dims, which NumPy is not to put at one element
+                b = b.reshape(())
     except (TypeError, ValueError, OverflowError):
         return False
     x._bump()

@@ -37,7 +37,7 @@ import numpy as np
 
 from staticflow.eager.numbers import NumberSymbol, rewrite_numbers
 from staticflow.eager.rows import Steps, steps_of
-from staticflow.errors import IndexRangeError, StaticflowError
+from staticflow.errors import IndexRangeError, StaticflowError, VerifyError
 from staticflow.graph.dims import Size, fresh_sym, same
 from staticflow.graph.dtypes import BY_NUMPY
 from staticflow.graph.equalities import Equality
@@ -188,7 +188,7 @@ class Programs(Generic[P]):
 
         ``make(way)`` gives the program, once, whichever threads ask. Where it raises an error of
         the package, or one of a function that has no symbols in mind, there is none: the operations
-        say what is wrong.
+        say what is wrong. A `VerifyError` tells of a fault in the package itself, and is raised.
         """
         for way in ways:
             program: P | None = self.by_kind.get((known, way), UNMET)
@@ -204,6 +204,8 @@ class Programs(Generic[P]):
             if program is UNMET:
                 try:
                     program = make(way)
+                except VerifyError:  # a fault of the package's own, which is not to be hidden
+                    raise
                 except (StaticflowError, TypeError, AttributeError):
                     program = None
                 if len(self.by_kind) >= MOST_KINDS:

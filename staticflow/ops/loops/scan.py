@@ -158,6 +158,9 @@ def scan(
     return loop.now() if written is None else written[0]
 
 
+_ENDLESS = 1 << 63
+"""The first number of iterations, or of bytes, that 64 bits with a sign do not count."""
+
 _SURE = 2
 """Times the bytes that an iteration computes: more than a loop and its derivative keep of it."""
 
@@ -253,6 +256,8 @@ class _Scan:
                 y_tree = y_tree or tree
                 if tree != y_tree:
                     _refuse_another(y_tree, tree)
+                if not rows and self.until is None:
+                    _refuse_endless(self.length, y)
                 rows.append(apart.follow(after, y))
                 if self.until is not None and self._stops_now(apart, y_tree, rows):
                     break
@@ -396,4 +401,19 @@ def _common_length(
     length = as_size(length)
     if isinstance(length, int) and length < 0:
         raise ShapeError(f"scan: a loop of length {length}, at {format_locs(here())}")
+    if isinstance(length, int) and length >= _ENDLESS:
+        raise ShapeError(
+            f"{what}: {length} iterations are more than 64 bits count; give a length below 2**63, "
+            f"at {format_locs(here())}"
+        )
     return length
+
+
+def _refuse_endless(length: int, y: Sequence[Any]) -> None:
+    """Refuse ys of so many rows like ``y`` that no memory has an address for each byte."""
+    bytes_ = sum(leaf.numel() * leaf.dtype.itemsize for leaf in y)
+    if length * bytes_ >= _ENDLESS:
+        raise ShapeError(
+            f"scan: {length} rows of {bytes_} bytes are more than any memory holds; give a smaller "
+            f"length, or carry what is needed of y, at {format_locs(here())}"
+        )

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from staticflow import pytree
-from staticflow.errors import DTypeError
+from staticflow.errors import DTypeError, ShapeError
 from staticflow.graph.dims import Dim, Size, dim_max, fresh_sym
 from staticflow.graph.dtypes import int64
 from staticflow.graph.locs import format_locs, here
@@ -194,7 +194,13 @@ def fori_loop(lo: Any, hi: Any, body: Callable[[Any, Any], Any], init: Any) -> A
 
     def run() -> Any:
         if isinstance(lo, int | Dim) and isinstance(hi, int | Dim):
-            numbers = _range(lo, dim_max(hi - lo, 0), leaves)
+            count = dim_max(hi - lo, 0)
+            if isinstance(count, int) and count >= 1 << 63:
+                raise ShapeError(
+                    f"fori_loop: {count} iterations are more than 64 bits count; give bounds that "
+                    f"are nearer, at {format_locs(here())}"
+                )
+            numbers = _range(lo, count, leaves)
             return scan(lambda carry, i: (iteration(i, carry), None), init, numbers)[0]
         beside = hi if isinstance(lo, int | Dim) else lo
         zero = full.beside(beside, shape=(), value=0, dtype=int64)
