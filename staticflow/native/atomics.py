@@ -59,7 +59,7 @@ def _load(scope: Scope, node: ast.Call, atomic: ast.expr) -> Value:
 def _store(scope: Scope, node: ast.Call, atomic: ast.expr) -> Value:
     at, type_ = _find_atomic(scope, atomic)
     (value,), order = _arguments(scope, node, 1, _STORING)
-    number, end = scope.narrow(type_, value), f"{_ORDERS[order]}, align {type_.bits // 8}"
+    number, end = scope.narrow(node, type_, value), f"{_ORDERS[order]}, align {type_.bits // 8}"
     scope.text.do(f"store atomic {type_.llvm} {number}, ptr {at} {end}")
     return Value("", VOID)
 
@@ -67,7 +67,7 @@ def _store(scope: Scope, node: ast.Call, atomic: ast.expr) -> Value:
 def _fetch_add(scope: Scope, node: ast.Call, atomic: ast.expr) -> Value:
     at, type_ = _find_atomic(scope, atomic)
     (more,), order = _arguments(scope, node, 1)
-    number = f"{type_.llvm} {scope.narrow(type_, more)}"
+    number = f"{type_.llvm} {scope.narrow(node, type_, more)}"
     before = scope.text.op(f"atomicrmw add ptr {at}, {number} {_ORDERS[order]}")
     return Value(scope.widen(type_, before), INT)
 
@@ -76,7 +76,7 @@ def _compare_exchange(scope: Scope, node: ast.Call, atomic: ast.expr) -> Value:
     at, type_ = _find_atomic(scope, atomic)
     numbers, order = _arguments(scope, node, 2)
     kind, orders = type_.llvm, f"{_ORDERS[order]} {_ORDERS[_FAILING.get(order, 'relaxed')]}"
-    before, after = (f"{kind} {scope.narrow(type_, number)}" for number in numbers)
+    before, after = (f"{kind} {scope.narrow(node, type_, number)}" for number in numbers)
     pair = scope.text.op(f"cmpxchg ptr {at}, {before}, {after} {orders}")
     return Value(scope.text.op(f"extractvalue {{ {kind}, i1 }} {pair}, 1"), BOOL)
 

@@ -74,8 +74,8 @@ def _emit(
     _take(scope, node, name, signature, values, effects)
     result = _result(signature, values)
     written = ", ".join(
-        f"{declared.type.llvm} {scope.narrow(declared.type, value.text)}"
-        for value, (_, declared) in zip(values, signature.params, strict=True)
+        f"{declared.type.llvm} {scope.narrow(argument, declared.type, value.text)}"
+        for argument, value, (_, declared) in zip(node.args, values, signature.params, strict=True)
     )
     if runs:
         scope.note_run(node, name)

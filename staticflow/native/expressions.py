@@ -170,7 +170,7 @@ def assign_field(scope: Scope, node: ast.Attribute, value: Value, source: ast.ex
     if of_object and counted:
         scope.consume(source, value, Shown(node, "put into {}"))
         before = scope.text.op(f"load ptr, ptr {address}")
-        scope.store(declared, address, value.text)
+        scope.store(source, declared, address, value.text)
         scope.text.do(f"call void {scope.program.symbol('Py_DecRef')}(ptr {before})")
         scope.note_run(node, Shown(node, "the end of what {} held"))
         return
@@ -179,7 +179,7 @@ def assign_field(scope: Scope, node: ast.Attribute, value: Value, source: ast.ex
         _rebind(scope, source, base, (base_of(base), node.attr))
     elif isinstance(declared.type, PointerType):
         lend(scope, source, value, base)
-    scope.store(declared, address, value.text)
+    scope.store(source, declared, address, value.text)
 
 
 def _rebind(scope: Scope, source: ast.expr, base: Value, field: OwnedField) -> None:
@@ -292,7 +292,7 @@ def assign_element(scope: Scope, node: ast.Subscript, value: Value, source: ast.
         _rebind(scope, source, base, row_field(element))
     elif isinstance(element.type, PointerType):
         lend(scope, source, value, base)
-    scope.store(element, address, value.text)
+    scope.store(source, element, address, value.text)
 
 
 # -- arithmetic ----------------------------------------------------------------------------------

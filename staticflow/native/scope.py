@@ -213,13 +213,13 @@ class Scope:
         loaded = self.text.op(f"load {type_.llvm}, ptr {address}", hint)
         return self.widen(type_, loaded)
 
-    def store(self, declared: Declared, address: str, value: str) -> None:
+    def store(self, node: ast.AST, declared: Declared, address: str, value: str) -> None:
         """Write what a register has to memory."""
         if declared.type is BOOL:
             byte = self.text.op(f"zext i1 {value} to i8")
             self.text.do(f"store i8 {byte}, ptr {address}")
         else:
-            narrow = self.narrow(declared.type, value)
+            narrow = self.narrow(node, declared.type, value)
             self.text.do(f"store {declared.type.llvm} {narrow}, ptr {address}")
 
     def widen(self, type_: Type, value: str) -> str:
@@ -228,10 +228,15 @@ class Scope:
             return self.text.op(f"sext {type_.llvm} {value} to i64")
         return value
 
-    def narrow(self, type_: Type, value: str) -> str:
-        """An int of 64 bits as one of C."""
+    def narrow(self, node: ast.AST, type_: Type, value: str) -> str:
+        """An int of 64 bits as one of C. A constant has to fit; of others the higher bits are lost,
+        as in C."""
         if isinstance(type_, IntType) and type_.bits < 64:
             if value.lstrip("-").isdigit():
+                most = 1 << type_.bits - 1
+                if not -most <= int(value) < most:
+                    raise self.error(node, f"{value} has more than the {type_.bits} bits that are "
+                                     "there for it, one of which is the sign")  # fmt: skip
                 return value
             return self.text.op(f"trunc i64 {value} to {type_.llvm}")
         return value

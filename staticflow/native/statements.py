@@ -214,7 +214,7 @@ def leave(scope: Scope, node: ast.AST, value: Value | None = None) -> None:
         scope.text.block.end = "ret void"
         return
     result = scope.signature.result.type
-    scope.text.block.end = f"ret {result.llvm} {scope.narrow(result, value.text)}"
+    scope.text.block.end = f"ret {result.llvm} {scope.narrow(node, result, value.text)}"
 
 
 STATEMENTS: Rules = {

@@ -602,3 +602,8 @@ def owned_by_another_from_the_second_turn_on(tensor: Tensor, n: int) -> None:
         new = old  #! old, owned since line -4, is new's when the loop begins again: write hold(old)
     drop(new)
     drop(old)
+
+
+@export
+def more_than_an_int_of_c_holds() -> Int32:
+    return 1 << 31  #! 2147483648 has more than the 32 bits that are there for it, one of which is the sign
