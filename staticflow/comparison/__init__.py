@@ -21,6 +21,7 @@ def compare(
     seed: int = 0,
     dtype: Any = "float32",
     quick: bool = False,
+    sweep: str | None = None,
 ) -> Comparison:
     """One model in both modes: whether they compute the same, and what each costs.
 
@@ -29,7 +30,9 @@ def compare(
     ``"i64[batch] < 10"``, whose named sizes stay open. The model is given the first of them, and
     ``loss``, a name or a function, its output and the others. ``optimizer`` is a name such as
     ``"adam"``, with its rate ``lr``, or a function that makes one of the parameters. ``quick``
-    leaves out what takes more than a few seconds, such as fresh processes.
+    leaves out what takes more than a few seconds, such as fresh processes. ``sweep`` says at which
+    open sizes, and at which arguments of the model, both modes are timed beside each other:
+    ``"batch=1,8,64 width=16,256"``; by default at some batches around the given one.
 
     The record has all that is printed; in a notebook it shows itself.
 
@@ -43,4 +46,4 @@ def compare(
     """
     from staticflow.comparison.requests import compare_values
 
-    return compare_values(model, inputs, loss, optimizer, lr, steps, seed, dtype, quick)
+    return compare_values(model, inputs, loss, optimizer, lr, steps, seed, dtype, quick, sweep)

@@ -13,10 +13,11 @@ import numpy as np
 
 from staticflow import pytree
 from staticflow.comparison.assign import assign_inputs, positional, targets_of
+from staticflow.comparison.axes import Axes, parse_axes, split_axes
 from staticflow.comparison.calls import NamedLoss, find_loss, find_optimizer
 from staticflow.comparison.chance import seed_all
 from staticflow.comparison.inputs import Batch, Input, inputs_of_batches, parse_inputs
-from staticflow.comparison.source import ModelFile, explain_failure, load_file
+from staticflow.comparison.source import ModelFile, check_peers, explain_failure, load_file
 from staticflow.eager.creation import from_numpy
 from staticflow.eager.grad_mode import no_grad
 from staticflow.eager.tensor import Tensor
@@ -32,7 +33,7 @@ DTYPES = ("float32", "float64", "float16", "bfloat16")
 RANDOM_BATCHES = 8
 """Inputs that are drawn at random come in so many batches, by turns."""
 
-Make = Callable[[], Module]
+Make = Callable[..., Module]
 Loss = Callable[..., Any]
 
 
@@ -49,6 +50,7 @@ class Request:
     steps: int = 100
     seed: int = 0
     dtype: str = "float32"
+    sweep: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,10 @@ class Job:
     request: Request | None = None
     """What a fresh process needs to make the same job; None if it cannot."""
     notes: tuple[str, ...] = field(default=())
+    peers: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    """Counterparts of the model under other libraries, as `time_peers` takes them."""
+    sweep: Axes | None = None
+    """The sizes at which both modes are timed; None if nobody said which."""
 
     def batches(self, count: int, sizes: Mapping[str, int] | None = None) -> list[Batch]:
         """The arrays of ``count`` steps. With ``sizes``, those of other open sizes at random."""
@@ -151,6 +157,7 @@ def make_job(
     seed: int = 0,
     dtype: str = "float32",
     request: Request | None = None,
+    sweep: str | None = None,
 ) -> Job:
     """The job: what is None is taken from ``file``. Runs the model once, forward.
 
@@ -168,6 +175,11 @@ def make_job(
         file.name, file.source, file.make, tuple(given), sizes, model_takes, loss_function,
         loss_takes, loss_name, make_optimizer, optimizer_name, steps, seed, dtype, data, request,
     )  # fmt: skip
+    job = replace(
+        job,
+        peers=check_peers(file.names.get("peers", {})),
+        sweep=_find_sweep(file, sweep, sizes),
+    )
     if isinstance(loss_function, NamedLoss) and loss_function.targets and not loss_takes:
         job = _with_target(job, loss_function)
     return _probe(job)
@@ -252,6 +264,20 @@ def _arrays(batch: Any, what: str) -> Batch:
         if array.dtype == object:
             raise ArgumentError(f"{what} must be a tuple of arrays or tensors of numbers")
     return arrays
+
+
+def _find_sweep(file: ModelFile, sweep: Any, sizes: dict[str, int]) -> Axes | None:
+    given = file.names.get("sweep") if sweep is None else sweep
+    if given is None:
+        return None
+    if not isinstance(given, str):
+        raise ArgumentError(
+            f"the sweep is of type {type(given).__name__}; it must be a text such as "
+            '"batch=1,8,64 width=16,256"'
+        )
+    axes = parse_axes(given)
+    split_axes(axes, sizes, file.make)
+    return axes
 
 
 def _find_loss(file: ModelFile, loss: Any) -> tuple[Loss | None, str]:

@@ -148,7 +148,9 @@ class SweepPoint:
     eager: float
     static: float
     operations: int
-    flops: int
+    """Of the eager step."""
+    flops: int | None
+    """Of the static step; None if only a run can tell, as where a loop ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,22 +165,28 @@ class WinModel:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """Which mode wins where, and the model that explains it."""
+    """Which mode wins where, and the model that explains it. ``compilations`` is how many programs
+    the static mode needed for all the points."""
 
     points: tuple[SweepPoint, ...]
     fit: WinModel | None
+    compilations: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Peer:
     """A contestant: the same model under another library, its results checked before it was timed.
-    ``difference`` is relative to staticflow's eager mode after one step."""
+    ``difference`` is the largest relative one to the losses of staticflow's eager mode, and to its
+    parameters, in the first steps."""
 
     name: str
     version: str
     step: Spread
     first_step: float
     difference: float
+    ratio: Spread | None = None
+    """Its time over that of the static mode (of the eager one, if there is no graph) in the same
+    rounds, which is surer than to divide two times of different minutes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +220,8 @@ class Comparison:
     """By ``"eager"`` and ``"static"``: how many compilations the mode has needed so far, after one
     step with each of some sizes, by these sizes (``"batch=16"``) in the order of the steps."""
     ablation: tuple[Ablation, ...] = ()
+    no_effect: tuple[str, ...] = ()
+    """The passes without which the optimised graph is the same, so that they were not timed."""
     sweep: Sweep | None = None
     peers: tuple[Peer, ...] = ()
     graphs: Graphs = Graphs(None, None)

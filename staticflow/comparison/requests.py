@@ -31,6 +31,7 @@ def job_of(request: Request) -> Job:
         request.seed,
         request.dtype,
         request,
+        request.sweep,
     )
 
 
@@ -44,6 +45,7 @@ def compare_values(
     seed: int,
     dtype: Any,
     quick: bool,
+    sweep: str | None = None,
 ) -> Comparison:
     """What `staticflow.compare` does."""
     if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
@@ -59,11 +61,11 @@ def compare_values(
             request = Request(model, (), loss, optimizer, lr, steps, seed, name)
     else:
         file = ModelFile(_source_of(model), _name_of(model), _maker_of(model), {})
-    job = make_job(file, inputs, loss, optimizer, lr, steps, seed, name, request)
+    job = make_job(file, inputs, loss, optimizer, lr, steps, seed, name, request, sweep)
     return compare_job(job, Options(is_quick=quick), Progress())
 
 
-def _maker_of(model: Any) -> Callable[[], Module]:
+def _maker_of(model: Any) -> Callable[..., Module]:
     if isinstance(model, Module):
         first = deepcopy(model)
         return lambda: deepcopy(first)
@@ -73,12 +75,13 @@ def _maker_of(model: Any) -> Callable[[], Module]:
             'modules, a function that makes one, or "FILE.py:NAME"'
         )
 
-    def make() -> Module:
-        made = model()
+    def make(**changed: Any) -> Module:
+        made = model(**changed)
         if not isinstance(made, Module):
             raise ArgumentError(f"compare: {_name_of(model)} gives a {type(made).__name__}")
         return made
 
+    make.__dict__["__wrapped__"] = model  # whose arguments a sweep may change
     return make
 
 

@@ -32,6 +32,7 @@ from staticflow.comparison.record import (
     Model,
 )
 from staticflow.comparison.refusal import try_statically
+from staticflow.comparison.why import Why, find_why
 from staticflow.measure.machine import Machine, machine
 from staticflow.measure.statistics import Spread, spread
 
@@ -72,6 +73,7 @@ class Findings:
     kernels: tuple[Kernel, ...] = ()
     compilations: dict[str, dict[str, int]] = field(default_factory=dict)
     graphs: Graphs = field(default_factory=lambda: Graphs(None, None))
+    why: Why = field(default_factory=Why)
     notes: list[str] = field(default_factory=list)
 
     def as_record(self, unfinished: str | None = None) -> Comparison:
@@ -101,6 +103,10 @@ class Findings:
             kernels=self.kernels,
             compilations={**self.compilations, **self.fresh.compilations},
             graphs=self.graphs,
+            ablation=self.why.ablation,
+            no_effect=self.why.no_effect,
+            sweep=self.why.sweep,
+            peers=self.why.peers,
             notes=(*job.notes, *self.notes),
             unfinished=unfinished,
         )
@@ -180,6 +186,7 @@ def _find_all(findings: Findings, options: Options, stage: Progress) -> None:
         findings.compilations["static"] = _compilations(findings, static)
     if not options.is_quick:
         _start_afresh(findings, [c.mode for c in contestants], options.repeats, stage)
+        find_why(job, eager, static, findings.why, findings.notes, stage)
 
 
 def _train(

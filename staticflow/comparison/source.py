@@ -6,7 +6,7 @@ import importlib
 import importlib.util
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -17,17 +17,17 @@ from staticflow.errors import ArgumentError, StaticflowError
 from staticflow.graph.locs import is_inside
 from staticflow.nn.module import Module
 
-__all__ = ["ModelFile", "explain_failure", "import_source", "load_file"]
+__all__ = ["ModelFile", "check_peers", "explain_failure", "import_source", "load_file"]
 
 
 @dataclass(frozen=True, slots=True)
 class ModelFile:
     """What a file says: the function that makes the model, and of what else it may name, what is
-    there: ``example_inputs``, ``batches``, ``loss`` and ``optimizer``."""
+    there: ``example_inputs``, ``batches``, ``loss``, ``optimizer``, ``peers`` and ``sweep``."""
 
     source: str
     name: str
-    make: Callable[[], Module]
+    make: Callable[..., Module]
     names: dict[str, Any]
 
 
@@ -51,12 +51,12 @@ def load_file(target: str) -> ModelFile:
             "that makes one"
         )
 
-    def make() -> Module:
+    def make(**changed: Any) -> Module:
         if isinstance(found, Module) and not (call.args or call.kwargs):
             from copy import deepcopy
 
             return deepcopy(found)
-        made = found(*call.args, **call.kwargs)
+        made = found(*call.args, **{**call.kwargs, **changed})
         if not isinstance(made, Module):
             raise ArgumentError(
                 f"{target} gives a {type(made).__name__}; it must be a class of nn.Module, or a "
@@ -64,7 +64,8 @@ def load_file(target: str) -> ModelFile:
             )
         return made
 
-    kept = ("example_inputs", "batches", "loss", "optimizer")
+    make.__dict__["__wrapped__"] = found  # whose arguments a sweep may change
+    kept = ("example_inputs", "batches", "loss", "optimizer", "peers", "sweep")
     names = {name: getattr(module, name) for name in kept if hasattr(module, name)}
     return ModelFile(target if colon else f"{place}:{wanted}", call.text, make, names)
 
@@ -74,6 +75,26 @@ def import_source(target: str) -> ModuleType:
     Raises `ArgumentError` where there is none, or where it cannot be run."""
     place, _, _ = target.partition(":")
     return _import_file(Path(place)) if place.endswith(".py") else _import_module(place, target)
+
+
+def check_peers(peers: object) -> dict[str, Callable[..., Any]]:
+    """``peers`` of a file, functions by name. Raises `ArgumentError` for anything else.
+
+    >>> check_peers({"JAX": 3})
+    Traceback (most recent call last):
+    staticflow.errors.ArgumentError: peers['JAX'] is of type int; it must be a function of the initial parameters
+    """  # noqa: E501
+    if not isinstance(peers, Mapping):
+        raise ArgumentError(
+            f"peers is of type {type(peers).__name__}; it must be a dict of functions by name"
+        )
+    for name, make in peers.items():
+        if not isinstance(name, str) or not callable(make):
+            raise ArgumentError(
+                f"peers[{name!r}] is of type {type(make).__name__}; it must be a function of the "
+                "initial parameters"
+            )
+    return dict(peers)
 
 
 def _import_file(path: Path) -> ModuleType:

@@ -7,106 +7,41 @@ few. How large both prices are is fitted to the points of the grid.
 
 from __future__ import annotations
 
-import inspect
+import functools
 import itertools
-import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from staticflow.comparison.ablation import repeat_step
+from staticflow.comparison.amount import work_of_call
+from staticflow.comparison.axes import Axes, grid, split_axes
+from staticflow.comparison.contest import Contestant, eager_contestant, static_contestant
+from staticflow.comparison.inputs import Batch
+from staticflow.comparison.job import Job
 from staticflow.comparison.record import Sweep, SweepPoint, WinModel
-from staticflow.errors import ArgumentError
+from staticflow.measure.operations import record_operations
 from staticflow.measure.statistics import time_in_turns
 
-__all__ = ["Pair", "fit_model", "grid", "parse_axes", "split_axes", "sweep"]
+__all__ = ["Pair", "fit_model", "sweep", "sweep_job", "usual_axes"]
 
 Array = np.ndarray[Any, Any]
-Axes = Mapping[str, Sequence[int]]
 
-MOST_POINTS = 256
-_AXIS = re.compile(r"([A-Za-z_]\w*)=(\d+(?:,\d+)*)")
 TERMS = ("per_step", "per_operation", "per_flop")
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
     """Both modes at one setting. ``eager(n)`` and ``static(n)`` make n steps; a step is
-    ``operations`` of the eager mode and ``flops`` floating-point operations."""
+    ``operations`` of the eager mode and ``flops`` floating-point operations, which are None if only
+    a run can tell them."""
 
     eager: Callable[[int], object]
     static: Callable[[int], object]
     operations: int
-    flops: int
-
-
-def parse_axes(text: str) -> dict[str, tuple[int, ...]]:
-    """The values of each size in words such as ``batch=1,8,64 width=16,256``, in ascending order.
-
-    Raises `ArgumentError` for anything else, for a value below 1, and for more than 256 settings.
-
-    >>> parse_axes("batch=1,64,8 width=16")
-    {'batch': (1, 8, 64), 'width': (16,)}
-    """
-    axes: dict[str, tuple[int, ...]] = {}
-    for word in text.split():
-        match = _AXIS.fullmatch(word)
-        if match is None:
-            raise ArgumentError(
-                f"the sweep has {word!r}; write a name and numbers, such as batch=1,8,64"
-            )
-        name, values = match[1], {int(value) for value in match[2].split(",")}
-        if name in axes:
-            raise ArgumentError(f"the sweep has {name} twice; write all its numbers in one place")
-        if min(values) < 1:
-            raise ArgumentError(f"the sweep has {name}=0; sizes are 1 or more")
-        axes[name] = tuple(sorted(values))
-    if not axes:
-        raise ArgumentError("the sweep is empty; write a name and numbers, such as batch=1,8,64")
-    if len(grid(axes)) > MOST_POINTS:
-        raise ArgumentError(
-            f"the sweep has {len(grid(axes))} settings; {MOST_POINTS} are the most that are timed"
-        )
-    return axes
-
-
-def split_axes(
-    axes: Axes, open_sizes: Mapping[str, int], make: Callable[..., Any]
-) -> tuple[dict[str, Sequence[int]], dict[str, Sequence[int]]]:
-    """The axes that are open sizes of the inputs, and those that are arguments of ``make``.
-
-    Raises `ArgumentError`, which says what there is, for an axis that is neither.
-    """
-    named = _arguments_of(make)
-    opened = {name: values for name, values in axes.items() if name in open_sizes}
-    given = {name: values for name, values in axes.items() if name not in open_sizes}
-    for name in given:
-        if name not in named:
-            raise ArgumentError(
-                f"nothing is called {name}; the sweep takes open sizes of the inputs "
-                f"({', '.join(open_sizes) or 'there are none'}) and arguments of the model "
-                f"({', '.join(named) or 'it has none'})"
-            )
-    return opened, given
-
-
-def _arguments_of(make: Callable[..., Any]) -> list[str]:
-    """The arguments that a function or class takes by name."""
-    try:
-        parameters = inspect.signature(make).parameters.values()
-    except (TypeError, ValueError):  # a built-in
-        return []
-    return [p.name for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)]
-
-
-def grid(axes: Axes) -> list[dict[str, int]]:
-    """Every setting of the axes, the last one changing fastest.
-
-    >>> grid({"batch": (1, 8), "width": (16, 32)})[:3]
-    [{'batch': 1, 'width': 16}, {'batch': 1, 'width': 32}, {'batch': 8, 'width': 16}]
-    """
-    return [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
+    flops: int | None
 
 
 def sweep(
@@ -131,13 +66,70 @@ def sweep(
     return Sweep(tuple(points), fit_model(points))
 
 
+# -- of a job -------------------------------------------------------------------------------------
+
+
+def usual_axes(job: Job) -> dict[str, tuple[int, ...]]:
+    """The axes of a sweep that nobody asked for: up to two open sizes of the job, each as it is, an
+    eighth and four times as large."""
+    return {
+        name: tuple(sorted({max(1, n // 8), n, 4 * n}))
+        for name, n in itertools.islice(job.sizes.items(), 2)
+    }
+
+
+def sweep_job(
+    job: Job,
+    axes: Axes,
+    *,
+    rounds: int = 5,
+    seconds: float = 0.01,
+    progress: Callable[[], object] = lambda: None,
+) -> Sweep:
+    """The sweep of a job, over open sizes of its inputs and arguments of its model.
+
+    One program serves all open sizes; other arguments make another model, and another program.
+    Raises `ArgumentError` for an axis that the job does not have.
+    """
+    opened, given = split_axes(axes, job.sizes, job.make)
+    programs: dict[tuple[int, ...], tuple[Contestant, Contestant]] = {}
+
+    def pair_at(sizes: dict[str, int]) -> Pair:
+        arguments = {name: sizes[name] for name in given}
+        key = tuple(arguments.values())
+        if key not in programs:
+            one = replace(job, make=functools.partial(job.make, **arguments))
+            programs[key] = eager_contestant(one), static_contestant(one)
+        eager, static = programs[key]
+        batch = job.batches(1, {**job.sizes, **{name: sizes[name] for name in opened}})[0]
+        assert static.program is not None
+        work = work_of_call(static.program, *batch)
+        flops = None if work is None else work.flops
+        timed = repeat_step(eager, batch), repeat_step(static, batch)
+        return Pair(*timed, operations=_count_operations(eager, batch), flops=flops)
+
+    found = sweep(pair_at, axes, rounds=rounds, seconds=seconds, progress=progress)
+    compiled = (static.program for _, static in programs.values())
+    return replace(found, compilations=sum(p.compile_count for p in compiled if p is not None))
+
+
+def _count_operations(eager: Contestant, batch: Batch) -> int:
+    """The operations of an eager step, those that others are made of."""
+    run = repeat_step(eager, batch)
+    run(3)  # what runs often is made ready in the first steps
+    with record_operations() as recording:
+        run(1)
+    return sum(operation.children == 0 for operation in recording.operations)
+
+
 # -- the model ------------------------------------------------------------------------------------
 
 
 def fit_model(points: Sequence[SweepPoint]) -> WinModel | None:
     """The prices of a step, of an operation and of a floating-point operation in either mode, none
     below 0, that give the least sum of squared relative errors. What does not vary over the points
-    cannot be told from the price of a step and has none. None of fewer points than prices.
+    cannot be told from the price of a step and has none, nor have floating-point operations that
+    are not known at every point. None of fewer points than prices.
 
     >>> points = [SweepPoint({"n": n}, 3e-6 + 1e-9 * n, 1e-6 + 1e-9 * n, 1, n)
     ...           for n in (10, 1000, 100_000)]
@@ -145,7 +137,9 @@ def fit_model(points: Sequence[SweepPoint]) -> WinModel | None:
     >>> [f"{price:.1e}" for price in fit.eager.values()]
     ['3.0e-06', '0.0e+00', '1.0e-09']
     """
-    features = np.array([[1.0, p.operations, p.flops] for p in points]).reshape(-1, len(TERMS))
+    knows = all(p.flops is not None for p in points)
+    rows = [[1.0, p.operations, p.flops if knows and p.flops else 0] for p in points]
+    features = np.array(rows).reshape(-1, len(TERMS))
     varies = [True, *(len(set(column)) > 1 for column in features.T[1:])]
     if len(points) < sum(varies):
         return None

@@ -279,6 +279,8 @@ def _ablation(record: Comparison) -> Iterator[str]:
             f"  {each.without:<24}{ratio_in_words(each.ratio):>14}"
             f"{bytes_in_words(each.peak):>14}{each.kernels:>10}  {same}"
         )
+    if record.no_effect:
+        yield f"  the graph is the same without {', '.join(record.no_effect)}"
 
 
 def _sweep(record: Comparison) -> Iterator[str]:
@@ -298,11 +300,13 @@ def _sweep(record: Comparison) -> Iterator[str]:
 def _peers(record: Comparison) -> Iterator[str]:
     if not record.peers:
         return
-    yield f"{'PEERS':<26}{'step':>14}{'first step':>14}  difference"
+    ours = "eager" if record.static is None else "static"
+    yield f"{'PEERS':<26}{'step':>14}{'first step':>14}{f'to {ours}':>14}  difference"
     for peer in record.peers:
+        ratio = NOT_MEASURED if peer.ratio is None else ratio_in_words(peer.ratio.median)
         yield (
             f"  {f'{peer.name} {peer.version}':<24}{seconds_in_words(peer.step.median):>14}"
-            f"{seconds_in_words(peer.first_step):>14}  {peer.difference:.1e}"
+            f"{seconds_in_words(peer.first_step):>14}{ratio:>14}  {peer.difference:.1e}"
         )
 
 

@@ -30,6 +30,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--steps", type=positive_int, default=100, help="steps in either mode (100)")
     add("--seed", type=_natural, default=0, help="of parameters, data and draws (0)")
     add("--dtype", choices=DTYPES, default="float32", help="of floating parameters and inputs")
+    add("--sweep", metavar="SIZES", help="time both modes at each of some open sizes and arguments "
+        'of the model, such as "batch=1,8,64 width=16,256"')  # fmt: skip
     add("--json", type=Path, metavar="FILE", help="write all that was found there too")
     add("--quick", action="store_true", help="leave out what takes more than a few seconds")
 
@@ -70,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     request = Request(
         arguments.target, tuple(arguments.inputs or ()), arguments.loss, arguments.optimizer,
-        arguments.lr, arguments.steps, arguments.seed, arguments.dtype,
+        arguments.lr, arguments.steps, arguments.seed, arguments.dtype, arguments.sweep,
     )  # fmt: skip
     with ExitStack() as outputs:
         json_file = None

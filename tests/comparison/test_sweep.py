@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
+from typing import Any
+
 import numpy as np
 import pytest
 
+from staticflow import nn
 from staticflow.comparison import sweep as module
+from staticflow.comparison.axes import grid, parse_axes, split_axes
+from staticflow.comparison.job import make_job
 from staticflow.comparison.record import SweepPoint
-from staticflow.comparison.sweep import Pair, fit_model, grid, parse_axes, split_axes, sweep
+from staticflow.comparison.source import ModelFile
+from staticflow.comparison.sweep import Pair, fit_model, sweep, sweep_job, usual_axes
 from staticflow.errors import ArgumentError
 
 EAGER = {"per_step": 2e-6, "per_operation": 8e-7, "per_flop": 2e-11}
@@ -114,3 +121,44 @@ def test_an_axis_is_an_open_size_or_an_argument_of_the_model() -> None:
         "nothing is called hight; the sweep takes open sizes of the inputs (batch) and arguments "
         "of the model (width, depth)"
     )
+
+
+class Net(nn.Module):
+    """Some layers."""
+
+    def __init__(self, width: int = 4, depth: int = 1) -> None:
+        super().__init__()
+        sizes = [3, *[width] * depth, 2]
+        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in itertools.pairwise(sizes))
+
+    def forward(self, x: Any) -> Any:
+        for layer in self.layers:
+            x = layer(x).relu()
+        return x
+
+
+def make(sweep: str | None = None) -> Any:
+    file = ModelFile("here", "Net", Net, {"example_inputs": ("x: f32[batch=8, 3]",)})
+    return make_job(file, loss="mse", optimizer="sgd", lr=0.1, sweep=sweep)
+
+
+def test_one_program_serves_all_open_sizes_and_each_model_has_its_own() -> None:
+    job = make("batch=1,16,64 depth=1,3")
+    found = sweep_job(job, job.sweep, rounds=1, seconds=1e-5)
+    assert [p.sizes for p in found.points] == grid(job.sweep) and found.compilations == 2
+    shallow = {p.sizes["batch"]: p for p in found.points if p.sizes["depth"] == 1}
+    deep = {p.sizes["batch"]: p for p in found.points if p.sizes["depth"] == 3}
+    assert len({p.operations for p in shallow.values()}) == 1
+    assert deep[1].operations > shallow[1].operations
+    # two products forward, three back, of 2 * batch * rows * columns each, and what goes with them
+    products = 2 * 64 * (2 * 3 * 4 + 3 * 4 * 2)
+    assert shallow[64].flops is not None and products <= shallow[64].flops < 2 * products
+    assert shallow[16].flops is not None and shallow[16].flops < shallow[64].flops
+
+
+def test_a_job_is_swept_around_its_sizes_unless_it_says_over_what() -> None:
+    assert usual_axes(make()) == {"batch": (1, 8, 32)} and make().sweep is None
+    with pytest.raises(ArgumentError, match="nothing is called hight; the sweep takes open sizes"):
+        make("hight=3")
+    with pytest.raises(ArgumentError, match="the sweep is of type list; it must be a text"):
+        make(["batch"])  # type: ignore[arg-type]

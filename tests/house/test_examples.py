@@ -61,6 +61,7 @@ SHOWS = {  # what an example that trains nothing prints
         "the parts are the whole: True",
         "both modes in one trace",
     ],
+    "peers": ["the same loss: True"],
     "pytorch_idioms": [
         "gradient [[2.0, 2.0, 2.0], [2.0, 2.0, 0.0]]",
         "2 clipped",
