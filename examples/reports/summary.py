@@ -7,6 +7,7 @@ is written by hand; what was not measured is shown as not measured.
 """
 
 import json
+from html import escape
 from pathlib import Path
 
 from staticflow.measure.statistics import Spread, differ
@@ -35,11 +36,17 @@ def gain(report):
 # -- cells -----------------------------------------------------------------------------------------
 
 
+def title_of(report):
+    """What a reader knows the model by: the name of its file, or its own where it has none."""
+    file = Path(report["model"]["source"].partition(":")[0])
+    return file.stem.replace("_", " ") if file.suffix == ".py" else report["model"]["name"]
+
+
 def model_of(report, up=""):
-    """The model's name, with a link to its file where that is one of this checkout."""
+    """The title, with a link to the file where that is one of this checkout."""
     file = report["model"]["source"].partition(":")[0]
-    name = report["model"]["name"]
-    return f"[{name}]({up}{file})" if (ROOT / file).is_file() else name
+    title = title_of(report)
+    return f"[{title}]({up}{file})" if (ROOT / file).is_file() else title
 
 
 def time_of(report, mode):
@@ -59,7 +66,8 @@ def winner_of(report):
     if not differ(*(Spread(**report[mode]["step"]) for mode in ("eager", "static"))):
         return "no difference beyond noise"
     ratio = gain(report)
-    return f"static {ratio_in_words(ratio)}" if ratio > 1 else f"eager {ratio_in_words(1 / ratio)}"
+    mode, times = ("static", ratio) if ratio > 1 else ("eager", 1 / ratio)
+    return f"{mode}, {ratio_in_words(times)}"
 
 
 def break_even_of(report, start):
@@ -90,7 +98,7 @@ def memory_of(report, mode):
 
 def difference_of(report, what):
     difference = report["agreement"][what]["static_eager"]
-    return NOT_MEASURED if difference is None else f"{difference:.0e}"
+    return NOT_MEASURED if difference is None else f"{difference:.0e}" if difference else "0"
 
 
 def outside_of(report, mode):
@@ -110,8 +118,8 @@ SHORT = {
     "eager": lambda r: time_of(r, "eager"),
     "static": lambda r: time_of(r, "static"),
     "faster": winner_of,
-    "break-even: step": lambda r: break_even_of(r, "cold"),
-    "again": lambda r: break_even_of(r, "warm"),
+    "break-even at step": lambda r: break_even_of(r, "cold"),
+    "with code on disk": lambda r: break_even_of(r, "warm"),
     "memory, eager": lambda r: memory_of(r, "eager"),
     "static ": lambda r: memory_of(r, "static"),
     "gradients differ by": lambda r: difference_of(r, "gradients"),
@@ -164,15 +172,16 @@ def machine_of(reports):
 
 # -- the picture -----------------------------------------------------------------------------------
 
-WIDTH, ROW, LEFT, RIGHT, TOP = 760, 44, 190, 170, 56
+WIDTH, ROW, LEFT, RIGHT, TOP = 780, 44, 170, 200, 56
 STYLE = """
   text { font: 14px system-ui, sans-serif; fill: #1f2328 }
+  .paper { fill: #ffffff }
   .small { font-size: 12px; fill: #59636e }
   .line { stroke: #d1d9e0 } .span { stroke: #8c959f; stroke-width: 3 }
   .eager { fill: #bc4c00 } .static { fill: #0969da }
   @media (prefers-color-scheme: dark) {
-    text { fill: #f0f6fc } .small { fill: #9198a1 } .line { stroke: #3d444d }
-    .span { stroke: #656c76 } .eager { fill: #f0883e } .static { fill: #58a6ff }
+    text { fill: #f0f6fc } .paper { fill: #0d1117 } .small { fill: #9198a1 }
+    .line { stroke: #3d444d } .span { stroke: #656c76 } .eager { fill: #f0883e } .static { fill: #58a6ff }
   }
 """
 
@@ -190,8 +199,9 @@ def picture(reports):
         return round(LEFT + share * (WIDTH - LEFT - RIGHT), 1)
 
     parts = [
-        f'<text x="{LEFT}" y="20"><tspan class="eager">●</tspan> eager  '
-        f'<tspan class="static">■</tspan> static: seconds of a training step</text>'
+        f'<rect class="paper" width="{WIDTH}" height="{height}" rx="6"/>',
+        f'<text x="{LEFT}" y="24"><tspan class="eager">●</tspan> eager  '
+        f'<tspan class="static">■</tspan> static: time of a training step</text>',
     ]
     for power in range(first, last + 1):
         x = at(10**power)
@@ -204,7 +214,7 @@ def picture(reports):
         y = TOP + ROW * i + 8
         eager, static = (at(report[mode]["step"]["median"]) for mode in ("eager", "static"))
         parts += [
-            f'<text x="{LEFT - 16}" y="{y + 5}" text-anchor="end">{report["model"]["name"]}</text>',
+            f'<text x="{LEFT - 16}" y="{y + 5}" text-anchor="end">{escape(title_of(report))}</text>',
             f'<line class="span" x1="{static}" x2="{eager}" y1="{y}" y2="{y}"/>',
             f'<circle class="eager" cx="{eager}" cy="{y}" r="7"/>',
             f'<rect class="static" x="{static - 6.5}" y="{y - 6.5}" width="13" height="13"/>',
@@ -214,7 +224,7 @@ def picture(reports):
     lines = "\n".join(f"  {part}" for part in parts)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img" '
-        f'aria-label="{described(reports)}">\n<style>{STYLE}</style>\n{lines}\n</svg>\n'
+        f'aria-label="{escape(described(reports))}">\n<style>{STYLE}</style>\n{lines}\n</svg>\n'
     )
 
 
@@ -224,12 +234,12 @@ def axis_label(seconds):
 
 def pays_from(report):
     step = break_even_of(report, "cold")
-    return {"never": "never pays", NOT_MEASURED: ""}.get(step, f"pays from step {step}")
+    return {"never": "never breaks even", NOT_MEASURED: ""}.get(step, f"breaks even at step {step}")
 
 
 def described(reports):
     """The picture in words."""
-    told = (f"{r['model']['name']}: {winner_of(r)}" for r in reports)
+    told = (f"{title_of(r)}: {winner_of(r)}" for r in reports)
     return f"The time of a training step in both modes. {'; '.join(told)}."
 
 
