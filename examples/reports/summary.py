@@ -181,7 +181,8 @@ STYLE = """
   .eager { fill: #bc4c00 } .static { fill: #0969da }
   @media (prefers-color-scheme: dark) {
     text { fill: #f0f6fc } .paper { fill: #0d1117 } .small { fill: #9198a1 }
-    .line { stroke: #3d444d } .span { stroke: #656c76 } .eager { fill: #f0883e } .static { fill: #58a6ff }
+    .line { stroke: #3d444d } .span { stroke: #656c76 }
+    .eager { fill: #f0883e } .static { fill: #58a6ff }
   }
 """
 
@@ -213,8 +214,9 @@ def picture(reports):
     for i, report in enumerate(reports):
         y = TOP + ROW * i + 8
         eager, static = (at(report[mode]["step"]["median"]) for mode in ("eager", "static"))
+        title = escape(title_of(report))
         parts += [
-            f'<text x="{LEFT - 16}" y="{y + 5}" text-anchor="end">{escape(title_of(report))}</text>',
+            f'<text x="{LEFT - 16}" y="{y + 5}" text-anchor="end">{title}</text>',
             f'<line class="span" x1="{static}" x2="{eager}" y1="{y}" y2="{y}"/>',
             f'<circle class="eager" cx="{eager}" cy="{y}" r="7"/>',
             f'<rect class="static" x="{static - 6.5}" y="{y - 6.5}" width="13" height="13"/>',
