@@ -84,6 +84,12 @@ def test_the_programs_on_debugging_run(capsys: pytest.CaptureFixture[str]) -> No
     assert said in capsys.readouterr().out
 
 
+def test_the_program_on_drawing_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    exec("".join(_programs_of("drawing.md")), {})
+    assert {p.name for p in tmp_path.iterdir()} == {"step.html", "step.svg", "written.dot"}
+
+
 def _programs_of(page: str) -> list[str]:
     return re.findall(r"```python\n(.*?)```", (ROOT / "docs" / page).read_text(), re.DOTALL)
 

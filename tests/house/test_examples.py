@@ -14,6 +14,7 @@ SHOWS = {  # what an example that trains nothing prints
     "beam_search": ["t: ['tha', 'theor'", "5 steps"],
     "checkpointing": ["keep all: 5", "sqrt: 3", "live in steps"],
     "dtypes": ["uint8 with int8: staticflow.int16", "in bfloat16: 1000.0", "wrap: [4]"],
+    "draw": ["after fuse", "new 0.weight", "slider over ['written'", "keep what they were given"],
     "early_exit": [
         "goal 1.5: 6 years to 1.501, slope 1.501",
         "define-by-run: 6 years, slope 1.501",
