@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from staticflow.comparison.calls import parse_call
 from staticflow.comparison.contest import static_contestant
-from staticflow.comparison.graphs import tape_of
+from staticflow.comparison.graphs import sizes_of, tape_of
 from staticflow.comparison.job import Request
 from staticflow.comparison.requests import job_of
 from staticflow.comparison.source import explain_failure, import_source
@@ -24,18 +25,24 @@ from staticflow.static.jit import Jitted
 __all__ = ["load_picture"]
 
 
-def load_picture(target: str, after: str = "", is_eager: bool = False) -> Picture:
+def load_picture(
+    target: str,
+    after: str = "",
+    is_eager: bool = False,
+    sizes: Mapping[str, int] | None = None,
+) -> Picture:
     """The picture of what ``target`` names.
 
     It is a graph as text, ``graph.sf``; or ``FILE.py:NAME`` for a program, a jitted function, a
     graph, a symbol or a tensor of that file, for a function that makes one, or for a model, of
     which the compiled step is drawn, as `staticflow.compare` makes it, or with ``is_eager`` the
-    tape of a step. ``after`` is the name of a pass.
+    tape of a step. ``after`` is the name of a pass; ``sizes`` are values of
+    unknown sizes, by default those of the inputs of a model.
 
     Raises `ArgumentError` where there is no such thing, or nothing that can be drawn.
     """
     if target.endswith(".sf"):
-        return make_picture(_read_graph(Path(target)), after)
+        return make_picture(_read_graph(Path(target)), after, sizes)
     place, _, name = target.partition(":")
     module = import_source(target)
     if not name:
@@ -47,14 +54,14 @@ def load_picture(target: str, after: str = "", is_eager: bool = False) -> Pictur
         raise ArgumentError(f"{place} has no {call.name!r}; {_has(module)}")
     found = getattr(module, call.name)
     if isinstance(found, type) and issubclass(found, Module):
-        return _picture_of_model(target, after, is_eager)
+        return _picture_of_model(target, after, is_eager, sizes)
     if callable(found) and not isinstance(found, Module | Jitted | Program):
         try:
             found = found(*call.args, **call.kwargs)
         except Exception as error:
             raise ArgumentError(f"{target} cannot be called: {explain_failure(error)}") from error
     if isinstance(found, Module):
-        return _picture_of_model(target, after, is_eager)
+        return _picture_of_model(target, after, is_eager, sizes)
     if is_eager:
         raise ArgumentError(f"{target} is a {type(found).__name__}; only a model has an eager step")
     if isinstance(found, Jitted) and not found.programs:
@@ -62,10 +69,12 @@ def load_picture(target: str, after: str = "", is_eager: bool = False) -> Pictur
             f"{target} was not called yet, so that there is no graph; let the file call it with "
             "the arguments that it is for"
         )
-    return make_picture(found, after)
+    return make_picture(found, after, sizes)
 
 
-def _picture_of_model(target: str, after: str, is_eager: bool) -> Picture:
+def _picture_of_model(
+    target: str, after: str, is_eager: bool, sizes: Mapping[str, int] | None
+) -> Picture:
     job = job_of(Request(target))
     if is_eager:
         if (tape := tape_of(job)) is None:
@@ -73,11 +82,12 @@ def _picture_of_model(target: str, after: str, is_eager: bool) -> Picture:
         return make_picture(tape, after)
     try:
         program = static_contestant(job).program
+        assert program is not None
     except Exception as error:
         raise ArgumentError(
             f"{target} cannot be a graph, and --eager draws its tape: {explain_failure(error)}"
         ) from error
-    return make_picture(program, after)
+    return make_picture(program, after, sizes or sizes_of(job, program))
 
 
 def _read_graph(path: Path) -> Graph:

@@ -7,6 +7,7 @@ import reprlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from staticflow.drawing.costs import Costs
 from staticflow.drawing.model import Drawing, DrawnEdge, DrawnNode
 from staticflow.graph.graph import Graph
 from staticflow.graph.locs import Locs
@@ -37,10 +38,11 @@ def draw_graph(
     title: str = "graph",
     outputs: Sequence[str] = (),
     keys: dict[Node, int] | None = None,
+    costs: Costs | None = None,
 ) -> Drawing:
     """The drawing of a graph with a node for each of its nodes, those of nested graphs included.
     ``outputs`` are what its results are called. ``keys`` numbers nodes: drawings made with one dict
-    give a node that they share one key.
+    give a node that they share one key. ``costs`` knows sizes.
 
     >>> import staticflow as sf
     >>> x = sf.placeholder((None,), name="x")
@@ -48,7 +50,7 @@ def draw_graph(
     >>> [(node.kind, node.label) for node in drawing.nodes]
     [('input', 'x'), ('op', 'exp')]
     """
-    drawer = GraphDrawer({} if keys is None else keys)
+    drawer = GraphDrawer({} if keys is None else keys, costs or Costs())
     names = outputs or [f"output {i}" for i in range(len(graph.outputs))]
     drawer.draw(graph, None, (), names)
     return Drawing(title, "graph", tuple(drawer.nodes), tuple(drawer.edges))
@@ -63,10 +65,11 @@ def lines_of(locs: Locs) -> tuple[str, ...]:
 class GraphDrawer:
     """The nodes and edges so far."""
 
-    def __init__(self, keys: dict[Node, int]) -> None:
-        self.keys = keys
+    def __init__(self, keys: dict[Node, int], costs: Costs) -> None:
+        self.keys, self.costs = keys, costs
         self.nodes: list[DrawnNode] = []
         self.edges: list[DrawnEdge] = []
+        self.kinds: dict[int, str] = {}
         self._next = 0
 
     def new_id(self) -> int:
@@ -83,9 +86,10 @@ class GraphDrawer:
         for node, output in zip(graph.outputs, outputs, strict=True):
             results.setdefault(node, []).append(output)
         outside = dict(zip(graph.params, operands, strict=False))
+        is_kernel = parent is not None and self.kinds[parent] == "kernel"
         for node in graph.nodes:
             ids[node] = number = self.new_id()
-            kind = _kind_of(node, parent)
+            kind = self.kinds[number] = _kind_of(node, parent)
             self.nodes.append(
                 DrawnNode(
                     id=number,
@@ -99,6 +103,8 @@ class GraphDrawer:
                     attrs=attrs_text(node.op, node.attrs),
                     outputs=tuple(results.get(node, ())),
                     operand=outside.get(node),
+                    bytes=None if is_kernel else self.costs.bytes_of(node),
+                    flops=None if is_kernel else self.costs.flops_of(node),
                 )
             )
             self.edges += (DrawnEdge(ids[a], number, _type_text(a.type)) for a in node.args)
@@ -111,6 +117,7 @@ class GraphDrawer:
             if len(regions) > 1:
                 inside = self.new_id()
                 key = self.keys[node]
+                self.kinds[inside] = "region"
                 self.nodes.append(DrawnNode(inside, "region", name, "", "", key, number))
             first = max(len(args) - len(region.params), 0)  # a branch is chosen by what comes first
             names = [f"result {i}" for i in range(len(region.outputs))]

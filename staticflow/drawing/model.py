@@ -6,7 +6,7 @@ dict of this form, in which a field that is empty is left out::
     {"schema": "staticflow.drawing/1", "title": "step", "kind": "graph",
      "nodes": [{"id": 4, "kind": "op", "label": "mul", "name": "%2", "type": "f32[x_0, 3]",
                 "key": 17, "parent": 3, "lines": ["net.py:12"], "attrs": {"dim": "1"},
-                "outputs": ["output 0"], "operand": 1, "bytes": "24*x_0", "flops": "3*x_0"}],
+                "outputs": ["output 0"], "operand": 1, "bytes": "24*x_0", "flops": "96"}],
      "edges": [{"source": 2, "target": 4, "type": "f32[x_0, 3]"}]}
 """
 
@@ -45,9 +45,11 @@ class DrawnNode:
     """One node. ``name`` is what ``print(graph)`` calls it. A node that is the ``parent`` of others
     is a group, which can be drawn closed; ``operand`` of a group's parameter is the node outside
     whose value it is. ``key`` is the same in drawings made together (a graph before and after a
-    pass) exactly where the node is. ``bytes`` that it reads and writes and ``flops`` that it
-    computes are numbers, or formulas of unknown sizes, and None where that is not known.
-    ``outputs`` says which results of the graph it gives."""
+    pass) exactly where the node is. ``outputs`` says which results of the graph it gives.
+
+    ``bytes`` are those of its operands and results, a number or a formula of unknown sizes;
+    ``flops`` what one run of a kernel computes where its sizes are known; both are None where there
+    is nothing to tell."""
 
     id: int
     kind: str

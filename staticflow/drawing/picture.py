@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from staticflow.drawing.costs import Costs
 from staticflow.drawing.dot import dot_of
 from staticflow.drawing.graphs import draw_graph
 from staticflow.drawing.model import Drawing
@@ -82,9 +83,15 @@ class Picture:
         return f"<picture of a {drawing.kind}: {nodes} nodes, {edges} edges{after}>"
 
 
-def make_picture(thing: Any, after: str = "") -> Picture:
+def make_picture(thing: Any, after: str = "", sizes: Mapping[str, int] | None = None) -> Picture:
     """The picture of anything that can be drawn; raises as ``sf.draw`` does."""
-    stages = tuple(stages_to_draw(thing))
+    costs = Costs(sizes)
+    stages = tuple(stages_to_draw(thing, costs))
+    if wrong := costs.unmet():
+        raise ArgumentError(
+            f"draw: {wrong[0]!r} is no size of what is drawn; its unknown sizes are "
+            f"{', '.join(sorted(costs.met)) or 'none'}{_where()}"
+        )
     names = [stage.name for stage in stages]
     if after and after not in names:
         raise ArgumentError(
@@ -125,16 +132,16 @@ def is_drawable(thing: Any) -> bool:
     return isinstance(thing, tuple(_DRAWN))
 
 
-def stages_to_draw(thing: Any) -> list[Stage]:
+def stages_to_draw(thing: Any, costs: Costs) -> list[Stage]:
     """The drawings of anything that can be drawn; raises as `draw` does."""
     for kind, stages in _DRAWN.items():
         if isinstance(thing, kind):
-            return stages(thing)
+            return stages(thing, costs)
     several = thing if isinstance(thing, list | tuple) else ()
     if several and all(isinstance(t, Tensor) for t in several):
-        return _of_tensors(several)
+        return _of_tensors(several, costs)
     if several and all(isinstance(s, Symbol) for s in several):
-        return _of_symbols(several)
+        return _of_symbols(several, costs)
     raise DTypeError(
         f"draw: a {type(thing).__name__} is no program, no jitted function, no graph, and neither "
         "symbols nor tensors that were recorded; compile it, or draw what it returns"
@@ -142,31 +149,31 @@ def stages_to_draw(thing: Any) -> list[Stage]:
     )
 
 
-def _of_jitted(jitted: Jitted) -> list[Stage]:
+def _of_jitted(jitted: Jitted, costs: Costs) -> list[Stage]:
     name = getattr(jitted, "__name__", "jit")
     if not jitted.programs:
         raise DTypeError(
             f"draw: {name} was not called yet, so that there is no graph; call it with the "
             f"arguments that it is for{_where()}"
         )
-    return stages_of(jitted.programs[-1], name)
+    return stages_of(jitted.programs[-1], name, costs)
 
 
-def _of_tensors(tensors: Sequence[Tensor]) -> list[Stage]:
+def _of_tensors(tensors: Sequence[Tensor], _: Costs) -> list[Stage]:
     return [Stage("recorded", draw_tape(tensors))]
 
 
-def _of_symbols(symbols: Sequence[Symbol]) -> list[Stage]:
+def _of_symbols(symbols: Sequence[Symbol], costs: Costs) -> list[Stage]:
     nodes = [without_effects(symbol.node) for symbol in symbols]
     params = [node for node in toposort(nodes) if node.op is param]
-    return [Stage("written", draw_graph(close(params, nodes)))]
+    return [Stage("written", draw_graph(close(params, nodes), costs=costs))]
 
 
-_DRAWN: dict[type, Callable[[Any], list[Stage]]] = {
-    Drawing: lambda drawing: [Stage("recorded", drawing)],
-    Program: lambda program: stages_of(program, "program"),
+_DRAWN: dict[type, Callable[[Any, Costs], list[Stage]]] = {
+    Drawing: lambda drawing, _: [Stage("recorded", drawing)],
+    Program: lambda program, costs: stages_of(program, "program", costs),
     Jitted: _of_jitted,
-    Graph: lambda graph: [Stage("graph", draw_graph(graph))],
-    Tensor: lambda tensor: _of_tensors([tensor]),
-    Symbol: lambda symbol: _of_symbols([symbol]),
+    Graph: lambda graph, costs: [Stage("graph", draw_graph(graph, costs=costs))],
+    Tensor: lambda tensor, costs: _of_tensors([tensor], costs),
+    Symbol: lambda symbol, costs: _of_symbols([symbol], costs),
 }

@@ -6,6 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from staticflow import pytree
+from staticflow.drawing.costs import Costs
 from staticflow.drawing.graphs import draw_graph
 from staticflow.drawing.model import Drawing, DrawnNode
 from staticflow.graph.node import Node
@@ -38,15 +39,15 @@ class Changes:
     gone: tuple[int, ...]
 
 
-def stages_of(program: Program, title: str) -> list[Stage]:
+def stages_of(program: Program, title: str, costs: Costs) -> list[Stage]:
     """The graph as it was written, and after each pass that changed it. A node that two stages
-    share has one key in both."""
+    share has one key in both. ``costs`` knows sizes."""
     keys: dict[Node, int] = {}
     outputs = name_outputs(program)
-    stages = [Stage(WRITTEN, draw_graph(program.graph, title, outputs, keys))]
+    stages = [Stage(WRITTEN, draw_graph(program.graph, title, outputs, keys, costs))]
     for report in program.passes:
         if report.after is not report.before:
-            drawing = draw_graph(report.after, title, outputs, keys)
+            drawing = draw_graph(report.after, title, outputs, keys, costs)
             stages.append(Stage(report.name, drawing, tuple(sorted(report.counts.items()))))
     return stages
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
+from staticflow.drawing.costs import Costs
 from staticflow.drawing.graphs import GraphDrawer, attrs_text, lines_of
 from staticflow.drawing.model import Drawing, DrawnEdge, DrawnNode
 from staticflow.eager.tensor import Tensor
@@ -85,7 +86,7 @@ class _TapeDrawer(GraphDrawer):
     of their nodes; and the types of what vertices gave, which only those know that took it."""
 
     def __init__(self) -> None:
-        super().__init__({})
+        super().__init__({}, Costs())
         self.types: dict[int, str] = {}
         self.numbers: dict[int, int] = {}
 
@@ -105,6 +106,7 @@ class _TapeDrawer(GraphDrawer):
             self.edges += (DrawnEdge(number, node.id, text) for number, text in sources)
             if isinstance(vertex, TapeEntry) and "traced" in vertex.attrs:
                 graph = vertex.attrs["traced"].program.optimized
+                self.kinds[node.id] = node.kind
                 results = [f"result {i}" for i in range(len(graph.outputs))]
                 self.draw(graph, node.id, [number for number, _ in sources], results)
 

@@ -134,6 +134,7 @@ def test_the_text_of_a_graph_is_drawn(file: str, capsys: pytest.CaptureFixture[s
         (["prog.py:step", "--pass", "x"], "'x' is no pass that changed something"),
         (["prog.py:step", "--svg", "no/a.svg"], "cannot be written to 'no/a.svg'"),
         (["prog.py:step", "--tensorboard", "prog.py/x"], "cannot be written to 'prog.py/x'"),
+        (["prog.py:step", "--size", "M=3"], "'M' is no size of what is drawn"),
         (["wrong.sf"], "wrong.sf: line 1, column 1"),
     ],
 )

@@ -16,6 +16,7 @@ from staticflow.drawing.svg import svg_of
 from staticflow.drawing.tapes import draw_tape
 from staticflow.errors import ArgumentError
 from staticflow.graph.graph import Graph, close, regions_of
+from staticflow.measure.work import work_of_program
 from staticflow.static.compile import Program
 
 
@@ -157,3 +158,21 @@ def test_several_results_are_drawn_as_items() -> None:
         ("op", "max_dim", ""),
         ("item", "item 0", "f32[2]"),
     ]
+
+
+def test_costs_are_those_of_the_kernels() -> None:
+    x = sf.placeholder(("N", 8), name="x")
+    step = sf.compile([x], ((x @ sf.ones(8, 4)).exp() * x.sum()).sum(dim=0))
+    sizes = {"N": 5}
+    drawing = sf.draw(step, sizes=sizes).drawing
+    kernels = [n for n in drawing.nodes if n.kind == "kernel"]
+    counted = work_of_program(step._executable, sizes)
+    assert sum(int(n.flops) for n in kernels) == sum(k.flops * k.launches for k in counted) > 320
+    product = next(n for n in kernels if n.label.startswith("matmul"))
+    assert product.bytes == str(4 * (5 * 8 + 8 * 4 + 5 * 4))
+    (unknown,) = (n for n in sf.draw(step).drawing.nodes if n.id == product.id)
+    assert (unknown.bytes, unknown.flops) == ("48*N + 128", None)
+    inside = [n for n in drawing.nodes if n.parent == product.id]
+    assert all(n.bytes is None and n.flops is None for n in inside)
+    with pytest.raises(ArgumentError, match=r"'M' is no size of what is drawn.* are N"):
+        sf.draw(step, sizes={"M": 3})
