@@ -18,6 +18,7 @@ from staticflow.comparison.differences import first_nan
 from staticflow.comparison.estimate import StartUp, break_even, curve, even_samples
 from staticflow.comparison.graphs import find_graphs
 from staticflow.comparison.inputs import Batch
+from staticflow.comparison.insides import draw_both, kernels_of, memory_of_steps, roofline_of
 from staticflow.comparison.job import Job
 from staticflow.comparison.progress import Progress
 from staticflow.comparison.record import (
@@ -30,6 +31,7 @@ from staticflow.comparison.record import (
     Memory,
     ModeCosts,
     Model,
+    Roofline,
 )
 from staticflow.comparison.refusal import try_statically
 from staticflow.comparison.why import Why, find_why
@@ -71,6 +73,8 @@ class Findings:
     fresh: FreshCosts = field(default_factory=FreshCosts)
     memory: dict[str, Memory] = field(default_factory=dict)
     kernels: tuple[Kernel, ...] = ()
+    roofline: Roofline | None = None
+    graphs: Graphs = field(default_factory=lambda: Graphs(None, None))
     compilations: dict[str, dict[str, int]] = field(default_factory=dict)
     graphs: Graphs = field(default_factory=lambda: Graphs(None, None))
     why: Why = field(default_factory=Why)
@@ -116,14 +120,16 @@ class Findings:
         return ModeCosts(
             cold=self.fresh.medians("cold", mode),
             warm=self.fresh.medians("warm", mode),
-            step=None if samples is None else self._spread(samples.steady),
+            step=self.spread_of(mode),
             losses=() if samples is None else tuple(samples.losses),
+            roofline=self.roofline if mode == "static" else None,
             passes=self.fresh.passes_medians() if mode == "static" else None,
         )
 
-    @staticmethod
-    def _spread(seconds: Sequence[float]) -> Spread | None:
-        return spread(even_samples(seconds)) if seconds else None
+    def spread_of(self, mode: str) -> Spread | None:
+        """The steady step of a mode; None if there was none."""
+        samples = self.samples.get(mode)
+        return spread(even_samples(samples.steady)) if samples and samples.steady else None
 
     def _crossings(self) -> tuple[dict[str, BreakEven], dict[str, Curve]]:
         crossings: dict[str, BreakEven] = {}
@@ -184,6 +190,7 @@ def _find_all(findings: Findings, options: Options, stage: Progress) -> None:
     _train(findings, contestants, options, stage)
     if static is not None:
         findings.compilations["static"] = _compilations(findings, static)
+    _look_inside(findings, eager, static, options, stage)
     if not options.is_quick:
         _start_afresh(findings, [c.mode for c in contestants], options.repeats, stage)
         find_why(job, eager, static, findings.why, findings.notes, stage)
@@ -207,6 +214,38 @@ def _train(
     static.restore(*start)
     findings.agreement, notes = agreement_of(job, static, losses, stage.stage)
     findings.notes += notes
+
+
+def _look_inside(
+    findings: Findings,
+    eager: Contestant,
+    static: Contestant | None,
+    options: Options,
+    stage: Progress,
+) -> None:
+    """The memory, the kernels and the graphs of a step."""
+    job = findings.job
+    stage.stage("memory, kernels and graphs of a step")
+    findings.memory = memory_of_steps(eager, static, job.batches(1)[0])
+    if static is not None:
+        findings.kernels = kernels_of(job, static)
+        if not options.is_quick:
+            findings.machine = machine()
+        step = findings.spread_of("static")
+        memory = findings.memory.get("static")
+        findings.roofline = roofline_of(
+            findings.kernels,
+            static,
+            None if step is None else step.median,
+            findings.machine,
+            None if memory is None else _footprint(static, memory),
+        )
+    findings.graphs = draw_both(job, static)
+
+
+def _footprint(static: Contestant, memory: Memory) -> int:
+    """The bytes that a step touches: its own and those that stay from step to step."""
+    return memory.measured + sum(a.nbytes for a in static.snapshot().values())
 
 
 def _start_afresh(findings: Findings, modes: Sequence[str], repeats: int, stage: Progress) -> None:

@@ -1,0 +1,86 @@
+"""What a step of either mode does inside: its memory, kernels, graphs, and how near to the
+machine's limits it comes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from staticflow.comparison.contest import Contestant
+from staticflow.comparison.inputs import Batch
+from staticflow.comparison.job import Job, default_dtype
+from staticflow.comparison.record import Graphs, Kernel, Memory, Roofline
+from staticflow.eager.creation import from_numpy
+from staticflow.eager.tensor import Tensor
+from staticflow.errors import AutogradError
+from staticflow.measure.machine import Machine, roofline_fraction
+
+__all__ = ["draw_both", "kernels_of", "memory_of_steps", "roofline_of"]
+
+
+def memory_of_steps(
+    eager: Contestant, static: Contestant | None, batch: Batch
+) -> dict[str, Memory]:
+    """The memory of one step of either mode, by mode. The eager contestant makes a step."""
+    from staticflow.measure.memory import measure_eager
+    from staticflow.static.twin import measure_memory
+
+    eager.step(*batch)
+    found = {"eager": measure_eager(lambda: eager.step(*batch))}
+    if static is not None and static.program is not None:
+        found["static"] = measure_memory(static.program, *batch)
+    return found
+
+
+def sizes_of_program(static: Contestant, sizes: dict[str, int]) -> dict[str, int]:
+    """Of the open ``sizes`` of a job those that its program has."""
+    from staticflow.measure.work import size_names
+
+    assert static.program is not None
+    names, _ = size_names(static.program._executable)
+    return {name: sizes[name] for name in names if name in sizes}
+
+
+def kernels_of(job: Job, static: Contestant) -> tuple[Kernel, ...]:
+    """The kernels of the compiled step, at the job's sizes."""
+    assert static.program is not None
+    return static.program.work(**sizes_of_program(static, job.sizes))
+
+
+def roofline_of(
+    kernels: tuple[Kernel, ...],
+    static: Contestant,
+    seconds: float | None,
+    here: Machine,
+    footprint: int | None,
+) -> Roofline | None:
+    """What the compiled step does in all, and how near to the machine's limits; None where its
+    kernels are not known."""
+    if not kernels or static.program is None:
+        return None
+    moved, flops = (sum(getattr(k, what) for k in kernels) for what in ("bytes", "flops"))
+    fraction = None
+    if seconds and not any(k.uncounted for k in kernels):
+        fraction = roofline_fraction(moved, flops, seconds, here, footprint)
+    launches = sum(k.launches for k in kernels)
+    return Roofline(static.program.kernel_count, launches, moved, flops, fraction, None)
+
+
+def draw_both(job: Job, static: Contestant | None) -> Graphs:
+    """The tape of one eager step and the optimised graph, as JSON of `staticflow.drawing`."""
+    from staticflow.drawing.graphs import draw_graph
+    from staticflow.drawing.tapes import draw_tape
+
+    model = job.make_model()
+    tensors = [from_numpy(a) for a in job.batches(1)[0]]
+    with default_dtype(job.dtype):
+        output = job.output_of(model, tensors)
+        roots: list[Any] = [output] if job.loss is None else [job.loss_of(output, tensors)]
+    tape = None
+    try:
+        if all(isinstance(root, Tensor) for root in roots):
+            tape = draw_tape(roots, "one eager step").as_dict()
+    except AutogradError:  # nothing was recorded: no parameter requires a gradient
+        tape = None
+    if static is None or static.program is None:
+        return Graphs(tape, None)
+    return Graphs(tape, draw_graph(static.program.optimized, "the compiled step").as_dict())
