@@ -12,7 +12,7 @@ from staticflow.graph.locs import format_locs
 from staticflow.graph.node import Node, constant, toposort
 from staticflow.ops.symbols.symbol import Symbol, to_node
 
-__all__ = ["try_statically"]
+__all__ = ["find_change", "try_statically"]
 
 
 TRACES = 4
@@ -23,14 +23,14 @@ def try_statically(job: Job) -> tuple[Contestant | None, str | None]:
     """The static contestant of a job; or None, and why there is none."""
     changing = ""
     try:
-        changing = _find_change(job)
+        changing = find_change(job)
         found = static_contestant(job)
     except Exception as error:  # whatever the model raises where it meets symbols
         return None, explain_failure(error)
     return (None, changing) if changing else (found, None)
 
 
-def _find_change(job: Job) -> str:
+def find_change(job: Job) -> str:
     """What differs between two traces of the model, "" if nothing does: a graph is what one call
     did, and holds that for all."""
     model = job.make_model()

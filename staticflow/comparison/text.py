@@ -259,11 +259,13 @@ def _short(lines: str) -> str:
 def _kernels(record: Comparison) -> Iterator[str]:
     if not record.kernels:
         return
-    shown = sorted(record.kernels, key=lambda k: -(k.seconds or 0.0))[:KERNELS]
-    yield f"KERNELS: {len(record.kernels)} of the compiled step" + (
-        f", the {KERNELS} that take longest" if len(record.kernels) > KERNELS else ""
+    is_timed = any(k.seconds for k in record.kernels)
+    shown = sorted(record.kernels, key=lambda k: -((k.seconds or 0.0) if is_timed else k.bytes))
+    which = "take longest" if is_timed else "move most bytes"
+    yield f"KERNELS OF THE COMPILED STEP: {len(record.kernels)}" + (
+        f", the {KERNELS} that {which}" if len(record.kernels) > KERNELS else ""
     )
-    for kernel in shown:
+    for kernel in shown[:KERNELS]:
         seconds = "-" if kernel.seconds is None else seconds_in_words(kernel.seconds)
         size, flops = bytes_in_words(kernel.bytes), flops_in_words(kernel.flops)
         yield f"  {kernel.name:<18}{seconds:>10}{size:>12}{flops:>13}  {_short(kernel.lines)}"

@@ -14,6 +14,7 @@ import pytest
 import staticflow as sf
 from staticflow.comparison import agreement, run
 from staticflow.comparison.contest import eager_contestant, static_contestant
+from staticflow.comparison.costs import FreshCosts, measure_fresh
 from staticflow.comparison.differences import compare_arrays, relative_difference
 from staticflow.comparison.estimate import StartUp, break_even, curve
 from staticflow.comparison.job import Request
@@ -33,7 +34,7 @@ def compared(model: str, **options: object) -> Comparison:
     return compare_job(job_of(Request(f"{MODELS}:{model}", **settings)), Options(is_quick=True))
 
 
-TRAINED = ("Plain", "Plain(hidden=2)", "make_plain", "Dropping", "Normed", "Shared", "Frozen")
+TRAINED = ("Plain", "Dropping", "Normed", "Shared", "Frozen")
 
 
 @pytest.mark.parametrize("model", TRAINED)
@@ -65,10 +66,9 @@ def test_in_double_precision_the_limits_are_closer() -> None:
 
 
 def test_a_model_without_what_is_trained_is_compared_forward() -> None:
-    for model in ("AllFrozen", "Bare"):
-        found = compared(model)
-        assert found.has_passed and found.model.optimizer == "none"
-        assert any("no parameter requires a gradient" in note for note in found.notes)
+    found = compared("AllFrozen")
+    assert found.has_passed and found.model.optimizer == "none"
+    assert any("no parameter requires a gradient" in note for note in found.notes)
     forward = compared("Plain", loss="none", optimizer="none", inputs=("f32[N=4, 3]",))
     assert forward.has_passed and forward.eager.losses == () and forward.model.loss == "none"
     gradients = compared("Plain", optimizer="none")
@@ -225,7 +225,7 @@ def test_in_python_a_module_a_class_and_a_function_are_compared() -> None:
         return sf.nn.Linear(3, 2)
 
     x, y = sf.randn(4, 3), np.zeros((4, 2), np.float32)
-    for model in (make(), make, sf.nn.Sequential(sf.nn.Linear(3, 2))):
+    for model in (sf.nn.Sequential(make()), make):
         found = sf.compare(
             model, (x, y), loss=sf.nn.MSELoss(), optimizer=lambda p: sf.optim.SGD(p, lr=0.1),
             steps=3, quick=True,
@@ -269,3 +269,67 @@ def test_numbers_that_json_has_no_word_for() -> None:
     losses = (1.0, math.nan, math.inf, -math.inf)
     changed = dataclasses.replace(found, eager=dataclasses.replace(found.eager, losses=losses))
     assert changed.as_dict()["eager"]["losses"] == [1.0, "NaN", "Infinity", "-Infinity"]
+
+
+# -- insides and fresh processes -------------------------------------------------------------------
+
+
+def test_memory_kernels_and_graphs_are_those_of_the_program() -> None:
+    job = job_of(Request(f"{MODELS}:Plain", steps=4))
+    program = static_contestant(job).program
+    assert program is not None
+    found = compared("Plain")
+    static, eager = found.memory["static"], found.memory["eager"]
+    outputs = 4  # the loss
+    assert static.predicted == program.plan.peak_bytes(N=4) + outputs
+    assert 0 < static.measured <= static.predicted + 4096 and eager.measured > 0
+    assert found.static is not None and found.static.roofline is not None
+    assert found.static.roofline.kernels == program.kernel_count
+    work = program.work(N=4)
+    assert [(k.name, k.launches, k.bytes) for k in found.kernels] == [
+        (k.name, k.launches, k.bytes) for k in work
+    ]
+    assert found.static.roofline.flops == sum(k.flops for k in work)
+    assert found.static.roofline.launches == sum(k.launches for k in work)
+    assert found.graphs.eager is not None and found.graphs.static is not None
+    assert found.graphs.eager["kind"] == "tape" and len(found.graphs.static["nodes"]) > 5
+
+
+def test_a_fresh_process_tells_its_phases() -> None:
+    job, costs = job_of(Request(f"{MODELS}:Plain", steps=4)), FreshCosts()
+    measure_fresh(job, ["static"], run.sizes_to_try(job), 1, costs)
+    (cold,), (warm,) = costs.phases["cold"]["static"], costs.phases["warm"]["static"]
+    phases = ["import", "model", "trace", "optimise", "generate", "load", "first_step", "warm_up"]
+    assert list(cold) == list(warm) == phases and all(s >= 0 for s in warm.values())
+    assert costs.compilations == {"static": {"N=4": 1, "N=3": 1, "N=2": 1}}
+    assert costs.passes[0]["fuse"] > 0
+
+
+@pytest.mark.campaign
+def test_fresh_processes_charge_both_modes_for_all_phases() -> None:
+    job = job_of(Request(f"{MODELS}:Plain", steps=4))
+    found = compare_job(job, Options(repeats=1))
+    assert found.static is not None
+    for start in ("cold", "warm"):
+        eager, static = getattr(found.eager, start), getattr(found.static, start)
+        assert list(eager) == ["import", "model", "first_step", "warm_up"]
+        compiling = ["trace", "optimise", "generate", "load"]
+        assert list(static) == ["import", "model", *compiling, "first_step", "warm_up"]
+        assert all(seconds >= 0 for seconds in (*eager.values(), *static.values()))
+        assert found.curve[start].steps[0] == 1
+        assert start in found.break_even
+    assert found.static.passes is not None and found.static.passes["fuse"] > 0
+    assert found.static.warm["load"] < found.static.cold["load"]  # which compiles
+    assert list(found.compilations["static"].values()) == [1, 1, 1]
+    counts = list(found.compilations["eager"].values())
+    assert counts == sorted(counts) and counts[0] > 0
+    text = format_comparison(found)
+    assert "COLD START" in text and "break-even:" in text
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_a_fresh_process_that_fails_is_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONHASHSEED", "no seed")
+    found = compare_job(job_of(Request(f"{MODELS}:Bare", steps=1)), Options(repeats=1))
+    assert any("a fresh process failed" in note for note in found.notes)
+    assert found.break_even == {} and found.has_passed
