@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from staticflow.comparison.job import Job
+from staticflow.comparison.job import Job, default_dtype
 from staticflow.comparison.record import Graphs
 from staticflow.drawing.model import Drawing
 from staticflow.drawing.picture import make_picture
@@ -32,7 +32,8 @@ def tape_of(job: Job) -> Drawing | None:
     if job.loss is None or not any(p.requires_grad for p in model.parameters()):
         return None
     tensors = [from_numpy(array) for array in job.batches(1)[0]]
-    loss = job.loss_of(job.output_of(model, tensors), tensors)
+    with default_dtype(job.dtype):
+        loss = job.loss_of(job.output_of(model, tensors), tensors)
     return draw_tape([loss], f"{job.name}, one eager step")
 
 

@@ -1,20 +1,15 @@
-"""What a step of either mode does inside: its memory, kernels, graphs, and how near to the
+"""What a step of either mode does inside: its memory, its kernels, and how near to the
 machine's limits it comes."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from staticflow.comparison.contest import Contestant
 from staticflow.comparison.inputs import Batch
-from staticflow.comparison.job import Job, default_dtype
-from staticflow.comparison.record import Graphs, Kernel, Memory, Roofline
-from staticflow.eager.creation import from_numpy
-from staticflow.eager.tensor import Tensor
-from staticflow.errors import AutogradError
+from staticflow.comparison.job import Job
+from staticflow.comparison.record import Kernel, Memory, Roofline
 from staticflow.measure.machine import Machine, roofline_fraction
 
-__all__ = ["draw_both", "kernels_of", "memory_of_steps", "roofline_of"]
+__all__ = ["kernels_of", "memory_of_steps", "roofline_of"]
 
 
 def memory_of_steps(
@@ -63,24 +58,3 @@ def roofline_of(
         fraction = roofline_fraction(moved, flops, seconds, here, footprint)
     launches = sum(k.launches for k in kernels)
     return Roofline(static.program.kernel_count, launches, moved, flops, fraction, None)
-
-
-def draw_both(job: Job, static: Contestant | None) -> Graphs:
-    """The tape of one eager step and the optimised graph, as JSON of `staticflow.drawing`."""
-    from staticflow.drawing.graphs import draw_graph
-    from staticflow.drawing.tapes import draw_tape
-
-    model = job.make_model()
-    tensors = [from_numpy(a) for a in job.batches(1)[0]]
-    with default_dtype(job.dtype):
-        output = job.output_of(model, tensors)
-        roots: list[Any] = [output] if job.loss is None else [job.loss_of(output, tensors)]
-    tape = None
-    try:
-        if all(isinstance(root, Tensor) for root in roots):
-            tape = draw_tape(roots, "one eager step").as_dict()
-    except AutogradError:  # nothing was recorded: no parameter requires a gradient
-        tape = None
-    if static is None or static.program is None:
-        return Graphs(tape, None)
-    return Graphs(tape, draw_graph(static.program.optimized, "the compiled step").as_dict())

@@ -18,7 +18,7 @@ from staticflow.comparison.differences import first_nan
 from staticflow.comparison.estimate import StartUp, break_even, curve, even_samples
 from staticflow.comparison.graphs import find_graphs
 from staticflow.comparison.inputs import Batch
-from staticflow.comparison.insides import draw_both, kernels_of, memory_of_steps, roofline_of
+from staticflow.comparison.insides import kernels_of, memory_of_steps, roofline_of
 from staticflow.comparison.job import Job
 from staticflow.comparison.progress import Progress
 from staticflow.comparison.record import (
@@ -74,7 +74,6 @@ class Findings:
     memory: dict[str, Memory] = field(default_factory=dict)
     kernels: tuple[Kernel, ...] = ()
     roofline: Roofline | None = None
-    graphs: Graphs = field(default_factory=lambda: Graphs(None, None))
     compilations: dict[str, dict[str, int]] = field(default_factory=dict)
     graphs: Graphs = field(default_factory=lambda: Graphs(None, None))
     why: Why = field(default_factory=Why)
@@ -185,7 +184,6 @@ def _find_all(findings: Findings, options: Options, stage: Progress) -> None:
     static, findings.refused = try_statically(job)
     eager = eager_contestant(job)
     findings.parameters = sum(p.numel() for p in eager.model.parameters())
-    findings.graphs = find_graphs(job, None if static is None else static.program)
     contestants = [eager] if static is None else [eager, static]
     _train(findings, contestants, options, stage)
     if static is not None:
@@ -240,7 +238,7 @@ def _look_inside(
             findings.machine,
             None if memory is None else _footprint(static, memory),
         )
-    findings.graphs = draw_both(job, static)
+    findings.graphs = find_graphs(job, None if static is None else static.program)
 
 
 def _footprint(static: Contestant, memory: Memory) -> int:
