@@ -16,7 +16,8 @@ NAMES = {"two_layer_nn": ":network", "weight_sharing": ":RandomDepth"}  # of sev
 MODELS = [
     f"{path}{NAMES.get(path.stem, '')}"
     for path in sorted(FOLDER.glob("*.py"))
-    if "example_inputs" in path.read_text() or "(nn.Module)" in path.read_text()
+    if path.stem != "peers"  # models of other libraries
+    and ("example_inputs" in path.read_text() or "(nn.Module)" in path.read_text())
 ]
 
 
