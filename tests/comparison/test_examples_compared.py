@@ -12,12 +12,11 @@ from staticflow.comparison.requests import job_of
 from staticflow.comparison.run import Options, compare_job
 
 FOLDER = Path(__file__).parents[2] / "examples"
-NAMES = {"two_layer_nn": ":network", "weight_sharing": ":RandomDepth"}  # of several, or a function
+NAMES = {"peers": ":two_layer", "two_layer_nn": ":network", "weight_sharing": ":RandomDepth"}
 MODELS = [
     f"{path}{NAMES.get(path.stem, '')}"
     for path in sorted(FOLDER.glob("*.py"))
-    if path.stem != "peers"  # models of other libraries
-    and ("example_inputs" in path.read_text() or "(nn.Module)" in path.read_text())
+    if "example_inputs" in path.read_text() or "(nn.Module)" in path.read_text()
 ]
 
 
