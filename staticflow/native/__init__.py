@@ -24,8 +24,9 @@ The words are in `language`: `hold`, `drop`, `drop_row`, `take` and `trust` of r
 `zero_record`, `zero_row`, `space`, `copy`, `address`, `size_of` and `offset_of` of memory;
 `unsigned_less`, `logical_shift`, `wrapping_mul` and `bits_of` of numbers. A name that is no
 variable is a number of the module, the address of a function, or what `constant`, `variable` and
-`variables` make; `variant` makes of a function another, for other numbers. An external function
-may take any number of further arguments, ``*more: T``. The steps of an `Atomic` are its methods.
+`variables` make, and so is ``module.name``; `variant` makes of a function another, for other
+numbers. An external function may take any number of further arguments, ``*more: T``. The steps of
+an `Atomic` are its methods.
 
 Arithmetic is Python's as long as results have 64 bits; dividing by 0 and shifting by more than 63
 are not defined.

@@ -12,7 +12,7 @@ from staticflow.native.atomics import STEPS
 from staticflow.native.expressions import lend
 from staticflow.native.language import role_of
 from staticflow.native.ownership import Value
-from staticflow.native.scope import Effects, Rules, Scope
+from staticflow.native.scope import UNKNOWN, Effects, Rules, Scope
 from staticflow.native.source import Shown
 from staticflow.native.types import INT, VOID, Code, IntType, PointerType, Signature, Type
 from staticflow.native.words import WORDS
@@ -24,8 +24,10 @@ def _call(scope: Scope, node: ast.Call) -> Value:
     """A word of the language, a function of native code or of C, or what a pointer points to."""
     if node.keywords:
         raise scope.error(node, "arguments are given by position")
-    if isinstance(node.func, ast.Name) and node.func.id not in scope.state.names:
-        return _named_call(scope, node, node.func.id)
+    named = scope.outside(node.func)
+    is_name = isinstance(node.func, ast.Name) and node.func.id not in scope.state.names
+    if named is not UNKNOWN or is_name:
+        return _named_call(scope, node, ast.unparse(node.func), named)
     if isinstance(node.func, ast.Attribute) and node.func.attr in STEPS:
         return STEPS[node.func.attr](scope, node, node.func.value)
     value, type_ = scope.pointer(node.func)
@@ -34,8 +36,8 @@ def _call(scope: Scope, node: ast.Call) -> Value:
     return _emit(scope, node, ast.unparse(node.func), value.text, type_.target.signature, True)
 
 
-def _named_call(scope: Scope, node: ast.Call, name: str) -> Value:
-    fn: Any = scope.globals.get(name, _BUILTINS.get(name))
+def _named_call(scope: Scope, node: ast.Call, name: str, named: Any) -> Value:
+    fn: Any = _BUILTINS.get(name) if named is UNKNOWN else named
     word = WORDS.get(fn) if callable(fn) else None
     if word is not None:
         return word(scope, node)

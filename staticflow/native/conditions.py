@@ -15,7 +15,7 @@ from staticflow.codegen.llvm.text import phi
 from staticflow.native.annotations import signature_of
 from staticflow.native.language import role_of
 from staticflow.native.ownership import State, Target, Value
-from staticflow.native.scope import Rules, Scope
+from staticflow.native.scope import UNKNOWN, Rules, Scope
 from staticflow.native.source import Shown
 from staticflow.native.types import BOOL, INT, NULL, PointerType, join_types
 
@@ -71,8 +71,8 @@ def _narrow(scope: Scope, state: State, test: ast.expr, truth: bool) -> None:
                 state.names[name] = Value(value.text, NULL, name=name, line=value.line)
             elif isinstance(value.type, PointerType):
                 state.names[name] = replace(value, type=replace(value.type, nullable=False))
-        case ast.Call(ast.Name(function), [argument, *_]) if truth:
-            fn = scope.globals.get(function)
+        case ast.Call(function, [argument, *_]) if truth:
+            fn = scope.outside(function)
             name = _name_of(argument)
             if role_of(fn) is None or name not in state.names or name is None:
                 return
@@ -94,7 +94,7 @@ def _name_of(node: ast.expr) -> str | None:
 def _bool_of(scope: Scope, node: ast.BoolOp) -> Value:
     """``a and b``, ``a or b``: the last where those before do not decide."""
     is_and = isinstance(node.op, ast.And)
-    if all(map(_is_instant, node.values)):
+    if all(_is_instant(scope, value) for value in node.values):
         return _bool_at_once(scope, node)
     out = scope.target("both" if is_and else "either")
     texts: list[str] = []
@@ -112,13 +112,13 @@ def _bool_of(scope: Scope, node: ast.BoolOp) -> Value:
     return Value(_pick(scope, out, texts, "i1"), BOOL)
 
 
-def _is_instant(node: ast.expr) -> bool:
+def _is_instant(scope: Scope, node: ast.expr) -> bool:
     """Whether a condition is a comparison of what is at hand, which may be made in vain."""
     match node:
         case ast.Compare(left, _, [right]):
-            return _is_simple(left) and _is_simple(right)
+            return _is_simple(scope, left) and _is_simple(scope, right)
         case ast.UnaryOp(ast.Not(), operand):
-            return _is_instant(operand)
+            return _is_instant(scope, operand)
     return False
 
 
@@ -170,7 +170,7 @@ def _not(scope: Scope, node: ast.UnaryOp) -> Value:
 
 def _choice(scope: Scope, node: ast.IfExp) -> Value:
     """``a if test else b``: a select where nothing is computed, else two ways that meet."""
-    if _is_simple(node.body) and _is_simple(node.orelse) and _is_plain(node.test):
+    if _is_simple(scope, node.body) and _is_simple(scope, node.orelse) and _is_plain(node.test):
         test = scope.value(node.test)
         if test.type is BOOL:
             return _select(scope, node, test.text)
@@ -221,8 +221,8 @@ def _select(scope: Scope, node: ast.IfExp, test: str) -> Value:
     )  # fmt: skip
 
 
-def _is_simple(node: ast.expr) -> bool:
-    return isinstance(node, ast.Name | ast.Constant)
+def _is_simple(scope: Scope, node: ast.expr) -> bool:
+    return isinstance(node, ast.Name | ast.Constant) or scope.outside(node) is not UNKNOWN
 
 
 def _is_plain(node: ast.expr) -> bool:

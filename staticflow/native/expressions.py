@@ -12,7 +12,7 @@ from staticflow.native.annotations import read_annotation, signature_of
 from staticflow.native.language import role_of, symbol_of
 from staticflow.native.layout import fields_of, slots_of, stride_of
 from staticflow.native.ownership import OwnedField, Value
-from staticflow.native.scope import Rules, Scope
+from staticflow.native.scope import UNKNOWN, Rules, Scope
 from staticflow.native.source import Shown
 from staticflow.native.types import (
     BOOL,
@@ -38,28 +38,34 @@ def _name(scope: Scope, node: ast.Name) -> Value:
     """A variable, or a number or constant of the module."""
     if node.id in scope.state.names:
         return scope.state.names[node.id]
-    if node.id not in scope.globals:
+    thing = scope.outside(node)
+    if thing is UNKNOWN:
         known = "is not known on every way here" if node.id in scope.kinds else "is not known"
         raise scope.error(node, f"{node.id} {known}: give it a value before")
-    thing = scope.globals[node.id]
+    return _of_module(scope, node, thing)
+
+
+def _of_module(scope: Scope, node: ast.Name | ast.Attribute, thing: Any) -> Value:
+    """A number, a function or a constant of a module."""
+    name = ast.unparse(node)
     if isinstance(thing, bool | int):
         return _number(scope, node, thing)
     if role_of(thing) is not None:
-        return _function(scope, node, thing)
+        return _function(scope, name, thing)
     symbol = symbol_of(thing)
     if symbol is None:
         what = type(thing).__name__
-        raise scope.error(node, f"{node.id} is a {what} of Python: native code has only numbers, "
+        raise scope.error(node, f"{name} is a {what} of Python: native code has only numbers, "
                           "and what `constant` makes")  # fmt: skip
     text = scope.program.symbol(symbol.name, symbol)
     type_ = read_annotation(symbol.kind).type
-    return Value(text, type_, name=node.id, lasting=not _is_object(type_))
+    return Value(text, type_, name=name, lasting=not _is_object(type_))
 
 
-def _function(scope: Scope, node: ast.Name, fn: Callable[..., Any]) -> Value:
+def _function(scope: Scope, name: str, fn: Callable[..., Any]) -> Value:
     """The address of a native function, or of one of C."""
     scope.program.runs(fn)  # notes that it has to be there
-    return Value(f"@{scope.program.name(fn)}", PointerType(signature_of(fn).code), name=node.id)
+    return Value(f"@{scope.program.name(fn)}", PointerType(signature_of(fn).code), name=name)
 
 
 def _constant(scope: Scope, node: ast.Constant) -> Value:
@@ -111,7 +117,10 @@ def field_of(scope: Scope, node: ast.Attribute) -> tuple[Value, Declared, str]:
 
 
 def _attribute(scope: Scope, node: ast.Attribute) -> Value:
-    """What a field holds."""
+    """What a field holds, or something of a module that is named with it."""
+    thing = scope.outside(node)
+    if thing is not UNKNOWN:
+        return _of_module(scope, node, thing)
     base, declared, address = field_of(scope, node)
     shown = Shown(node)
     if declared.length is not None or declared.atomic is not None:

@@ -223,11 +223,9 @@ def _tests(node: ast.While | ast.For) -> list[ast.AST]:
 def _may_run(scope: Scope, node: ast.stmt) -> bool:
     """Whether the functions that a loop calls may run Python."""
     for inner in ast.walk(node):
-        if isinstance(inner, ast.Call) and isinstance(inner.func, ast.Name):
-            fn = scope.globals.get(inner.func.id)
-            if fn in (drop, drop_row) or (
-                role_of(fn) is not None and fn and scope.program.runs(fn)
-            ):
+        if isinstance(inner, ast.Call):
+            fn = scope.outside(inner.func)
+            if fn in (drop, drop_row) or (role_of(fn) is not None and scope.program.runs(fn)):
                 return True
     return False
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from types import ModuleType
 from typing import Any, Protocol
 
 from staticflow.codegen.llvm.text import BasicBlock, FunctionText
@@ -24,7 +25,7 @@ from staticflow.native.types import (
     suits,
 )
 
-__all__ = ["Again", "Effects", "Learnt", "Loop", "Program", "Rules", "Scope"]
+__all__ = ["UNKNOWN", "Again", "Effects", "Learnt", "Loop", "Program", "Rules", "Scope"]
 
 
 class Program(Protocol):
@@ -43,6 +44,10 @@ class Program(Protocol):
 
     def symbol(self, name: str, thing: Symbol | None = None) -> str:
         """The text of a symbol, of what is outside or of memory that the code has."""
+
+
+UNKNOWN: Any = object()
+"""What stands for a name that means nothing."""
 
 
 class Again(Exception):
@@ -111,6 +116,18 @@ class Scope:
         return lambda message: self.error(node, message)
 
     # -- values ------------------------------------------------------------------------------
+
+    def outside(self, node: ast.AST) -> Any:
+        """What ``name``, which is no variable, or ``module.name`` stands for; `UNKNOWN` if there is
+        no such thing."""
+        match node:
+            case ast.Name(name) if name not in self.state.names:
+                return self.globals.get(name, UNKNOWN)
+            case ast.Attribute(ast.Name(name), attribute):
+                module = self.globals.get(name)
+                if isinstance(module, ModuleType):
+                    return getattr(module, attribute, UNKNOWN)
+        return UNKNOWN
 
     def value(self, node: ast.expr) -> Value:
         """The value of an expression, which is there."""

@@ -18,7 +18,8 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from staticflow.native.cpython import Array, PyArray_Empty, PyArray_NewFromDescr, array_type
+from staticflow.native import cpython
+from staticflow.native.cpython import Array, array_type
 from staticflow.native.language import (
     Byte,
     Fixed,
@@ -90,9 +91,9 @@ def aligned_array(ndim: Int32, sizes: Row[int], descr: Object, size: int) -> Own
     context = handler.context
     given = handler.malloc(context, size)
     if given is None:  # NumPy says what it has no memory for
-        return PyArray_Empty(ndim, sizes, hold(descr), 0)
+        return cpython.PyArray_Empty(ndim, sizes, hold(descr), 0)
     memory = trust(given, Row[Byte], "nobody else knows it")
-    made = PyArray_NewFromDescr(
+    made = cpython.PyArray_NewFromDescr(
         array_type, hold(descr), ndim, sizes, None, memory, OF_NEW_ARRAYS, None
     )
     if made is None:

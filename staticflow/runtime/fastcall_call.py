@@ -16,15 +16,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from staticflow.codegen.kernel import INTERRUPTED
-from staticflow.native.cpython import (
-    FALSE,
-    NONE,
-    Array,
-    PyObject_Vectorcall,
-    PyTuple_SetItem,
-    Tuple,
-    is_array,
-)
+from staticflow.native import cpython
+from staticflow.native.cpython import FALSE, NONE, Array, Tuple, is_array
 from staticflow.native.language import (
     Byte,
     Int32,
@@ -246,7 +239,7 @@ def run_into(
             if array is None:
                 return INTERRUPTED
             places[i] = trust(array.data, Row[Byte], "the tuple holds the array")
-            PyTuple_SetItem(result, i, array)
+            cpython.PyTuple_SetItem(result, i, array)
     status = start(program, table, numbers)
     if status == 0 and program.has_late:
         program.measure_late(numbers)
@@ -268,7 +261,7 @@ def put_late(
             if array is None:
                 status = INTERRUPTED
             else:
-                PyTuple_SetItem(result, i, array)
+                cpython.PyTuple_SetItem(result, i, array)
     return status
 
 
@@ -300,7 +293,7 @@ def call_boxed(
         if is_array(result):
             return put_into_box(program, result)
         drop(result)
-    return PyObject_Vectorcall(program.portable, args, count, names)
+    return cpython.PyObject_Vectorcall(program.portable, args, count, names)
 
 
 @native

@@ -3,7 +3,8 @@ the program wants them, and whether the memory that it overwrites meets that of 
 
 from __future__ import annotations
 
-from staticflow.native.cpython import Array, PyType_IsSubtype, is_array
+from staticflow.native import cpython
+from staticflow.native.cpython import Array, is_array
 from staticflow.native.language import (
     Byte,
     Int32,
@@ -68,7 +69,7 @@ def array_in(thing: Object, cls: Type, slot: int) -> Array | None:
     """The array that an argument is, or that it has in a slot; null if there is none."""
     if is_array(thing):
         return thing
-    if PyType_IsSubtype(thing.type, cls) == 0:
+    if cpython.PyType_IsSubtype(thing.type, cls) == 0:
         return None
     inside = trust(thing, Row[Object | None], "an object is its words")[slot >> 3]
     if inside is not None and is_array(inside):

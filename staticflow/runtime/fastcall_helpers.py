@@ -4,16 +4,8 @@ arrays lie, and said what a call gives."""
 from __future__ import annotations
 
 from staticflow.codegen.kernel import INTERRUPTED
-from staticflow.native.cpython import (
-    NONE,
-    Array,
-    PyArray_Empty,
-    PyLong_FromLongLong,
-    PyObject_GC_Track,
-    PyObject_GC_UnTrack,
-    PyTuple_New,
-    Tuple,
-)
+from staticflow.native import cpython
+from staticflow.native.cpython import NONE, Array, Tuple
 from staticflow.native.language import (
     Byte,
     Int32,
@@ -66,7 +58,7 @@ def is_apart(array: Array) -> bool:
 def new_array(ndim: Int32, sizes: Row[int], descr: Object, size: int) -> Owned[Array | None]:
     """An array of so many dims and bytes; null with an error set."""
     if unsigned_less(size, ALIGNED_FROM):
-        return PyArray_Empty(ndim, sizes, hold(descr), 0)
+        return cpython.PyArray_Empty(ndim, sizes, hold(descr), 0)
     return aligned_array(ndim, sizes, descr, size)
 
 
@@ -90,9 +82,9 @@ def array_from(
 def hidden_tuple(count: int) -> Owned[Tuple | None]:
     """A tuple of nothing yet, which nobody finds until it is shown; null with an error set. The
     empty one is everybody's."""
-    made = PyTuple_New(count)
+    made = cpython.PyTuple_New(count)
     if made is not None and count != 0:
-        PyObject_GC_UnTrack(made)
+        cpython.PyObject_GC_UnTrack(made)
     return made
 
 
@@ -100,7 +92,7 @@ def hidden_tuple(count: int) -> Owned[Tuple | None]:
 def show_tuple(made: Tuple, count: int) -> None:
     """Let the collector of garbage know of a tuple that was hidden."""
     if count != 0:
-        PyObject_GC_Track(made)
+        cpython.PyObject_GC_Track(made)
 
 
 # -- results -------------------------------------------------------------------------------------
@@ -113,7 +105,7 @@ def outcome(status: int) -> Owned[Object | None]:
         return hold(NONE)
     if status == INTERRUPTED:
         return None
-    return PyLong_FromLongLong(status)
+    return cpython.PyLong_FromLongLong(status)
 
 
 MEASURING = (stride_along, is_apart)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from staticflow.native.cpython import PyObject_GC_Track, PyObject_GC_UnTrack
+from staticflow.native import cpython
 from staticflow.native.language import (
     Inside,
     Object,
@@ -125,11 +125,11 @@ def alloc(cls: Type, length: int) -> Owned[Object | None]:
     if free is None:
         made = PyType_GenericAlloc(cls, 0)
         if made is not None and KNOWN == 0:
-            PyObject_GC_UnTrack(made)
+            cpython.PyObject_GC_UnTrack(made)
         return made
     again = PyObject_Init(free, cls)
     if KNOWN != 0:
-        PyObject_GC_Track(again)
+        cpython.PyObject_GC_Track(again)
     return again
 
 
@@ -163,7 +163,7 @@ def row(length: int) -> Owned[Object | None]:
             return PyObject_InitVar(free, row_type, length)
     made = PyType_GenericAlloc(row_type, length)
     if made is not None:
-        PyObject_GC_UnTrack(made)
+        cpython.PyObject_GC_UnTrack(made)
     return made
 
 
@@ -171,7 +171,7 @@ def row(length: int) -> Owned[Object | None]:
 def drop_elements(memory: Owned[Object]) -> None:
     """The ``tp_dealloc`` of rows. Long chains of them have other objects in between, which see to
     it that this does not call itself too often."""
-    PyObject_GC_UnTrack(memory)
+    cpython.PyObject_GC_UnTrack(memory)
     length = trust(memory, Row[int], "an object is its words")[FIRST_SLOT]
     words = trust(memory, Row[Owned[Object | None]], "an object is its words")
     for i in range(length):

@@ -960,3 +960,10 @@ next.2:
 done.3:
   ret i64 %sum.4
 }
+
+define zeroext i1 @by_module(ptr %row, i64 %i) {
+entry:
+  %PyTuple_GetItem.0 = call ptr @PyTuple_GetItem(ptr %row, i64 %i)
+  %t.1 = icmp eq ptr %PyTuple_GetItem.0, @_Py_NoneStruct
+  ret i1 %t.1
+}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated, TypeGuard
 
+from staticflow.native import cpython
 from staticflow.native.cpython import NONE, Tuple
 from staticflow.native.language import (
     Atomic,
@@ -524,3 +525,8 @@ def narrow(n: int) -> int:
     for i in range(n):
         sum += i
     return sum
+
+
+@export
+def by_module(row: Tuple, i: int) -> bool:
+    return cpython.PyTuple_GetItem(row, i) is cpython.NONE

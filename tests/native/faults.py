@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from staticflow.native import cpython
 from staticflow.native.cpython import NONE, Tuple
 from staticflow.native.language import *
 from tests.native.constructs import (
@@ -607,3 +608,13 @@ def owned_by_another_from_the_second_turn_on(tensor: Tensor, n: int) -> None:
 @export
 def more_than_an_int_of_c_holds() -> Int32:
     return 1 << 31  #! 2147483648 has more than the 32 bits that are there for it, one of which is the sign
+
+
+@export
+def nothing_of_a_module(row: Tuple) -> int:
+    return cpython.PyTuple_Length(row)  #! cpython is a module of Python: native code has only numbers, and what `constant` makes
+
+
+@export
+def no_function_of_a_module(row: Tuple) -> int:
+    return cpython.annotations(row)  #! cpython.annotations is no function of native code: decorate it

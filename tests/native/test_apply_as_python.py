@@ -10,6 +10,7 @@ import pytest
 from staticflow.eager.fast import apply, calls, compute, objects, operands
 from staticflow.eager.fast.classes import general, op_call, tensor_type
 from staticflow.eager.fast.records import FLAGS, MEMO, Cell, KnownOp, NumberMemo, Step
+from staticflow.native import cpython
 from staticflow.native.cpython import TRUE, array_type, float_type, tuple_type
 from staticflow.native.language import Object, Row, drop, zero_record
 from tests.native.mocks import Counted, Items, World, set_item
@@ -99,7 +100,7 @@ def replaced(monkeypatch: pytest.MonkeyPatch) -> Any:
             "part_of": lambda view, array: world.make(an_array(3)),
             "memos": Row([zero_record(NumberMemo) for _ in range(MEMO)]), "address": lambda thing: 0,
         }  # fmt: skip
-        for module in (apply, calls, compute, objects, operands):
+        for module in (cpython, apply, calls, compute, objects, operands):
             for name, fn in outside.items():
                 if hasattr(module, name):
                     monkeypatch.setattr(module, name, fn)
@@ -259,8 +260,8 @@ def test_objects_stand_before_the_arguments(
     replaced: Any, monkeypatch: pytest.MonkeyPatch, count: int, first: Any, second: Any
 ) -> None:
     replaced(Calls())
-    monkeypatch.setattr(calls, "PyMem_Malloc", lambda size: Row([None] * (size // 8)))
-    monkeypatch.setattr(calls, "PyMem_Free", lambda memory: None)
+    monkeypatch.setattr(cpython, "PyMem_Malloc", lambda size: Row([None] * (size // 8)))
+    monkeypatch.setattr(cpython, "PyMem_Free", lambda memory: None)
     seen: list[Any] = []
     function = Remembered(answer=lambda world, *given: seen.extend(given))
     args = [Object() for _ in range(count)]

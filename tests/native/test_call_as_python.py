@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from staticflow.codegen.kernel import INTERRUPTED
+from staticflow.native import cpython
 from staticflow.native.cpython import FALSE, NONE, array_type, tuple_type
 from staticflow.native.language import Object, Row, drop
 from staticflow.runtime import fastcall_call, fastcall_checks, fastcall_helpers
@@ -35,7 +36,7 @@ class Runs:
             "copy": lambda target, source, size: None, "like": world.like,
             "PyObject_Vectorcall": lambda *of: world.make(Counted(of="the portable path")),
         }  # fmt: skip
-        for module in (fastcall_call, fastcall_checks, fastcall_helpers):
+        for module in (cpython, fastcall_call, fastcall_checks, fastcall_helpers):
             for name, fn in outside.items():
                 if hasattr(module, name):
                     monkeypatch.setattr(module, name, fn)

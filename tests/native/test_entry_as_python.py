@@ -10,6 +10,7 @@ import pytest
 from staticflow.eager.fast import calls, entry, line, objects, view
 from staticflow.eager.fast.classes import leaf, memory_example, view_example
 from staticflow.eager.fast.records import Call, KnownOp, Operand
+from staticflow.native import cpython
 from staticflow.native.cpython import NONE
 from staticflow.native.language import Object, Row
 from tests.native.mocks import Counted, World, set_item
@@ -32,7 +33,7 @@ def replaced(monkeypatch: pytest.MonkeyPatch) -> Any:
             "size_of": lambda kind: 0, "offset_of": lambda kind, slot: 0,
             "dtypes": Row([Counted()]),
         }  # fmt: skip
-        for module in (objects, calls, line, entry, view):
+        for module in (cpython, objects, calls, line, entry, view):
             for name, fn in outside.items():
                 if hasattr(module, name):
                     monkeypatch.setattr(module, name, fn)

@@ -11,6 +11,7 @@ import pytest
 from staticflow.eager.fast import calls, change, key, objects, recall
 from staticflow.eager.fast.classes import tensor_type
 from staticflow.eager.fast.records import MOST, Key, KnownOp, Plan, Remembered, Slot, Step
+from staticflow.native import cpython
 from staticflow.native.cpython import (
     ELLIPSIS,
     NONE,
@@ -79,7 +80,7 @@ def replaced(monkeypatch: pytest.MonkeyPatch) -> Any:
         }  # fmt: skip
         for thing in CONSTANTS:
             monkeypatch.setitem(thing.__dict__, "type", None)
-        for module in (objects, calls, change, key, recall):
+        for module in (cpython, objects, calls, change, key, recall):
             for name, fn in outside.items():
                 if hasattr(module, name):
                     monkeypatch.setattr(module, name, fn)

@@ -14,21 +14,8 @@ from staticflow.eager.fast.operands import current_state, is_recording, open_ope
 from staticflow.eager.fast.records import FLAGS, MOST, Call, KnownOp, Operand, Step
 from staticflow.eager.fast.view import wrap_view
 from staticflow.graph.dtypes import DTYPES
-from staticflow.native.cpython import (
-    Array,
-    PyDict_Size,
-    PyErr_Occurred,
-    PyLong_AsVoidPtr,
-    PyObject_GC_Track,
-    PyObject_GC_UnTrack,
-    PyTuple_New,
-    PyTuple_SetItem,
-    PyTuple_Size,
-    Tuple,
-    is_array,
-    is_dict,
-    is_tuple,
-)
+from staticflow.native import cpython
+from staticflow.native.cpython import Array, Tuple, is_array, is_dict, is_tuple
 from staticflow.native.language import (
     Inside,
     Object,
@@ -58,7 +45,7 @@ FLOATS = sum(1 << i for i, dtype in enumerate(DTYPES) if dtype.is_floating)
 @inline
 def op_at(address: Object) -> Inside[KnownOp]:
     """The op whose record lies at an address, an int."""
-    return trust(PyLong_AsVoidPtr(address), KnownOp, "it was made with this address")
+    return trust(cpython.PyLong_AsVoidPtr(address), KnownOp, "it was made with this address")
 
 
 @export
@@ -72,8 +59,8 @@ def call_with_attrs(
         args = given[0]
         attrs = given[1]
         if is_tuple(args) and is_dict(attrs):
-            named = attrs if PyDict_Size(attrs) != 0 else None
-            return apply(op, args.items, PyTuple_Size(args), named, None)
+            named = attrs if cpython.PyDict_Size(attrs) != 0 else None
+            return apply(op, args.items, cpython.PyTuple_Size(args), named, None)
     return forward(general, op.object, None, given, count, names)
 
 
@@ -138,7 +125,7 @@ def apply(
         operands = zero_row(Operand, count, MOST)
         out = apply_to(operands, op, objects, count, attrs, step)
         drop_row(operands, count)
-        if out is not None or PyErr_Occurred() is not None:
+        if out is not None or cpython.PyErr_Occurred() is not None:
             return out
     return call_python(general, op, objects, count, attrs, None)
 
@@ -191,7 +178,7 @@ def wrap_one(call: Call, state: State, data: Object) -> Owned[Object | None]:
         return None
     if has_flag(call.op, VIEW):
         out = wrap_view(call, state, data)
-        if out is None and PyErr_Occurred() is None:
+        if out is None and cpython.PyErr_Occurred() is None:
             return finish_call(call, data)
     else:
         out = tensor_of(data)
@@ -223,19 +210,19 @@ def wrap_several(call: Call, state: State, data: Tuple) -> Owned[Object | None]:
 def tensors_of(data: Tuple) -> Owned[Tuple | None]:
     """The arrays of a tuple as tensors; null if they are not all arrays, or with an error set. The
     garbage collector knows the new tuple only when it is full; the empty one is everybody's."""
-    count = PyTuple_Size(data)
-    tensors = PyTuple_New(count)
+    count = cpython.PyTuple_Size(data)
+    tensors = cpython.PyTuple_New(count)
     if tensors is None or count == 0:
         return tensors
-    PyObject_GC_UnTrack(tensors)
+    cpython.PyObject_GC_UnTrack(tensors)
     for i in range(count):
         array = data.items[i]
         tensor = tensor_of(array) if is_array(array) else None
         if tensor is None:
             drop(tensors)
             return None
-        PyTuple_SetItem(tensors, i, tensor)
-    PyObject_GC_Track(tensors)
+        cpython.PyTuple_SetItem(tensors, i, tensor)
+    cpython.PyObject_GC_Track(tensors)
     return tensors
 
 

@@ -4,20 +4,8 @@ from __future__ import annotations
 
 from staticflow.eager.fast.classes import no_attrs
 from staticflow.eager.fast.records import MOST, KnownOp
-from staticflow.native.cpython import (
-    Exception_,
-    PyErr_Clear,
-    PyErr_ExceptionMatches,
-    PyErr_NoMemory,
-    PyErr_Occurred,
-    PyMem_Free,
-    PyMem_Malloc,
-    PyObject_Vectorcall,
-    PyTuple_New,
-    PyTuple_SetItem,
-    PyTuple_Size,
-    Tuple,
-)
+from staticflow.native import cpython
+from staticflow.native.cpython import Exception_, Tuple
 from staticflow.native.language import Object, Owned, Row, copy, drop, hold, inline, native, space
 
 __all__ = ["call_python", "clear_error", "forward", "given_count"]
@@ -37,11 +25,11 @@ def call_python(
 ) -> Owned[Object | None]:
     """What a function of Python gives of an op, the objects as a tuple, the attributes, and what
     was computed, if anything was; null with an error set."""
-    args = PyTuple_New(count)
+    args = cpython.PyTuple_New(count)
     if args is None:
         return None
     for i in range(count):
-        PyTuple_SetItem(args, i, hold(objects[i]))
+        cpython.PyTuple_SetItem(args, i, hold(objects[i]))
     result = call_on_tuple(function, op, args, attrs, data)
     drop(args)
     return result
@@ -58,18 +46,18 @@ def call_on_tuple(
     given[2] = attrs if attrs is not None else no_attrs
     if data is not None:
         given[3] = data
-    return PyObject_Vectorcall(function, given, 3 if data is None else 4, None)
+    return cpython.PyObject_Vectorcall(function, given, 3 if data is None else 4, None)
 
 
 @native
 def clear_error() -> bool:
     """Whether another way may be tried: nothing was raised, or an error that it will word, which is
     cleared; what is no `Exception`, as an interrupt, stays."""
-    if PyErr_Occurred() is None:
+    if cpython.PyErr_Occurred() is None:
         return True
-    if PyErr_ExceptionMatches(Exception_) == 0:
+    if cpython.PyErr_ExceptionMatches(Exception_) == 0:
         return False
-    PyErr_Clear()
+    cpython.PyErr_Clear()
     return True
 
 
@@ -79,7 +67,7 @@ def clear_error() -> bool:
 @inline
 def given_count(count: int, names: Tuple | None) -> int:
     """How many arguments a call gives: by position, and by names."""
-    return count if names is None else count + PyTuple_Size(names)
+    return count if names is None else count + cpython.PyTuple_Size(names)
 
 
 @native
@@ -98,11 +86,11 @@ def forward(
     if given <= MOST:
         objects = space(Object, MOST + 2)
         return forward_in(objects, callable, first, second, args, count, given, names)
-    memory = PyMem_Malloc((given + 2) * 8)
+    memory = cpython.PyMem_Malloc((given + 2) * 8)
     if memory is None:
-        return PyErr_NoMemory()
+        return cpython.PyErr_NoMemory()
     result = forward_in(memory, callable, first, second, args, count, given, names)
-    PyMem_Free(memory)
+    cpython.PyMem_Free(memory)
     return result
 
 
@@ -126,4 +114,4 @@ def forward_in(
         objects[before] = second
         before += 1
     copy(objects[before:], args, given)
-    return PyObject_Vectorcall(callable, objects, count + before, names)
+    return cpython.PyObject_Vectorcall(callable, objects, count + before, names)

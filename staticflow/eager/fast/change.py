@@ -15,7 +15,8 @@ from staticflow.eager.fast.objects import bit_of, operand_array, operand_tensor,
 from staticflow.eager.fast.operands import open_number, open_operand
 from staticflow.eager.fast.records import InPlace, KnownOp, Operand
 from staticflow.eager.fast.view import base_of, memory_of
-from staticflow.native.cpython import NONE, Array, PyArray_CopyInto, PyNumber_Add
+from staticflow.native import cpython
+from staticflow.native.cpython import NONE, Array
 from staticflow.native.language import (
     Object,
     Owned,
@@ -163,7 +164,7 @@ def copy_array(array: Array, source: Array) -> bool:
     """Copy an array of the same shape, or of no dims; false if that failed, or it is neither."""
     if source.ndim != 0 and not same_shape(array, source):
         return False
-    return PyArray_CopyInto(array, source) == 0
+    return cpython.PyArray_CopyInto(array, source) == 0
 
 
 @native
@@ -215,7 +216,7 @@ def count_change(memory: Memory) -> bool:
     """Count a change of a memory; false with an error set, as of a version that is no number."""
     version = memory.version
     before = hold(version if version is not None else NONE)
-    after = PyNumber_Add(before, one)
+    after = cpython.PyNumber_Add(before, one)
     drop(before)
     if after is None:
         return False

@@ -10,15 +10,8 @@ from staticflow.eager.fast.objects import has_flag, joint_size, operand_array
 from staticflow.eager.fast.operands import is_recording
 from staticflow.eager.fast.records import FLAGS, MOST, Call, Cell, KnownOp, Step
 from staticflow.eager.fast.view import part_of
-from staticflow.native.cpython import (
-    PyContext_Enter,
-    PyContext_Exit,
-    PyErr_Occurred,
-    PyObject_Vectorcall,
-    PyObject_VectorcallDict,
-    is_array,
-    is_tuple,
-)
+from staticflow.native import cpython
+from staticflow.native.cpython import is_array, is_tuple
 from staticflow.native.language import (
     Object,
     Owned,
@@ -49,7 +42,7 @@ def is_whole(data: Object) -> bool:
 def try_compute(kernel: Object, arrays: Row[Object], count: int) -> Owned[Object | None]:
     """What a kernel gives of arrays; null if it declines, since they are not as it takes them or by
     the number of an error, or with an error set if it fails."""
-    data = PyObject_Vectorcall(kernel, arrays, count, None)
+    data = cpython.PyObject_Vectorcall(kernel, arrays, count, None)
     if data is not None and not is_whole(data):
         drop(data)
         return None
@@ -96,7 +89,7 @@ def compute_as_known(
     large arrays last; null if these decline, or with an error set."""
     if step is not None:
         data = compute_step(step, arrays, count)
-        if data is not None or PyErr_Occurred() is not None:
+        if data is not None or cpython.PyErr_Occurred() is not None:
             return data
     if not by_kernel:
         return None
@@ -128,7 +121,7 @@ def compute_call(call: Call, state: State) -> Owned[Object | None]:
     by_kernel = large and attrs is None
     if step is not None or by_kernel:
         known = compute_as_known(call.op, step, arrays, count, by_kernel)
-        if known is not None or PyErr_Occurred() is not None:
+        if known is not None or cpython.PyErr_Occurred() is not None:
             return known
     function = call.op.compute[int(large)]
     if step is not None and not large:
@@ -167,11 +160,11 @@ def call_in_context(
     context = hold(state.context)  # what runs inside may give the state another
     if context is None:
         return None
-    if PyContext_Enter(context) != 0:
+    if cpython.PyContext_Enter(context) != 0:
         drop(context)
         return None
-    data = PyObject_VectorcallDict(function, arrays, count, attrs)
-    if PyContext_Exit(context) != 0:
+    data = cpython.PyObject_VectorcallDict(function, arrays, count, attrs)
+    if cpython.PyContext_Exit(context) != 0:
         drop(data)
         drop(context)
         return None
@@ -184,7 +177,7 @@ def array_of(scalar: Object) -> Owned[Object | None]:
     """A scalar as an array; null with an error set."""
     given = space(Object, 1)
     given[0] = scalar
-    return PyObject_Vectorcall(asarray, given, 1, None)
+    return cpython.PyObject_Vectorcall(asarray, given, 1, None)
 
 
 # -- whether it is recorded ----------------------------------------------------------------------

@@ -33,17 +33,8 @@ from staticflow.eager.fast.objects import (
 )
 from staticflow.eager.fast.records import FLAGS, Call, Operand
 from staticflow.eager.fast.view import own_memory
-from staticflow.native.cpython import (
-    NONE,
-    Array,
-    PyArray_NewCopy,
-    PyIter_Next,
-    PyObject_GC_Track,
-    PyObject_GetAttr,
-    PyObject_VectorcallMethod,
-    PyTuple_SetItem,
-    Tuple,
-)
+from staticflow.native import cpython
+from staticflow.native.cpython import NONE, Array, Tuple
 from staticflow.native.language import (
     Object,
     Owned,
@@ -94,7 +85,7 @@ def is_as_seen(view: Object, memory: Object | None) -> bool:
 def ask_edge(operand: Operand) -> bool:
     """`find_edge` by Python, which works out the history of a view anew."""
     arguments = trust(operand, Row[Object], "the first field is the tensor")
-    edge = PyObject_VectorcallMethod(name_current_vertex, arguments, 1, None)
+    edge = cpython.PyObject_VectorcallMethod(name_current_vertex, arguments, 1, None)
     if edge is None:
         return False
     if edge is NONE:
@@ -134,10 +125,10 @@ def save_value(tensor: Tensor, array: Array) -> Owned[Tuple | None]:
     if memory is None:
         return None
     if tensor.data is array:
-        version = PyObject_GetAttr(memory, name_version)  # which may refuse
+        version = cpython.PyObject_GetAttr(memory, name_version)  # which may refuse
         return triple(hold(array), memory, version)
     drop(memory)
-    copy = PyArray_NewCopy(array, 0)
+    copy = cpython.PyArray_NewCopy(array, 0)
     new = like(memory_example, size_of(Memory), 0)
     return triple(copy, new, hold(zero))
 
@@ -149,7 +140,7 @@ def make_saved_type(array: Array) -> Owned[SavedType | None]:
     if new is None:
         return None
     new.dtype = hold(dtypes[dtype_of(array)])
-    shape = PyObject_GetAttr(array, name_shape)
+    shape = cpython.PyObject_GetAttr(array, name_shape)
     if shape is None:
         drop(new)
         return None
@@ -198,8 +189,8 @@ def collect_edges(call: Call) -> Owned[Tuple | None]:
         return None
     for i in range(call.count):
         edge = call.operands[i].edge
-        PyTuple_SetItem(edges, i, hold(edge if edge is not None else NONE))
-    PyObject_GC_Track(edges)
+        cpython.PyTuple_SetItem(edges, i, hold(edge if edge is not None else NONE))
+    cpython.PyObject_GC_Track(edges)
     return edges
 
 
@@ -215,7 +206,7 @@ def save_arguments(call: Call, wanted: int, data: Array) -> Owned[Tuple | None]:
         if arg is None:
             drop(args)
             return None
-        PyTuple_SetItem(args, i, arg)
+        cpython.PyTuple_SetItem(args, i, arg)
     return args
 
 
@@ -266,7 +257,7 @@ def fill_entry(entry: Entry, call: Call, out: Tensor, data: Array, wanted: int) 
         entry.result = result
     else:
         entry.result = hold(NONE)
-    serial = PyIter_Next(serials)
+    serial = cpython.PyIter_Next(serials)
     if serial is None:
         return False
     entry.serial = serial

@@ -34,7 +34,8 @@ from staticflow.eager.fast.operands import (
     open_operand,
 )
 from staticflow.eager.fast.records import InPlace, Operand
-from staticflow.native.cpython import PyErr_Occurred, PyTuple_GetItem, PyTuple_Size, Tuple
+from staticflow.native import cpython
+from staticflow.native.cpython import Tuple
 from staticflow.native.language import (
     Inside,
     Object,
@@ -66,7 +67,7 @@ def call_in_place(
     operands[0].object = tensor
     done = is_usual(state) and try_in_place(method, operands, tensor, args, count, names, state)
     left = not done and clear_error()
-    good = done and PyErr_Occurred() is None
+    good = done and cpython.PyErr_Occurred() is None
     drop_row(operands, 3)
     drop(state)
     if left:
@@ -89,7 +90,7 @@ def try_in_place(
     if method.value is not None:
         if copy_value_of(method, tensor, args, count, names, state):
             return True
-        if PyErr_Occurred() is not None or method.program is None:
+        if cpython.PyErr_Occurred() is not None or method.program is None:
             return False
     factor = factor_of(args, count, names, method)
     if count != method.count or (names is not None and factor is None):
@@ -112,9 +113,9 @@ def factor_of(
     args: Row[Object], count: int, names: Tuple | None, method: InPlace
 ) -> Inside[Object | None]:
     """What a call scales its operand by, ``alpha``; null if it does not."""
-    if names is None or method.scaled == 0 or PyTuple_Size(names) != 1:
+    if names is None or method.scaled == 0 or cpython.PyTuple_Size(names) != 1:
         return None
-    return args[count] if PyTuple_GetItem(names, 0) is name_alpha else None
+    return args[count] if cpython.PyTuple_GetItem(names, 0) is name_alpha else None
 
 
 @native

@@ -14,21 +14,12 @@ from staticflow.eager.fast.calls import given_count
 from staticflow.eager.fast.classes import Tensor, default_dtypes, dtype_type, tensor_type
 from staticflow.eager.fast.objects import dtype_of, is_tensor, pair
 from staticflow.eager.fast.records import MOST, NO_DTYPE, Key, Remembered
+from staticflow.native import cpython
 from staticflow.native.cpython import (
     ELLIPSIS,
     NONE,
     Array,
     List,
-    PyBytes_FromStringAndSize,
-    PyDict_GetItem,
-    PyFloat_AsDouble,
-    PyList_GetItem,
-    PyList_Size,
-    PyLong_AsLongLongAndOverflow,
-    PyTuple_GetItem,
-    PyTuple_New,
-    PyTuple_SetItem,
-    PyTuple_Size,
     Slice,
     Tuple,
     bool_type,
@@ -119,7 +110,7 @@ def describe_call(
     names: Tuple | None,
 ) -> bool:
     """Write the key of a call; false if there is none."""
-    default = PyDict_GetItem(default_dtypes, float_type)
+    default = cpython.PyDict_GetItem(default_dtypes, float_type)
     if default is None or not write_two_words(key, address(function), address(default)):
         return False
     if first is not None and not describe(key, first):
@@ -148,7 +139,7 @@ def describe(key: Key, thing: Object) -> bool:
     if is_slice(thing):
         return describe_slice(key, thing)
     if thing.type is float_type:
-        return write_two_words(key, A_FLOAT, bits_of(PyFloat_AsDouble(thing)))
+        return write_two_words(key, A_FLOAT, bits_of(cpython.PyFloat_AsDouble(thing)))
     return is_tensor(thing) and describe_tensor(key, thing)
 
 
@@ -172,18 +163,18 @@ def is_itself(thing: Object) -> bool:
 def describe_int(key: Key, number: Object) -> bool:
     """Write the value of an int; false if it has more than 64 bits."""
     overflow = space(Int32, 1)
-    value = PyLong_AsLongLongAndOverflow(number, overflow)
+    value = cpython.PyLong_AsLongLongAndOverflow(number, overflow)
     return overflow[0] == 0 and write_two_words(key, AN_INT, value)
 
 
 @inline
 def describe_tuple(key: Key, things: Tuple) -> bool:
     """Write what is in a tuple."""
-    count = PyTuple_Size(things)
+    count = cpython.PyTuple_Size(things)
     if not write_two_words(key, A_TUPLE, count):
         return False
     for i in range(count):
-        if not describe(key, PyTuple_GetItem(things, i)):
+        if not describe(key, cpython.PyTuple_GetItem(things, i)):
             return False
     return True
 
@@ -191,11 +182,11 @@ def describe_tuple(key: Key, things: Tuple) -> bool:
 @inline
 def describe_list(key: Key, things: List) -> bool:
     """Write what is in a list."""
-    count = PyList_Size(things)
+    count = cpython.PyList_Size(things)
     if not write_two_words(key, A_LIST, count):
         return False
     for i in range(count):
-        if not describe(key, PyList_GetItem(things, i)):
+        if not describe(key, cpython.PyList_GetItem(things, i)):
             return False
     return True
 
@@ -271,7 +262,7 @@ def pack_key(key: Key, hash: int) -> Owned[Tuple | None]:
     null with an error set if that cannot be had."""
     count = key.count
     key.words[count] = hash
-    words = PyBytes_FromStringAndSize(key.words, (count + 1) * 8)
+    words = cpython.PyBytes_FromStringAndSize(key.words, (count + 1) * 8)
     if words is None:
         return None
     arrays = arrays_of(key)
@@ -289,9 +280,9 @@ def arrays_of(key: Key) -> Owned[Tuple | None]:
     for i in range(count):
         array = key.tensors[i].data
         held[i] = hold(array if array is not None else NONE)
-    arrays = PyTuple_New(count)
+    arrays = cpython.PyTuple_New(count)
     if arrays is not None:
         for i in range(count):
-            PyTuple_SetItem(arrays, i, hold(held[i]))
+            cpython.PyTuple_SetItem(arrays, i, hold(held[i]))
     drop_row(held, count)
     return arrays

@@ -5,19 +5,8 @@ from __future__ import annotations
 from staticflow.eager.fast.classes import Entry, users
 from staticflow.eager.fast.objects import pair
 from staticflow.eager.fast.records import CODES, KnownCode
-from staticflow.native.cpython import (
-    NONE,
-    TRUE,
-    Code,
-    PyErr_Occurred,
-    PyEval_GetFrame,
-    PyFrame_GetBack,
-    PyFrame_GetCode,
-    PyFrame_GetLasti,
-    PyLong_FromLongLong,
-    PyObject_Vectorcall,
-    Tuple,
-)
+from staticflow.native import cpython
+from staticflow.native.cpython import NONE, TRUE, Code, Tuple
 from staticflow.native.language import (
     Object,
     Owned,
@@ -48,7 +37,7 @@ def is_users_code(code: Code) -> int:
         return known.users
     arguments = space(Object, 1)
     arguments[0] = code
-    said = PyObject_Vectorcall(users, arguments, 1, None)
+    said = cpython.PyObject_Vectorcall(users, arguments, 1, None)
     if said is None:
         return -1
     answer = int(said is TRUE)
@@ -64,22 +53,22 @@ def is_users_code(code: Code) -> int:
 def find_line(instruction: Row[int]) -> Owned[Object | None]:
     """The user's code that is running, and its instruction: that of the innermost frame that does
     not run staticflow's own code; None and 0 where there is none. Null with an error set."""
-    frame = hold(PyEval_GetFrame())
+    frame = hold(cpython.PyEval_GetFrame())
     while frame is not None:
-        code = PyFrame_GetCode(frame)
+        code = cpython.PyFrame_GetCode(frame)
         answer = is_users_code(code)
         if answer == 1:
-            instruction[0] = PyFrame_GetLasti(frame)
+            instruction[0] = cpython.PyFrame_GetLasti(frame)
             drop(frame)
             return code
         drop(code)
         if answer != 0:
             drop(frame)
             return None
-        back = PyFrame_GetBack(frame)
+        back = cpython.PyFrame_GetBack(frame)
         drop(frame)
         frame = back
-    if PyErr_Occurred() is not None:  # there was no memory for the frame
+    if cpython.PyErr_Occurred() is not None:  # there was no memory for the frame
         return None
     instruction[0] = 0
     return hold(NONE)  # called by C
@@ -92,7 +81,7 @@ def user_line() -> Owned[Tuple | None]:
     code = find_line(instruction)
     if code is None:
         return None
-    at = PyLong_FromLongLong(instruction[0])
+    at = cpython.PyLong_FromLongLong(instruction[0])
     if at is None:
         drop(code)
         return None
@@ -106,7 +95,7 @@ def write_line(entry: Entry) -> bool:
     code = find_line(instruction)
     if code is None:
         return False
-    at = PyLong_FromLongLong(instruction[0])
+    at = cpython.PyLong_FromLongLong(instruction[0])
     if at is None:
         drop(code)
         return False

@@ -15,7 +15,8 @@ from staticflow.eager.fast.classes import (
 )
 from staticflow.eager.fast.records import NO_DTYPE, KnownOp, Operand
 from staticflow.graph.dtypes import DTYPES
-from staticflow.native.cpython import NONE, Array, PyTuple_SetItem, PyType_IsSubtype, Tuple
+from staticflow.native import cpython
+from staticflow.native.cpython import NONE, Array, Tuple
 from staticflow.native.language import (
     Inside,
     Object,
@@ -56,7 +57,7 @@ def is_tensor(thing: Object | None) -> TypeGuard[Tensor]:
     """Whether an object is a tensor; false for null."""
     if thing is None:
         return False
-    return thing.type is tensor_type or PyType_IsSubtype(thing.type, tensor_type) != 0
+    return thing.type is tensor_type or cpython.PyType_IsSubtype(thing.type, tensor_type) != 0
 
 
 @inline
@@ -89,8 +90,8 @@ def pair(x: Owned[Object], y: Owned[Object]) -> Owned[Tuple | None]:
         drop(x)
         drop(y)
         return None
-    PyTuple_SetItem(things, 0, x)
-    PyTuple_SetItem(things, 1, y)
+    cpython.PyTuple_SetItem(things, 0, x)
+    cpython.PyTuple_SetItem(things, 1, y)
     return things
 
 
@@ -103,9 +104,9 @@ def triple(
     if x is not None and y is not None and z is not None:
         things = new_row(3)
         if things is not None:
-            PyTuple_SetItem(things, 0, x)
-            PyTuple_SetItem(things, 1, y)
-            PyTuple_SetItem(things, 2, z)
+            cpython.PyTuple_SetItem(things, 0, x)
+            cpython.PyTuple_SetItem(things, 1, y)
+            cpython.PyTuple_SetItem(things, 2, z)
             return things
     drop(x)
     drop(y)

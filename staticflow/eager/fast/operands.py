@@ -27,19 +27,8 @@ from staticflow.eager.fast.objects import (
     operand_array,
 )
 from staticflow.eager.fast.records import FLAGS, MEMO, NO_DTYPE, Call, KnownOp, NumberMemo, Operand
-from staticflow.native.cpython import (
-    TRUE,
-    PyErr_SetObject,
-    PyObject_GetAttr,
-    PyObject_Vectorcall,
-    PyThreadState_Get,
-    PyThreadState_GetID,
-    TypeError_,
-    bool_type,
-    float_type,
-    int_type,
-    is_array,
-)
+from staticflow.native import cpython
+from staticflow.native.cpython import TRUE, TypeError_, bool_type, float_type, int_type, is_array
 from staticflow.native.language import (
     Object,
     Owned,
@@ -83,14 +72,14 @@ latest = variable(Latest, "latest_state", thread=-1)
 def current_state() -> Owned[State | None]:
     """The state of the thread that runs; null with an error set. While a thread ends, its
     finalizers may compute when the thread itself has let go of the state."""
-    number = PyThreadState_GetID(PyThreadState_Get())
+    number = cpython.PyThreadState_GetID(cpython.PyThreadState_Get())
     if number == latest.thread:
         return hold(latest.state)
-    state = PyObject_GetAttr(thread, name_state)
+    state = cpython.PyObject_GetAttr(thread, name_state)
     if state is None:
         return None
     if not is_state(state):
-        PyErr_SetObject(TypeError_, no_state)
+        cpython.PyErr_SetObject(TypeError_, no_state)
         drop(state)
         return None
     before = take(latest.state)
@@ -181,7 +170,7 @@ def remember_number(memo: NumberMemo, number: Object, descr: Object) -> Owned[Ob
     given = space(Object, 2)
     given[0] = number
     given[1] = descr
-    array = PyObject_Vectorcall(number_beside, given, 2, None)
+    array = cpython.PyObject_Vectorcall(number_beside, given, 2, None)
     if array is None:
         clear_error()
         return None

@@ -22,20 +22,8 @@ from staticflow.eager.fast.operands import current_state, is_usual, open_operand
 from staticflow.eager.fast.records import MOST, Key, Operand, Plan, Remembered, Slot, Step
 from staticflow.eager.fast.view import memory_of
 from staticflow.graph.dtypes import DTYPES, int64
-from staticflow.native.cpython import (
-    Array,
-    PyArray_NewCopy,
-    PyLong_AsVoidPtr,
-    PyObject_CallObject,
-    PyObject_VectorcallMethod,
-    PyTuple_GetItem,
-    PyTuple_New,
-    PyTuple_SetItem,
-    PyTuple_Size,
-    Tuple,
-    is_tuple,
-    memcmp,
-)
+from staticflow.native import cpython
+from staticflow.native.cpython import Array, Tuple, is_tuple
 from staticflow.native.language import (
     Object,
     Owned,
@@ -102,7 +90,7 @@ def recall_at(
     address: Object, args: Row[Object], count: int, names: Tuple | None
 ) -> Owned[Object | None]:
     """What a call gives of the function whose record lies at an address."""
-    function = trust(PyLong_AsVoidPtr(address), Remembered, "it was made with this address")
+    function = trust(cpython.PyLong_AsVoidPtr(address), Remembered, "it was made with this address")
     return recall(function, None, args, count, names)
 
 
@@ -156,7 +144,7 @@ def hasten(owner: Object) -> bool:
     """Tell the owner of a plan that it was run often; false with an error set."""
     arguments = space(Object, 1)
     arguments[0] = owner
-    said = PyObject_VectorcallMethod(name_hasten, arguments, 1, None)
+    said = cpython.PyObject_VectorcallMethod(name_hasten, arguments, 1, None)
     good = said is not None
     drop(said)
     return good
@@ -223,12 +211,12 @@ def keep_results(
     if results == 0:
         values[known] = out
         return known + 1
-    if not is_tuple(out) or PyTuple_Size(out) != results:
+    if not is_tuple(out) or cpython.PyTuple_Size(out) != results:
         drop(out)
         return -1
     new = values[known:]
     for i in range(results):
-        new[i] = hold(PyTuple_GetItem(out, i))
+        new[i] = hold(cpython.PyTuple_GetItem(out, i))
     drop(out)
     return known + results
 
@@ -241,15 +229,15 @@ def give_results(values: Row[Owned[Object]], plan: Plan) -> Owned[Object | None]
     count = plan.result_count
     if count < 0:
         return hold(values[which[0]])
-    row = PyTuple_New(count)
+    row = cpython.PyTuple_New(count)
     if row is None:
         return None
     for i in range(count):
-        PyTuple_SetItem(row, i, hold(values[which[i]]))
+        cpython.PyTuple_SetItem(row, i, hold(values[which[i]]))
     cls = plan.made
     if cls is None:
         return row
-    named = PyObject_CallObject(cls, row)
+    named = cpython.PyObject_CallObject(cls, row)
     drop(row)
     return named
 
@@ -275,7 +263,7 @@ def draw_from_opened(operand: Operand) -> Owned[Tensor | None]:
     memory = memory_of(operand_tensor(operand), array)
     if memory is None:
         return None
-    state = PyArray_NewCopy(array, 0)
+    state = cpython.PyArray_NewCopy(array, 0)
     drawn = tensor_of(state) if state is not None else None
     if state is not None and drawn is not None and not count_draw(memory, array, state):
         drop(drawn)
@@ -334,7 +322,7 @@ def find_plan(key: Key, hash: int) -> int:
             plan = slot.plan
             if plan is None or plan.words != count:
                 continue
-            if memcmp(plan.key, key.words, count * 8) == 0:
+            if cpython.memcmp(plan.key, key.words, count * 8) == 0:
                 return number
     return -1
 

@@ -22,7 +22,8 @@ from staticflow.eager.fast.objects import (
     tensor_of,
 )
 from staticflow.eager.fast.records import Call, PlannedView
-from staticflow.native.cpython import Array, PyArray_NewFromDescr, PyArray_SetBaseObject, array_type
+from staticflow.native import cpython
+from staticflow.native.cpython import Array, array_type
 from staticflow.native.language import Object, Owned, drop, hold, inline, native, size_of
 from staticflow.runtime.new_objects import like
 from staticflow.runtime.object_layout import WRITEABLE
@@ -61,12 +62,12 @@ def make_part(view: PlannedView, array: Array) -> Owned[Array | None]:
     """The view of an array that it was planned of; null with an error set."""
     first = array.data[view.offset :]
     flags = array.flags & WRITEABLE
-    part = PyArray_NewFromDescr(
+    part = cpython.PyArray_NewFromDescr(
         array_type, hold(array.descr), view.ndim, view.sizes, view.strides, first, flags, None
     )
     if part is None:
         return None
-    if PyArray_SetBaseObject(part, hold(array)) != 0:
+    if cpython.PyArray_SetBaseObject(part, hold(array)) != 0:
         drop(part)
         return None
     return part
