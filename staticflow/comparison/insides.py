@@ -27,7 +27,7 @@ def memory_of_steps(
 
 
 def sizes_of_program(static: Contestant, sizes: dict[str, int]) -> dict[str, int]:
-    """Of the open ``sizes`` of a job those that its program has."""
+    """The open ``sizes`` of a job that its program has."""
     from staticflow.measure.work import size_names
 
     assert static.program is not None
