@@ -42,7 +42,7 @@ def load_picture(
     Raises `ArgumentError` where there is no such thing, or nothing that can be drawn.
     """
     if target.endswith(".sf"):
-        return make_picture(_read_graph(Path(target)), after, sizes)
+        return make_picture(_read_graph(Path(target)), after, sizes, target)
     place, _, name = target.partition(":")
     module = import_source(target)
     if not name:
@@ -69,7 +69,7 @@ def load_picture(
             f"{target} was not called yet, so that there is no graph; let the file call it with "
             "the arguments that it is for"
         )
-    return make_picture(found, after, sizes)
+    return make_picture(found, after, sizes, target)
 
 
 def _picture_of_model(
@@ -79,7 +79,7 @@ def _picture_of_model(
     if is_eager:
         if (tape := tape_of(job)) is None:
             raise ArgumentError(f"{target} has no loss or nothing to train, and so no tape")
-        return make_picture(tape, after)
+        return make_picture(tape, after, title=f"{target}, an eager step")
     try:
         program = static_contestant(job).program
         assert program is not None
@@ -87,7 +87,7 @@ def _picture_of_model(
         raise ArgumentError(
             f"{target} cannot be a graph, and --eager draws its tape: {explain_failure(error)}"
         ) from error
-    return make_picture(program, after, sizes or sizes_of(job, program))
+    return make_picture(program, after, sizes or sizes_of(job, program), target)
 
 
 def _read_graph(path: Path) -> Graph:

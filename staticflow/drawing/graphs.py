@@ -39,10 +39,12 @@ def draw_graph(
     outputs: Sequence[str] = (),
     keys: dict[Node, int] | None = None,
     costs: Costs | None = None,
+    tensors: Mapping[Any, str] | None = None,
 ) -> Drawing:
     """The drawing of a graph with a node for each of its nodes, those of nested graphs included.
     ``outputs`` are what its results are called. ``keys`` numbers nodes: drawings made with one dict
-    give a node that they share one key. ``costs`` knows sizes.
+    give a node that they share one key. ``costs`` knows sizes, ``tensors`` the
+    names of tensors that params stand for.
 
     >>> import staticflow as sf
     >>> x = sf.placeholder((None,), name="x")
@@ -50,7 +52,7 @@ def draw_graph(
     >>> [(node.kind, node.label) for node in drawing.nodes]
     [('input', 'x'), ('op', 'exp')]
     """
-    drawer = GraphDrawer({} if keys is None else keys, costs or Costs())
+    drawer = GraphDrawer({} if keys is None else keys, costs or Costs(), tensors or {})
     names = outputs or [f"output {i}" for i in range(len(graph.outputs))]
     drawer.draw(graph, None, (), names)
     return Drawing(title, "graph", tuple(drawer.nodes), tuple(drawer.edges))
@@ -65,8 +67,8 @@ def lines_of(locs: Locs) -> tuple[str, ...]:
 class GraphDrawer:
     """The nodes and edges so far."""
 
-    def __init__(self, keys: dict[Node, int], costs: Costs) -> None:
-        self.keys, self.costs = keys, costs
+    def __init__(self, keys: dict[Node, int], costs: Costs, tensors: Mapping[Any, str]) -> None:
+        self.keys, self.costs, self.tensors = keys, costs, tensors
         self.nodes: list[DrawnNode] = []
         self.edges: list[DrawnEdge] = []
         self.kinds: dict[int, str] = {}
@@ -94,7 +96,8 @@ class GraphDrawer:
                 DrawnNode(
                     id=number,
                     kind=kind,
-                    label=_label_of(node, names[node]),
+                    label=self.tensors.get(node.attrs.get("source"))
+                    or _label_of(node, names[node]),
                     name=names[node],
                     type=_type_text(node.type),
                     key=self.keys.setdefault(node, len(self.keys)),

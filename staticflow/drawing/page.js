@@ -453,6 +453,7 @@ function openAll(isOpening) {
 
 function setStage(index) {
   const old = state.selected === null ? null : stageNow().byId.get(state.selected);
+  const before = state.boxes.get(state.selected)?.box;
   state.stage = Math.min(Math.max(index, 0), state.stages.length - 1);
   const stage = stageNow();
   state.hover = null;
@@ -463,7 +464,11 @@ function setStage(index) {
   search(state.query, false);
   layOut();
   showDetails(state.selected);
-  begin();
+  const after = state.boxes.get(visibleOf(state.selected ?? undefined))?.box;
+  if (!before || !after) return begin();
+  state.view.x += (before[0] - after[0]) * state.view.k;  // what is selected stays where it is
+  state.view.y += (before[1] - after[1]) * state.view.k;
+  redraw();
 }
 
 function search(query, isMoving) {
@@ -523,6 +528,9 @@ function element(tag, text, parent, attributes = {}) {
   return made;
 }
 
+// 1234567 as 1,234,567; a formula as it is.
+const group = (text) => (/^\d{4,}$/.test(text) ? Number(text).toLocaleString("en") : text);
+
 function showDetails(id) {
   const place = byId("details"), stage = stageNow();
   place.replaceChildren();
@@ -533,8 +541,8 @@ function showDetails(id) {
     return;
   }
   const node = stage.byId.get(id), list = document.createElement("dl");
-  element("h2", node.name ? `${node.name} = ${node.label}` : node.label, place);
-  const row = (name, value) => { if (value) { element("dt", name, list); element("dd", value, list); } };
+  element("h2", node.name && !PILLS.has(node.kind) ? `${node.name} = ${node.label}` : node.label, place);
+  const row = (name, value) => { if (value) { element("dt", name, list); element("dd", group(value), list); } };
   row("type", node.type);
   row("is", state.kinds[node.kind]);
   row("result", (node.outputs ?? []).join(", "));
@@ -561,7 +569,8 @@ function showLinks(title, ids, place) {
 
 function showLink(id, place, stage) {
   const node = prepare(state.stages[stage]).byId.get(id);
-  const text = [node.name, node.label === node.name?.slice(1) ? "" : node.label].filter(Boolean).join(" ");
+  const isValue = ["input", "variable", "parameter", "leaf"].includes(node.kind);
+  const text = isValue || !node.name ? node.label : `${node.name} ${node.label}`;
   element("button", text, place, { type: "button", title: node.type ?? "", onclick: () => {
     if (stage !== state.stage) setStage(stage);
     select(id);
@@ -592,12 +601,12 @@ function showLegend(stage) {
     const [fill, stroke] = COLOURS[kind] ?? ["op", "op-line"], item = element("li", null, list);
     const chip = element("span", "", item, { className: PILLS.has(kind) ? "chip round" : "chip" });
     chip.style.cssText = `background: var(--${fill}); border-color: var(--${stroke}); border-style: ${kind === "saved" ? "dashed" : "solid"}`;
-    item.append(`${kind}: ${state.kinds[kind]}`);
+    element("span", `${kind}: ${state.kinds[kind]}`, item);
   }
   for (const mark of new Set(stage.mark.values())) {
     const item = element("li", null, list), chip = element("span", MARKS[mark][0], item, { className: "chip" });
     chip.style.cssText = `color: var(--page); background: var(--${mark}); border-color: var(--${mark})`;
-    item.append(MARKS[mark][1]);
+    element("span", MARKS[mark][1], item);
   }
 }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from staticflow.drawing.costs import Costs
@@ -83,8 +83,11 @@ class Picture:
         return f"<picture of a {drawing.kind}: {nodes} nodes, {edges} edges{after}>"
 
 
-def make_picture(thing: Any, after: str = "", sizes: Mapping[str, int] | None = None) -> Picture:
-    """The picture of anything that can be drawn; raises as ``sf.draw`` does."""
+def make_picture(
+    thing: Any, after: str = "", sizes: Mapping[str, int] | None = None, title: str = ""
+) -> Picture:
+    """The picture of anything that can be drawn, under a ``title`` of its own unless one is given;
+    raises as ``sf.draw`` does."""
     costs = Costs(sizes)
     stages = tuple(stages_to_draw(thing, costs))
     if wrong := costs.unmet():
@@ -98,6 +101,8 @@ def make_picture(thing: Any, after: str = "", sizes: Mapping[str, int] | None = 
             f"draw: {after!r} is no pass that changed something; these did: "
             f"{', '.join(names)}{_where()}"
         )
+    if title:
+        stages = tuple(replace(s, drawing=replace(s.drawing, title=title)) for s in stages)
     return Picture(stages, after)
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from staticflow import pytree
 from staticflow.drawing.costs import Costs
 from staticflow.drawing.graphs import draw_graph
 from staticflow.drawing.model import Drawing, DrawnNode
+from staticflow.eager.tensor import Tensor
 from staticflow.graph.node import Node
+from staticflow.measure.tensor_names import name_tensors
 from staticflow.static.compile import Program
 
 __all__ = ["WRITTEN", "Changes", "Stage", "find_changes", "stages_of"]
@@ -43,21 +46,28 @@ def stages_of(program: Program, title: str, costs: Costs) -> list[Stage]:
     """The graph as it was written, and after each pass that changed it. A node that two stages
     share has one key in both. ``costs`` knows sizes."""
     keys: dict[Node, int] = {}
-    outputs = name_outputs(program)
-    stages = [Stage(WRITTEN, draw_graph(program.graph, title, outputs, keys, costs))]
+    tensors = name_variables(program)
+    outputs = name_outputs(program, tensors)
+    stages = [Stage(WRITTEN, draw_graph(program.graph, title, outputs, keys, costs, tensors))]
     for report in program.passes:
         if report.after is not report.before:
-            drawing = draw_graph(report.after, title, outputs, keys, costs)
+            drawing = draw_graph(report.after, title, outputs, keys, costs, tensors)
             stages.append(Stage(report.name, drawing, tuple(sorted(report.counts.items()))))
     return stages
 
 
-def name_outputs(program: Program) -> list[str]:
+def name_variables(program: Program) -> dict[Tensor, str]:
+    """What a person calls the tensors that a program captures, as `Program.explain` does."""
+    calls = (call.module() for call in program._calls)
+    return name_tensors(program._caller.variables, [m for m in calls if m is not None])
+
+
+def name_outputs(program: Program, tensors: Mapping[Tensor, str]) -> list[str]:
     """What the results of a program's graph are: outputs in the structure of the call, then the new
     values of tensors."""
     caller = program._caller
     names = pytree.paths(caller.structure, "output")
-    names += [f"new {t.name or 'value of a variable'}" for t in caller.updated]
+    names += [f"new {tensors.get(t, 'value of a variable')}" for t in caller.updated]
     rest = len(program.graph.outputs) - len(names)
     return names + [f"output {i}" for i in range(rest)]
 

@@ -86,7 +86,7 @@ class _TapeDrawer(GraphDrawer):
     of their nodes; and the types of what vertices gave, which only those know that took it."""
 
     def __init__(self) -> None:
-        super().__init__({}, Costs())
+        super().__init__({}, Costs(), {})
         self.types: dict[int, str] = {}
         self.numbers: dict[int, int] = {}
 

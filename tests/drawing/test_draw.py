@@ -173,3 +173,12 @@ def test_without_tensorboard_its_package_is_named(
     monkeypatch.setitem(sys.modules, "tensorboard.compat.proto.event_pb2", None)
     assert main(["view", f"{file}:step", "--tensorboard", "runs"]) == 2
     assert 'pip install "staticflow[tensorboard]"' in capsys.readouterr().err
+
+
+def test_tensors_have_the_names_of_the_code() -> None:
+    scale, layer = sf.ones(3), sf.nn.Linear(3, 2)
+    x = sf.placeholder((None, 3), name="x")
+    step = sf.compile([x], {"y": layer(x * scale)}, updates={scale: sf.symbol(scale) + 1})
+    nodes = sf.draw(step).drawing.nodes
+    assert {n.label for n in nodes if n.kind == "variable"} == {"scale", "weight", "bias"}
+    assert {o for n in nodes if n.parent is None for o in n.outputs} == {"output['y']", "new scale"}
