@@ -15,8 +15,9 @@ from staticflow.static.compile import Program
 from staticflow.static.jit import Jitted
 
 if TYPE_CHECKING:
-    from staticflow.measure.operations import Extra, Recording
+    from staticflow.measure.operations import Extra
     from staticflow.measure.profile import Profile
+    from staticflow.measure.recorder import Recording
 
 __all__ = ["profile"]
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from staticflow.graph.dtypes import BY_NUMPY
 from staticflow.graph.types import TensorType
-from staticflow.measure.operations import Operation, Recording, time_recorder
 from staticflow.measure.profile import Profile, Row, Span, group, lines_of
+from staticflow.measure.recorder import Operation, Recording, time_recorder
 from staticflow.measure.statistics import Spread
 from staticflow.runtime.counting import MOST_ENTRIES
 
@@ -30,9 +30,9 @@ def profile_of(recording: Recording) -> Profile:
     operations = [o for o in [*recording.operations] if o.end <= recording.end]
     sizes = _find_sizes(recording, operations)
     rows = [_row(o, size) for o, size in zip(operations, sizes, strict=True)]
-    inside = sum(
-        o.end - o.start for o in operations if o.depth == 0 and o.thread == recording.thread
-    )
+    own = [o for o in operations if o.thread == recording.thread]
+    spent = sum(o.spent for o in own) / 1e9
+    inside = sum(o.end - o.start + o.spent for o in own if o.depth == 0) / 1e9
     threads = {me: i for i, me in enumerate((recording.thread, *_others(recording)))}
     ordered = sorted(operations, key=lambda o: (o.start, o.depth))
     least = recording.allocations.least
@@ -46,8 +46,11 @@ def profile_of(recording: Recording) -> Profile:
         calls=1,
         rows=group([((r.kind, r.name), r) for r in rows], whole),
         lines=group([(r.lines, r) for r in rows], whole),
-        outside={"outside operations: Python, data": whole - inside / 1e9},
-        overhead=_overhead(len(operations), whole),
+        outside={
+            "outside operations: Python, data": whole - inside,
+            "writing the operations down": spent,
+        },
+        overhead=_overhead(spent, len(own), whole),
         unprofiled=None,
         spans=tuple(spans),
         dropped=max(0, len(operations) - MOST_SPANS),
@@ -93,11 +96,11 @@ def _span(operation: Operation, threads: Mapping[int, int]) -> Span:
     return Span(operation.name, operation.kind, thread, start, end, details)
 
 
-def _overhead(operations: int, whole: float) -> Spread:
-    """How much longer the block was than without a profile, by the cost of writing an operation
-    down, which is measured now."""
+def _overhead(spent: float, operations: int, whole: float) -> Spread:
+    """How much longer the block was than without a profile: the time that was ``spent`` on writing
+    operations down, and what that does not count itself, which is measured now."""
     costs = sorted(time_recorder() for _ in range(_ROUNDS))
-    ratios = [_ratio(operations * cost, whole) for cost in costs]
+    ratios = [_ratio(spent + operations * cost, whole) for cost in costs]
     return Spread(ratios[_ROUNDS // 2], ratios[0], ratios[-1], _ROUNDS)
 
 

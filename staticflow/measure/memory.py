@@ -16,7 +16,8 @@ from staticflow.graph.dims import Sym
 from staticflow.graph.dtypes import BY_NUMPY
 from staticflow.graph.locs import format_locs
 from staticflow.graph.types import TensorType
-from staticflow.measure.operations import Operation, Recording, record_operations
+from staticflow.measure.operations import record_operations
+from staticflow.measure.recorder import Operation, Recording
 from staticflow.runtime.counting import count_allocations
 from staticflow.runtime.executable import Executable
 

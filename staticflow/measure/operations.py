@@ -8,14 +8,13 @@ operation, since there is nothing to ask.
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from time import perf_counter_ns
-from types import CodeType, FrameType, MethodDescriptorType
+from types import MethodDescriptorType
 from typing import Any
 
 from staticflow.eager import tape
@@ -23,163 +22,15 @@ from staticflow.eager.fused import FusedEntry
 from staticflow.eager.mode import EAGER
 from staticflow.eager.tensor import Tensor
 from staticflow.eager.vertex import PerElementEntry, TapeEntry
-from staticflow.graph.locs import Loc, Locs, outside
 from staticflow.graph.op import Op
+from staticflow.measure.recorder import Recorder, Recording
 from staticflow.ops.declaring.by_shape import BY_SHAPE
 from staticflow.ops.declaring.fused import FUSED
-from staticflow.ops.declaring.thread import thread
-from staticflow.ops.symbols.symbol import Symbol
-from staticflow.runtime.allocations import log_record
-from staticflow.runtime.counting import Allocations, count_allocations
+from staticflow.runtime.counting import count_allocations
 
-__all__ = ["Extra", "Operation", "Recording", "record_operations", "time_recorder"]
+__all__ = ["Extra", "record_operations"]
 
 Function = Callable[..., Any]
-
-
-@dataclass(slots=True)
-class Operation:
-    """An operation that ran, from ``start`` to ``end`` (nanoseconds of `time.perf_counter_ns`).
-
-    ``kind`` is ``"forward"``, ``"backward"``, ``"update"`` or ``"program"``. ``children`` is the
-    time of the operations inside of it, ``depth`` in how many others it is. ``entries`` are the
-    positions in the log of allocations where it begins and ends, ``held`` the bytes that are in
-    use at its end; ``result`` is the dtype and shape of what it gave, if that is one tensor.
-    """
-
-    name: str
-    kind: str
-    thread: int
-    depth: int
-    start: int
-    code: CodeType | None
-    at: int
-    first_entry: int
-    end: int = 0
-    children: int = 0
-    last_entry: int = 0
-    held: int = 0
-    result: tuple[Any, tuple[int, ...]] | None = None
-    subject: Any = None
-
-    @property
-    def locs(self) -> Locs:
-        """The user's line: of a step of backward, the one that recorded the operation."""
-        return () if self.code is None else (Loc(self.code, self.at),)
-
-    @property
-    def own(self) -> int:
-        """The nanoseconds that it took itself, and no operation inside of it."""
-        return self.end - self.start - self.children
-
-
-@dataclass(slots=True)
-class Recording:
-    """What ran in a block from ``start`` to ``end``, in the order in which it ended, and the memory
-    that was allocated; ``thread`` is the one that the block was in."""
-
-    thread: int
-    allocations: Allocations
-    start: int = 0
-    end: int = 0
-    operations: list[Operation] = field(default_factory=list)
-    threads: dict[int, str] = field(default_factory=dict)
-
-
-class _Stack(threading.local):
-    """The operations that a thread is in."""
-
-    def __init__(self) -> None:
-        self.open: list[Operation] = []
-
-
-class _Recorder:
-    """Makes functions that write down their calls."""
-
-    def __init__(self, recording: Recording) -> None:
-        self.recording, self.log = recording, log_record()
-        self.stack = _Stack()
-
-    def begin(self, name: str, kind: str, line: tuple[CodeType | None, int] | None) -> Operation:
-        """Write down that an operation begins: at its user's ``line``, or, where that is None, at
-        that of the operation around it."""
-        stack = self.stack.open
-        me = threading.get_ident()
-        if me not in self.recording.threads:
-            self.recording.threads[me] = threading.current_thread().name
-        around = stack[-1] if stack else None
-        if line is None:
-            line = (None, 0) if around is None else (around.code, around.at)
-        if around is not None and around.kind in ("backward", "update"):
-            kind = around.kind
-        made = Operation(name, kind, me, len(stack), 0, *line, self.log.length)
-        stack.append(made)
-        made.start = perf_counter_ns()
-        return made
-
-    def finish(self, operation: Operation, result: Any) -> None:
-        """Write down that it ends, with what it gave; a node of a graph is no operation."""
-        operation.end = end = perf_counter_ns()
-        operation.held, operation.last_entry = self.log.held, self.log.length
-        data = getattr(result, "_data", None)
-        if data is not None:
-            operation.result = data.dtype, data.shape
-        stack = self.stack.open
-        stack.pop()
-        first = result[0] if type(result) is tuple and result else result
-        if type(first) is Symbol:
-            return
-        if stack:
-            stack[-1].children += end - operation.start
-        self.recording.operations.append(operation)
-
-    def around(
-        self, fn: Function, name: str | Callable[..., str], kind: str = "forward"
-    ) -> Function:
-        """A function that calls ``fn`` and writes it down, unless a graph is traced."""
-
-        def call(*args: Any, **kwargs: Any) -> Any:
-            if thread.state.tracing:
-                return fn(*args, **kwargs)
-            label = name if isinstance(name, str) else name(*args)
-            line = None if self.stack.open else _line(outside(sys._getframe(1)))
-            operation = self.begin(label, kind, line)
-            result = None
-            try:
-                result = fn(*args, **kwargs)
-            finally:
-                self.finish(operation, result)
-            return result
-
-        return call
-
-    def around_pull(self, pull: Function) -> Function:
-        """A function that writes down a step of backward, with the line that recorded it."""
-
-        def call(entry: Any, *args: Any, **kwargs: Any) -> Any:
-            stack = self.stack.open
-            if (
-                stack and stack[-1].subject is entry
-            ):  # a method leaves it to that of the class above
-                return pull(entry, *args, **kwargs)
-            locs = entry.locs
-            line = (locs[0].code, locs[0].instruction) if locs else None
-            operation = self.begin(entry.name(), "backward", line)
-            pulled: Sequence[Any] = ()
-            try:
-                operation.subject = entry
-                pulled = pull(entry, *args, **kwargs)
-            finally:
-                operation.subject = None
-                given = [ct for ct in pulled if ct is not None]
-                self.finish(operation, given[0] if len(given) == 1 else None)
-            return pulled
-
-        return call
-
-
-def _line(frame: FrameType | None) -> tuple[CodeType | None, int]:
-    return (None, 0) if frame is None else (frame.f_code, frame.f_lasti)
 
 
 # -- what is exchanged ---------------------------------------------------------------------------
@@ -199,7 +50,7 @@ class Extra:
 class _Functions(dict[Op, Function]):
     """What `EagerMode.apply` calls of an op."""
 
-    def __init__(self, recorder: _Recorder, functions: Mapping[Op, Function]) -> None:
+    def __init__(self, recorder: Recorder, functions: Mapping[Op, Function]) -> None:
         super().__init__()
         self.recorder, self.functions = recorder, functions
 
@@ -215,7 +66,7 @@ Exchange = tuple[Any, str, Any, Any]
 """An object, an attribute of it, the value that it had and another."""
 
 
-def _exchanges(recorder: _Recorder, extras: Sequence[Extra]) -> Iterator[Exchange]:
+def _exchanges(recorder: Recorder, extras: Sequence[Extra]) -> Iterator[Exchange]:
     """All that is exchanged for what writes down."""
     around = recorder.around
     functions = EAGER.prepare()
@@ -247,35 +98,30 @@ def _exchanges(recorder: _Recorder, extras: Sequence[Extra]) -> Iterator[Exchang
         yield extra.cls, extra.method, vars(extra.cls)[extra.method], _around_extra(recorder, extra)
 
 
-def _around_extra(recorder: _Recorder, extra: Extra) -> Function:
+class _Slot:
+    """A slot in which each object has a function of its own, which it goes on to keep there."""
+
+    def __init__(self, recorder: Recorder, member: Any, extra: Extra) -> None:
+        self.recorder, self.member, self.extra = recorder, member, extra
+
+    def __get__(self, thing: Any, owner: type | None = None) -> Any:
+        if thing is None:
+            return self
+        function, label = self.member.__get__(thing), self.extra.label
+        assert label is not None
+        return self.recorder.around(function, lambda *_: label(thing), self.extra.kind)
+
+    def __set__(self, thing: Any, value: Any) -> None:
+        self.member.__set__(thing, value)
+
+
+def _around_extra(recorder: Recorder, extra: Extra) -> Any:
     member = vars(extra.cls)[extra.method]
     if extra.label is None:
         return recorder.around_pull(member)
-
-    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return member.__get__(self)(*args, **kwargs)  # a function, or a slot that has one
-
-    return recorder.around(method, extra.label, extra.kind)
-
-
-def time_recorder() -> float:
-    """The seconds that it takes to write an operation down."""
-    recorder = _Recorder(Recording(threading.get_ident(), Allocations(None, None)))
-    times = []
-    for call in (_nothing, recorder.around(_nothing, "nothing")):
-        began = perf_counter_ns()
-        for _ in range(_TIMED):
-            call()
-        times.append(perf_counter_ns() - began)
-    alone, recorded = times
-    return max(0, recorded - alone) / _TIMED / 1e9
-
-
-_TIMED = 500  # operations
-
-
-def _nothing() -> None:
-    """What costs nothing."""
+    if callable(member):
+        return recorder.around(member, extra.label, extra.kind)
+    return _Slot(recorder, member, extra)
 
 
 @contextmanager
@@ -288,7 +134,7 @@ def record_operations(extras: Sequence[Extra] = ()) -> Iterator[Recording]:
     """
     with count_allocations() as allocations:
         recording = Recording(threading.get_ident(), allocations)
-        exchanges = [*_exchanges(_Recorder(recording), extras)]
+        exchanges = [*_exchanges(Recorder(recording), extras)]
         try:
             for holder, name, _, other in exchanges:
                 setattr(holder, name, other)

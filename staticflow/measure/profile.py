@@ -55,8 +55,8 @@ class Profile:
     does is in the other), or the block. ``rows`` are by kernel or
     operation, ``lines`` by source line, each the largest first; either adds up, with ``outside``,
     to the whole. ``overhead`` is how much longer profiling makes it, as a ratio: measured in turns
-    with calls that are not profiled, which take ``unprofiled`` seconds, or, of a block, estimated
-    by the cost of an operation that is written down.
+    with calls that are not profiled, which take ``unprofiled`` seconds, or, of a block, what
+    writing operations down has taken; that it also gets in the way of caches is not in this.
 
     ``spans`` are of one call, or of the block; at most so many are kept, and ``dropped`` were not.
     ``memory`` has bytes in use by time.
@@ -179,7 +179,7 @@ def _overhead(profile: Profile) -> str:
     low, high = (f"{100 * (x - 1):+.1f}" for x in (profile.overhead.low, profile.overhead.high))
     ratio = f"{100 * (profile.overhead.median - 1):+.1f} %"
     if profile.unprofiled is None:
-        return f"profiling makes it about {ratio} longer, by the cost of what is written down"
+        return f"profiling makes it longer by about {ratio} at least: what writing it down takes"
     alone = seconds_in_words(profile.unprofiled)
     return f"unprofiled {alone}; profiling makes it {ratio} longer ({low} to {high} %)"
 

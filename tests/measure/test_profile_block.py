@@ -64,6 +64,8 @@ def test_bits_are_the_same_and_the_parts_add_up() -> None:
         for rows in (found.rows, found.lines):
             whole = sum(r.seconds for r in rows) + sum(found.outside.values())
             assert whole == pytest.approx(found.seconds)
+            assert min(found.outside.values()) >= 0
+        assert found.overhead.low >= 1
         names = {(r.name, r.kind): r.count for r in found.rows}
         for name in ("conv2d", "relu", "max_pool2d", "linear", "cross_entropy_loss", "mean"):
             assert names[name, "forward"] == 1, name
@@ -153,6 +155,18 @@ def test_programs_are_spans_on_the_same_axis() -> None:
     assert counts["jit of <lambda>"] == 1
     block, *spans = prof.result.spans
     assert all(block.start <= s.start <= s.end <= block.end for s in spans)
+
+
+def test_a_program_that_is_compiled_inside_goes_on_outside() -> None:
+    x = sf.placeholder((None,), name="x")
+    w = sf.ones(3)
+    with sf.profile() as prof:
+        program = sf.compile([x], x * w)
+        assert program(sf.ones(3)).tolist() == [1.0] * 3
+        assert program.__call__(sf.ones(3)).tolist() == [1.0] * 3
+    assert [r.count for r in prof.result.rows if r.name == "program(x)"] == [2]
+    assert program(sf.ones(3)).tolist() == [1.0] * 3
+    assert vars(program).get("__call__") is None
 
 
 def test_a_graph_that_is_written_inside_is_no_operation() -> None:
