@@ -34,6 +34,15 @@ class LeNet(nn.Module):
         return self.fc3(F.relu(self.fc2(F.relu(self.fc1(x)))))
 
 
+def pytorch(parameters, compiled=False):
+    from counterparts.under_pytorch import adam_steps
+
+    return adam_steps(LeNet, loss, parameters, 2e-3, compiled)
+
+
+peers = {"PyTorch": pytorch, "PyTorch compiled": lambda p: pytorch(p, compiled=True)}
+
+
 def images(pixels):
     """Rows of 64 pixels as images of 32x32."""
     return pixels.reshape(-1, 1, 8, 8).repeat(4, axis=2).repeat(4, axis=3)
