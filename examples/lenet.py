@@ -16,7 +16,7 @@ from staticflow.nn import functional as F
 from staticflow.tools.digits import load_digits, shuffle_batches
 
 example_inputs = ("x: f32[N=64, 1, 32, 32]", "target: i64[N] < 10")
-optimizer = "adam(lr=2e-3)"
+optimizer = "sgd(lr=0.05, momentum=0.9)"
 loss = F.cross_entropy
 
 
@@ -35,9 +35,9 @@ class LeNet(nn.Module):
 
 
 def pytorch(parameters, compiled=False):
-    from counterparts.under_pytorch import adam_steps
+    from counterparts.under_pytorch import sgd_steps
 
-    return adam_steps(LeNet, loss, parameters, 2e-3, compiled)
+    return sgd_steps(LeNet, loss, parameters, 0.05, 0.9, compiled)
 
 
 peers = {"PyTorch": pytorch, "PyTorch compiled": lambda p: pytorch(p, compiled=True)}

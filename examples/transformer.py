@@ -36,15 +36,6 @@ class Reverser(nn.Module):
         return self.score(self.layer(h))
 
 
-def pytorch(parameters, compiled=False):
-    from counterparts.under_pytorch import adam_steps
-
-    return adam_steps(Reverser, loss, parameters, 4e-3, compiled)
-
-
-peers = {"PyTorch": pytorch, "PyTorch compiled": lambda p: pytorch(p, compiled=True)}
-
-
 def main(steps: int = 400) -> list[float]:
     """Train for some steps; returns the losses."""
     sf.manual_seed(0)

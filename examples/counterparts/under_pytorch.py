@@ -5,6 +5,7 @@ What an example gives as ``peers`` to ``python -m staticflow compare``. It needs
 
 import inspect
 import sys
+from types import ModuleType
 
 import numpy as np
 import torch
@@ -16,14 +17,16 @@ def under_pytorch(thing):
     name = getattr(thing, "__name__", type(thing).__name__)
     if hasattr(torch.nn.functional, name):
         return getattr(torch.nn.functional, name)
-    names = dict(vars(sys.modules[thing.__module__]))
-    names |= {"nn": torch.nn, "F": torch.nn.functional}
-    exec(inspect.getsource(thing), names)
-    return names[name]
+    twin = ModuleType(f"{thing.__module__}_under_pytorch")  # where `torch.compile` looks names up
+    sys.modules[twin.__name__] = twin
+    names = vars(sys.modules[thing.__module__]) | {"nn": torch.nn, "F": torch.nn.functional}
+    vars(twin).update(names | {"__name__": twin.__name__})
+    exec(inspect.getsource(thing), vars(twin))
+    return getattr(twin, name)
 
 
-def adam_steps(model_class, loss, parameters, lr, compiled=False):
-    """Training steps by Adam from ``parameters``, and what gives the parameters of now.
+def sgd_steps(model_class, loss, parameters, lr, momentum, compiled=False):
+    """Training steps from ``parameters``, and what gives the parameters of now.
 
     The loss takes the output and the inputs that it calls by the names that ``forward`` has, or
     else those that the model does not take. ``compiled`` puts `torch.compile` before both.
@@ -34,7 +37,7 @@ def adam_steps(model_class, loss, parameters, lr, compiled=False):
     with torch.no_grad():
         for name, p in net.named_parameters():
             p.copy_(torch.from_numpy(parameters[name]))
-    optimizer = torch.optim.Adam(net.parameters(), lr=lr)
+    optimizer = torch.optim.SGD(net.parameters(), lr=lr, momentum=momentum)
 
     def forward(*inputs):
         output = net(*inputs[: len(taken)])

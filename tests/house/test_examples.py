@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import runpy
+import sys
 from pathlib import Path
 from statistics import mean
 
@@ -52,7 +53,7 @@ SHOWS = {  # what an example that trains nothing prints
         "its diagonal [0, 11, 22]",
     ],
     "optimizers": ["SGD: loss 1.545", "Adadelta: loss 1.545"],
-    "profile": [
+    "profiles": [
         "conv2d",
         "Adam.step",
         "15 kernels",
@@ -106,3 +107,4 @@ def test_an_example_is_short_and_says_what_it_is(path: Path) -> None:
     text = path.read_text()
     assert text.startswith('"""') and text.count("\n") < 90
     assert path.name in (FOLDER / "README.md").read_text()
+    assert path.stem not in sys.stdlib_module_names, "beside it, others would import it"
