@@ -3,6 +3,8 @@ machine's limits it comes."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from staticflow.comparison.contest import Contestant
 from staticflow.comparison.inputs import Batch
 from staticflow.comparison.job import Job
@@ -35,10 +37,24 @@ def sizes_of_program(static: Contestant, sizes: dict[str, int]) -> dict[str, int
     return {name: sizes[name] for name in names if name in sizes}
 
 
-def kernels_of(job: Job, static: Contestant) -> tuple[Kernel, ...]:
-    """The kernels of the compiled step, at the job's sizes."""
+def kernels_of(
+    job: Job, static: Contestant, seconds: float | None
+) -> tuple[tuple[Kernel, ...], float | None]:
+    """The kernels of the compiled step, at the job's sizes, and the share of its ``seconds`` that
+    is spent in none. What a kernel takes is the share that a profile gives it; without ``seconds``
+    none is made."""
     assert static.program is not None
-    return static.program.work(**sizes_of_program(static, job.sizes))
+    kernels = static.program.work(**sizes_of_program(static, job.sizes))
+    if seconds is None:
+        return kernels, None
+    profile = static.program.profile(*job.batches(1)[0])
+    shares: dict[str, float] = {}
+    for row in profile.rows:
+        shares[row.name] = shares.get(row.name, 0.0) + row.share
+    timed = tuple(
+        replace(k, seconds=shares[k.name] * seconds if k.name in shares else None) for k in kernels
+    )
+    return timed, sum(profile.outside.values()) / profile.seconds
 
 
 def roofline_of(
@@ -47,6 +63,7 @@ def roofline_of(
     seconds: float | None,
     here: Machine,
     footprint: int | None,
+    outside: float | None,
 ) -> Roofline | None:
     """What the compiled step does in all, and how near to the machine's limits; None where its
     kernels are not known."""
@@ -57,4 +74,4 @@ def roofline_of(
     if seconds and not any(k.uncounted for k in kernels):
         fraction = roofline_fraction(moved, flops, seconds, here, footprint)
     launches = sum(k.launches for k in kernels)
-    return Roofline(static.program.kernel_count, launches, moved, flops, fraction, None)
+    return Roofline(static.program.kernel_count, launches, moved, flops, fraction, outside)

@@ -226,17 +226,19 @@ def _look_inside(
     stage.stage("memory, kernels and graphs of a step")
     findings.memory = memory_of_steps(eager, static, job.batches(1)[0])
     if static is not None:
-        findings.kernels = kernels_of(job, static)
         if not options.is_quick:
             findings.machine = machine()
         step = findings.spread_of("static")
+        median = None if step is None else step.median
+        findings.kernels, outside = kernels_of(job, static, None if options.is_quick else median)
         memory = findings.memory.get("static")
         findings.roofline = roofline_of(
             findings.kernels,
             static,
-            None if step is None else step.median,
+            median,
             findings.machine,
             None if memory is None else _footprint(static, memory),
+            outside,
         )
     findings.graphs = find_graphs(job, None if static is None else static.program)
 

@@ -140,7 +140,9 @@ def _steps(record: Comparison) -> Iterator[str]:
     fractions = [_roofline(mode, "fraction") for mode in (eager, static)]
     if any(fractions):
         yield _row("  of the machine's limits", *fractions)
-        yield _row("  outside kernels", *(_roofline(m, "outside_kernels") for m in (eager, static)))
+    shares = [_roofline(mode, "outside_kernels") for mode in (eager, static)]
+    if any(shares):
+        yield _row("  outside kernels", *shares)
     for what in ("kernels", "launches", "bytes", "flops"):
         counts = [_count(mode, what) for mode in (eager, static)]
         if any(counts):

@@ -320,6 +320,11 @@ def test_fresh_processes_charge_both_modes_for_all_phases() -> None:
         assert start in found.break_even
     assert found.static.passes is not None and found.static.passes["fuse"] > 0
     assert found.static.warm["load"] < found.static.cold["load"]  # which compiles
+    assert found.static.step is not None and found.static.roofline is not None
+    inside = sum(k.seconds for k in found.kernels if k.seconds is not None)
+    assert 0 < inside <= found.static.step.median
+    outside = found.static.roofline.outside_kernels
+    assert outside is not None and abs(outside + inside / found.static.step.median - 1) < 0.2
     assert list(found.compilations["static"].values()) == [1, 1, 1]
     counts = list(found.compilations["eager"].values())
     assert counts == sorted(counts) and counts[0] > 0
