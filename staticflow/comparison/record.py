@@ -198,7 +198,7 @@ class Graphs:
     static: dict[str, Any] | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Comparison:
     """Everything that `sf.compare` found. Where the model cannot be a graph, ``refused``
     says why, with the line and what to write instead, and what concerns the static mode is None."""
@@ -234,6 +234,21 @@ class Comparison:
     def has_passed(self) -> bool:
         """Whether there are two modes and they agree."""
         return self.agreement is not None and self.agreement.agree
+
+    def __str__(self) -> str:
+        from staticflow.comparison.text import format_comparison
+
+        return format_comparison(self)
+
+    def __repr__(self) -> str:
+        verdict = self.refused or (self.agreement.verdict if self.agreement else "not finished")
+        return f"<comparison of {self.model.name}: {verdict}>"
+
+    def _repr_html_(self) -> str:
+        """The table, for a notebook."""
+        from html import escape
+
+        return f"<pre>{escape(str(self))}</pre>"
 
     def as_dict(self) -> dict[str, Any]:
         """The record in types that JSON has. A number that JSON has no word for is a string:

@@ -111,6 +111,14 @@ def test_nan_in_both_is_said() -> None:
     assert '"NaN"' in text and "FAILED" not in format_comparison(found)
 
 
+def test_a_loss_that_only_a_graph_can_tell_differs_on_purpose() -> None:
+    found = compared("Surprised", loss="sum", optimizer="sgd", inputs=("f32[N=4, 3]",))
+    assert found.agreement is not None and found.has_passed
+    (told,) = found.agreement.on_purpose
+    assert "the loss is inf eagerly" in told and "log_of_softmax" in told
+    assert "they differ on purpose" in format_comparison(found)
+
+
 # -- what is wrong is found ------------------------------------------------------------------------
 
 
@@ -231,6 +239,8 @@ def test_in_python_a_module_a_class_and_a_function_are_compared() -> None:
             steps=3, quick=True,
         )  # fmt: skip
         assert found.has_passed and found.model.inputs == ("input: f32[4, 3]", "target: f32[4, 2]")
+    assert repr(found) == "<comparison of make: they agree>"
+    assert "AGREEMENT: they agree" in str(found) and found._repr_html_().startswith("<pre>")
     trained = sf.nn.Linear(3, 2)
     before = trained.weight.detach().numpy().copy()
     sf.compare(trained, (x, y), loss="mse", optimizer="sgd", steps=2, quick=True)
