@@ -187,7 +187,10 @@ def _enter(
 def _work_of(contestants: Iterable[Contestant]) -> dict[str, int] | None:
     """The bytes and the operations of the first program of staticflow's, and the memory that it
     touches."""
-    return None
+    from staticflow.comparison.amount import work_of_call
+
+    known = [work_of_call(c.program, *c.arguments) for c in contestants if c.program is not None]
+    return asdict(known[0]) if known and known[0] is not None else None
 
 
 def _check(name: str, found: Sequence[Any], expected: Sequence[Any], tolerance: float) -> None:

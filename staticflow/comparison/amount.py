@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from staticflow.codegen.program.routine import Repeat, walk_steps
 from staticflow.graph.dim_queries import evaluate_dim
 from staticflow.static.compile import Program
 
@@ -30,10 +31,13 @@ def work_of_call(program: Program, *arguments: Any) -> Work | None:
     Work(bytes=896, flops=1024, footprint=896)
     """
     executable = program._executable
+    routine = executable.program
+    loops = (s for s in walk_steps(routine.steps) if isinstance(s, Repeat))
+    if routine.told or any(loop.flag is not None for loop in loops):
+        return None
     arrays = program._caller.arrays(*arguments)
     values = executable.bind(arrays)
-    given = executable.program.sizes
-    kernels = program.work(**{s.name: values[s] for s in given})
+    kernels = program.work(**{s.name: values[s] for s in routine.sizes})
     if any(kernel.uncounted for kernel in kernels):
         return None
     outputs = [t.size * t.dtype.itemsize for t in executable.signature.outputs]

@@ -36,17 +36,17 @@ class Machine:
     """Bytes of an array, and bytes a second in it, the smallest array first."""
 
 
-def machine(threads: int | None = None, *, measure: bool = True) -> Machine:
+def machine(threads: int | None = None, *, measure: bool = True, anew: bool = False) -> Machine:
     """This machine, with its rates on so many ``threads``, by default as many as kernels run on.
 
-    They are measured once, in less than a second, and kept where machine code is kept. Without
-    ``measure`` they are None.
+    They are measured once, in less than a second, and kept where machine code is kept, or measured
+    ``anew``. Without ``measure`` they are None.
     """
     count = get_num_threads() if threads is None else threads
     named = Machine(processor_name(), count, platform.platform(), find_versions())
     if not measure:
         return named
-    rates = machine_rates(count)
+    rates = machine_rates(count, anew=anew)
     return Machine(
         named.processor,
         named.threads,

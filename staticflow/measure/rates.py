@@ -59,13 +59,15 @@ class Rates:
     bandwidth: tuple[tuple[int, float], ...]
 
 
-def machine_rates(threads: int | None = None) -> Rates:
+def machine_rates(threads: int | None = None, *, anew: bool = False) -> Rates:
     """The rates of so many threads, by default as many as kernels run on now.
 
     They are measured when they are first asked for, in less than a second, and kept on disk for
-    later processes where machine code is (``STATICFLOW_CACHE_DIR``).
+    later processes where machine code is (``STATICFLOW_CACHE_DIR``). What a busy machine reached
+    is too little for ever: ``anew`` measures once more, and keeps nothing.
     """
-    return _rates(get_num_threads() if threads is None else threads)
+    count = get_num_threads() if threads is None else threads
+    return _measure(count) if anew else _rates(count)
 
 
 @functools.cache

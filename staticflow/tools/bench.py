@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import ExitStack
 from pathlib import Path
 
-from staticflow.errors import ArgumentError
 from staticflow.tools.numbers import positive_int, positive_number
 
 __all__ = ["add_arguments", "run"]
@@ -34,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
         find_changes,
         format_changes,
         load_results,
-        save_results,
+        results_as_json,
     )
     from staticflow.comparison.bench.workloads import (
         Run,
@@ -43,6 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
         find_workloads,
         run_workloads,
     )
+    from staticflow.comparison.output import Output
     from staticflow.runtime.threads import get_num_threads
 
     known = find_workloads(find_folder(arguments.folder))
@@ -51,21 +52,15 @@ def run(arguments: argparse.Namespace) -> int:
         print("\n".join(f"{w.letter}  {w.path.name:<22}{w.title}" for w in chosen))
         return 0
     before = None if arguments.against is None else load_results(arguments.against)
-    if arguments.json is not None:
-        _check_writable(arguments.json)
     threads = arguments.threads or tuple(dict.fromkeys((1, get_num_threads())))
-    results = run_workloads(chosen, Run(threads, arguments.rounds, arguments.seconds))
-    if arguments.json is not None:
-        save_results(results, arguments.json)
+    how = Run(threads, arguments.rounds, arguments.seconds)
+    with ExitStack() as outputs:
+        file = None
+        if arguments.json is not None:
+            file = outputs.enter_context(Output(arguments.json, "the results"))
+        results = run_workloads(chosen, how)
+        if file is not None:
+            file.write(results_as_json(results))
     if before is not None:
         print(format_changes(find_changes(before, results), before.when))
     return 1 if results.failed else 0
-
-
-def _check_writable(path: Path) -> None:
-    try:
-        path.open("a").close()
-    except OSError as error:
-        raise ArgumentError(
-            f"the results cannot be written to {str(path)!r}: {error.strerror}"
-        ) from None

@@ -17,7 +17,7 @@ from staticflow.comparison.bench.results import (
     format_table,
     load_results,
     read_tables,
-    save_results,
+    results_as_json,
 )
 from staticflow.comparison.bench.workloads import (
     Run,
@@ -57,7 +57,7 @@ WRITTEN = {
 @pytest.fixture(autouse=True)
 def no_rates(monkeypatch: pytest.MonkeyPatch) -> None:
     """The machine is not measured."""
-    monkeypatch.setattr(module, "machine", lambda threads: MACHINE)
+    monkeypatch.setattr(module, "machine", lambda threads, anew: MACHINE)
 
 
 def script(folder: Path, name: str, body: str) -> Path:
@@ -114,7 +114,7 @@ def test_what_a_benchmark_writes_is_read_with_the_part_of_the_limit_that_it_reac
 
 def test_results_are_the_same_once_written_and_read(tmp_path: Path) -> None:
     found = Results("now", (MACHINE,), 15, 0.1, tuple(read_tables("a", WRITTEN, MACHINE)), ("x",))
-    save_results(found, tmp_path / "r.json")
+    (tmp_path / "r.json").write_text(results_as_json(found))
     assert load_results(tmp_path / "r.json") == found
 
 

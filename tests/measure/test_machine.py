@@ -66,7 +66,8 @@ def test_rates_are_measured_once_and_kept(
     rates._rates.cache_clear()
     with config.change(cache_dir=""):
         rates.machine_rates(1)
-    assert measured == [1, 2, 1] and sf.get_num_threads() == threads
+        rates.machine_rates(1, anew=True)
+    assert measured == [1, 2, 1, 1] and sf.get_num_threads() == threads
 
 
 def test_a_machine_says_what_it_is(short: None) -> None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from staticflow.comparison.amount import Work
 from staticflow.errors import ArgumentError
 from staticflow.measure.machine import Machine, least_seconds
 from staticflow.measure.statistics import Spread, differ
@@ -25,22 +26,12 @@ from staticflow.measure.units import (
 )
 
 __all__ = [
-    "SCHEMA", "Change", "Results", "Table", "Timing", "Work", "find_changes", "format_changes",
-    "format_machine", "format_table", "load_results", "read_tables", "save_results",
+    "SCHEMA", "Change", "Results", "Table", "Timing", "find_changes", "format_changes",
+    "format_machine", "format_table", "load_results", "read_tables", "results_as_json",
 ]  # fmt: skip
 
 SCHEMA = "staticflow.bench/1"
 """The form of the JSON. Its number grows where a field changes its meaning or goes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """What staticflow's compiled program does in one run: the bytes that its kernels read and
-    write, its floating-point operations, and the bytes of all memory that it touches."""
-
-    bytes: int
-    flops: int
-    footprint: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,13 +116,13 @@ def _is_ours(name: str) -> bool:
 # -- files ----------------------------------------------------------------------------------------
 
 
-def save_results(results: Results, path: Path) -> None:
-    """Write the results as JSON. Raises OSError if that cannot be."""
-    path.write_text(json.dumps(results.as_dict(), indent=1) + "\n")
+def results_as_json(results: Results) -> str:
+    """The results as the text of a file that `load_results` reads."""
+    return json.dumps(results.as_dict(), indent=1) + "\n"
 
 
 def load_results(path: Path) -> Results:
-    """The results that `save_results` wrote. Raises `ArgumentError` for what it did not."""
+    """The results that `results_as_json` wrote down. Raises `ArgumentError` for what it did not."""
     try:
         data = json.loads(path.read_text())
     except OSError as error:

@@ -101,7 +101,7 @@ def run_workloads(
     A script that fails is named with what it said last, and the others go on. On Ctrl-C what was
     measured until then is given, with a word in ``failed``.
     """
-    machines = {threads: machine(threads) for threads in how.threads}
+    machines = {threads: machine(threads, anew=True) for threads in how.threads}
     tables: list[stored.Table] = []
     failed: list[str] = []
     began = datetime.now(UTC).isoformat(timespec="seconds")
