@@ -146,17 +146,19 @@ def _costs(subject: Subject, kernels: Sequence[Kernel], at: Mapping[str, int]) -
     formula = "" if isinstance(subject.plan.peak, int) else f" = {subject.plan.peak}"
     guessed = "".join(f", {name} = 1" for name in late if name not in at)
     uncounted = _find_uncounted(kernels)
-    of_each = f", with 1 for {', '.join(uncounted)}" if uncounted else ""
+    of_each = f", with {' = '.join(uncounted)} = 1" if uncounted else ""
     launches, moved, flops = _totals(kernels)
     copies = sum(k.launches for k in kernels if k.name == COPY)
     count = sum(k.name != COPY for k in kernels)
     also = f" and {_count(copies, 'copy')}" if copies else ""
+    runs = f"{_count(launches - copies, 'launch')} of {_count(count, 'kernel')}{also}"
     return [
-        *([f"at          {where}{guessed}"] if where or guessed else []),
+        *([cut(f"at          {where}{guessed}", WIDTH)] if where or guessed else []),
         cut(f"memory      {peak}{formula}", WIDTH),
-        f"work        {_count(launches - copies, 'launch')} of {_count(count, 'kernel')}{also}, "
-        f"{flops_in_words(flops)}, "
-        f"{bytes_in_words(moved)} read and written{of_each}",
+        cut(
+            f"work        {runs}, {flops_in_words(flops)}, {bytes_in_words(moved)} moved{of_each}",
+            WIDTH,
+        ),
     ]
 
 

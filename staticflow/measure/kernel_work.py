@@ -53,8 +53,13 @@ FLOPS = {
 """What a primitive counts as where its operands are floats; those that are not named are free: they
 move, choose or change bits."""
 
+_FEW = 4
 _EXACT = 64
-"""Iterations up to which each is counted where they differ."""
+"""Iterations of a loop that are counted one by one where they differ, after so many in all that it
+would take long, and before."""
+
+_ENOUGH = 4000
+"""Iterations of all loops of a kernel from which on few stand for many."""
 
 _INTEGERS: dict[str, Callable[..., int]] = {
     "add": lambda a, b: a + b,
@@ -139,6 +144,7 @@ class _Counter:
     def __init__(self, values: dict[Sym, int], iterations: int | None) -> None:
         self.values, self.iterations = values, iterations
         self.endless = False
+        self.counted = 0  # iterations
         self.strips: Sym | None = None  # the variable of an endless loop that is cut into strips
         self.numbers: dict[str, int] = {}  # integer registers that sizes tell
         self.lanes: dict[str, int] = {}  # of vectors, the lanes that are on where not all are
@@ -260,17 +266,20 @@ class _Counter:
             return _Sum()
 
         def at(iteration: int) -> _Sum:
+            self.counted += 1
             self.values[loop.var] = lo + iteration * loop.step
             return self.block(loop.body)
 
         if loop.var not in facts.deciding or times == 1:
             return _join([(at(0), times)], loop.var)
-        if times <= _EXACT:
+        if times > _FEW:
+            usual = at(0)
+            if all(_are_equal(usual, at(i)) for i in (1, times // 2, times - 2)):
+                return _join([(usual, times - 1), (at(times - 1), 1)], loop.var)
+        most = _EXACT if self.counted < _ENOUGH else _FEW
+        if times <= most:
             return _join([(at(i), 1) for i in range(times)], loop.var)
-        usual = at(0)
-        if all(_are_equal(usual, at(i)) for i in (1, times // 2, times - 2)):
-            return _join([(usual, times - 1), (at(times - 1), 1)], loop.var)
-        edges = [times * i // _EXACT for i in range(_EXACT + 1)]
+        edges = [times * i // most for i in range(most + 1)]
         parts = [(at((a + b) // 2), b - a) for a, b in itertools.pairwise(edges)]
         return _join(parts, loop.var)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import FrameType
@@ -12,6 +13,9 @@ from staticflow.graph.locs import is_inside
 
 __all__ = ["name_tensors"]
 
+_MOST = 1000
+"""Elements of a list or dict that are looked at."""
+
 
 def name_tensors(tensors: Sequence[Tensor], modules: Iterable[Any]) -> dict[Tensor, str]:
     """The names of those ``tensors`` that have one.
@@ -19,8 +23,8 @@ def name_tensors(tensors: Sequence[Tensor], modules: Iterable[Any]) -> dict[Tens
     A tensor of one of the ``modules``, those that were called, has its name in the outermost one,
     as ``fc1.weight``; where several modules were called, the name of the variable that holds the
     module comes before it. Others have the name that an optimiser, for one, gave them
-    (``Tensor.name``), or that of the variable that holds them, alone or in a list or dict, in a
-    function that is running now.
+    (``Tensor.name``), or that of the variable that holds them, alone or in a list or dict or as
+    an attribute of ``self``, in a function that is running now.
     """
     wanted = set(tensors)
     scopes = list(_scopes(sys._getframe(1)))
@@ -78,13 +82,13 @@ def _by_themselves(tensors: Iterable[Tensor]) -> Iterator[tuple[Tensor, str]]:
 def _by_variables(scopes: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Tensor, str]]:
     for scope in scopes:
         for variable, value in [*scope.items()]:
+            parts: Iterable[tuple[str, Any]] = ()
             if isinstance(value, Tensor):
                 yield value, variable
             elif type(value) in (list, tuple):
-                for i, one in enumerate(value):
-                    if isinstance(one, Tensor):
-                        yield one, f"{variable}[{i}]"
+                parts = ((f"[{i}]", one) for i, one in enumerate(value[:_MOST]))
             elif type(value) is dict:
-                for key, one in value.items():
-                    if isinstance(one, Tensor):
-                        yield one, f"{variable}[{key!r}]"
+                parts = ((f"[{key!r}]", value[key]) for key in itertools.islice(value, _MOST))
+            elif variable == "self" and hasattr(value, "__dict__"):
+                parts = ((f".{name}", one) for name, one in vars(value).items())
+            yield from ((one, variable + name) for name, one in parts if isinstance(one, Tensor))

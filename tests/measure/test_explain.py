@@ -41,8 +41,8 @@ def lenet() -> Any:
 
 def block() -> Any:
     model = nn.TransformerEncoderLayer(16, 4, 32, batch_first=True)
-    optimizer = sf.optim.AdamW(model.parameters(), lr=1e-3)
-    x, y = (sf.placeholder((2, "T", 16), name=name) for name in "xy")
+    optimizer = sf.optim.SGD(model.parameters(), lr=1e-3)
+    x, y = (sf.placeholder((2, 6, 16), name=name) for name in "xy")
     loss = F.mse_loss(model(x), y)
     return sf.compile({"x": x, "y": y}, {"loss": loss}, updates=optimizer.minimize(loss))
 

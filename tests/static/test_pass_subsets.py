@@ -151,7 +151,7 @@ def check_case(name: str, number: int) -> None:
     check(name, passes)
 
 
-@pytest.mark.parametrize(("name", "number"), daily(CASES, 4, "passes"))
+@pytest.mark.parametrize(("name", "number"), daily(CASES, 2, "passes"))
 def test_subsets(name: str, number: int) -> None:
     check_case(name, number)
 
