@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from staticflow.codegen.program.routine import Repeat, Step, blocks_of
+from staticflow.codegen.program.routine import Repeat, Routine, Step, blocks_of
 from staticflow.graph.dim_queries import evaluate_dim, symbols_of
 from staticflow.graph.dims import Sym
 from staticflow.graph.dtypes import BY_NUMPY
@@ -20,6 +20,7 @@ from staticflow.measure.operations import record_operations
 from staticflow.measure.recorder import Operation, Recording
 from staticflow.runtime.counting import count_allocations
 from staticflow.runtime.executable import Executable
+from staticflow.runtime.plan import name_bound_sizes
 
 __all__ = [
     "LARGEST", "Buffer", "Memory", "bytes_in_steps", "measure_eager", "measure_program",
@@ -50,8 +51,8 @@ class Memory:
     in use after each step of the program, or each operation.
 
     What is there all the time (parameters, inputs) is not counted; gradients are, which the eager
-    mode frees and makes anew. ``predicted`` is None of the eager mode, and where the peak depends
-    on what only the run can tell.
+    mode frees and makes anew. ``predicted`` takes the sizes that only the run can tell, as the
+    iterations of a loop, from a run; it is None of the eager mode, and of runs too long for that.
     """
 
     predicted: int | None
@@ -144,11 +145,15 @@ def _type_of(operation: Operation, size: int) -> str | None:
 
 
 def measure_program(
-    executable: Executable, arrays: Sequence[Any], call: Callable[[], Sequence[Any]]
+    executable: Executable,
+    arrays: Sequence[Any],
+    call: Callable[[], Sequence[Any]],
+    found: Mapping[Sym, int],
 ) -> Memory:
     """The memory of one ``call`` of an executable on ``arrays``, which gives the arrays of the
     outputs: of these, the arena and the buffers that grow, as the allocator gives them. What
-    earlier calls left is freed before, so that all of it is seen."""
+    earlier calls left is freed before, so that all of it is seen. ``found`` are sizes that only the
+    run can tell."""
     values = executable.bind(arrays)
     executable.free()
     gc.collect()
@@ -157,8 +162,8 @@ def measure_program(
         measured = allocations.peak - allocations.least
     outputs = [*{a.__array_interface__["data"][0]: a for a in outputs}.values()]
     plan = executable.plan
-    names = {**values, **{Sym(s.name): n for s, n in values.items()}}
-    own = [*_buffers(executable, values)]
+    names = {**values, **_by_names(executable.program, found)}
+    own = [*_buffers(executable, {**values, **found})]
     steps = max([last for _, last in plan.live], default=0)
     buffers = own + [
         Buffer(f"output {i}", str(TensorType(BY_NUMPY[a.dtype], a.shape)), a.nbytes, 0, steps, "")
@@ -173,6 +178,12 @@ def measure_program(
     )
     largest = sorted(buffers, key=lambda b: (-b.bytes, b.first))[:LARGEST]
     return Memory(predicted, measured, timeline, tuple(largest))
+
+
+def _by_names(routine: Routine, found: Mapping[Sym, int]) -> dict[Sym, int]:
+    """The sizes that the run has ``found``, by the symbols that stand for them in the peak."""
+    named = name_bound_sizes(routine)
+    return {s: number for bound, number in found.items() for s in symbols_of(named.get(bound, 0))}
 
 
 def bytes_in_steps(executable: Executable, arrays: Sequence[Any]) -> list[int]:

@@ -18,18 +18,20 @@ from staticflow.codegen.program.routine import (
     Copy,
     Ensure,
     Launch,
+    Measure,
     Repeat,
     Routine,
     Step,
     walk_steps,
 )
 from staticflow.errors import ProfileError
+from staticflow.graph.dims import Sym
 from staticflow.graph.locs import format_locs, here
 from staticflow.measure.profile import Profile, Row, Span, group, lines_of
 from staticflow.measure.statistics import spread_of_ratio
 from staticflow.runtime.executable import Executable
 
-__all__ = ["MOST_SPANS", "Contestants", "probes_of_host", "profile_runs"]
+__all__ = ["MOST_SPANS", "Contestants", "find_sizes", "probes_of_host", "profile_runs"]
 
 MOST_SPANS = 100_000
 """Readings of one call that are kept one by one; all are counted."""
@@ -254,6 +256,33 @@ def _probes(contestants: Contestants) -> Any:
     return np.ctypeslib.as_array(counted).reshape(sites, 2)
 
 
+def find_sizes(executable: Executable, probed: Callable[[], object]) -> dict[Sym, int]:
+    """The sizes that only a run can tell, the iterations of loops and what is counted, as they are
+    in one call, each the largest that it came to. A call of more than `MOST_SPANS` steps tells of
+    none."""
+    found: dict[Sym, int] = {}
+    steps = [*walk_steps(executable.program.steps)]
+    rows, left_out = _read_one(executable, probed)
+    for row in () if left_out else rows:
+        step = steps[row.site - 1] if 0 < row.site <= len(steps) else None
+        if isinstance(step, Repeat | Measure) and step.binds is not None:
+            found[step.binds] = max(found.get(step.binds, 0), row.number)
+    return found
+
+
+def _read_one(executable: Executable, call: Callable[[], object]) -> tuple[Sequence[Any], int]:
+    """The readings of one call, and how many there was no room for."""
+    readings = _Readings.from_address(executable.module.address("readings"))
+    rows = (_Reading * MOST_SPANS)()
+    readings.rows, readings.room, readings.length = ctypes.addressof(rows), MOST_SPANS, 0
+    try:
+        call()
+    finally:
+        readings.room = 0
+    kept = min(readings.length, MOST_SPANS)
+    return rows[:kept], readings.length - kept
+
+
 # -- one call, reading by reading ----------------------------------------------------------------
 
 
@@ -277,15 +306,10 @@ def _record_one(
     sites = _sites(executable)
     first_part = len(sites)
     sites += [_Site(name, "part", "") for name in probes.parts]
-    readings = _Readings.from_address(executable.module.address("readings"))
-    rows = (_Reading * MOST_SPANS)()
     contestants.reset()
-    readings.rows, readings.room, readings.length = ctypes.addressof(rows), MOST_SPANS, 0
     began = clock.ticks()
-    contestants.probed()
+    kept, left_out = _read_one(executable, contestants.probed)
     ended = clock.ticks()
-    readings.room = 0
-    kept = rows[: min(readings.length, MOST_SPANS)]
     found = [_TickSpan(_Site("call", "call", "", holds=True), _CALLER, began, ended, 0)]
     memory = []
     for row in kept:
@@ -293,7 +317,7 @@ def _record_one(
         found.append(_TickSpan(sites[row.site], thread, row.start, row.end, row.number))
         if 0 < row.site < first_part and not sites[row.site].holds:
             memory.append((row.start, held[row.site - 1]))
-    return found, readings.length - len(kept), [*sorted(memory), (ended, 0)]
+    return found, left_out, [*sorted(memory), (ended, 0)]
 
 
 def _place(span: _TickSpan, clock: _Clock) -> Span:

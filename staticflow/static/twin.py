@@ -12,9 +12,10 @@ from staticflow import pytree
 from staticflow.codegen.llvm.probes import Probes
 from staticflow.eager.tensor import Tensor
 from staticflow.errors import ArgumentError
+from staticflow.graph.dim_queries import symbols_of
 from staticflow.graph.locs import format_locs, here
 from staticflow.measure.memory import Memory, bytes_in_steps, measure_program
-from staticflow.measure.probing import Contestants, probes_of_host, profile_runs
+from staticflow.measure.probing import Contestants, find_sizes, probes_of_host, profile_runs
 from staticflow.measure.profile import Profile
 from staticflow.runtime.executable import Executable
 from staticflow.runtime.object_layout import box_type
@@ -59,7 +60,18 @@ def measure_memory(program: Program, *args: Any, **named: Any) -> Memory:
         return [t._data for t in leaves]
 
     run()
-    return measure_program(call.executable, call.arrays(*args, **named), run)
+    found = {}
+    if not symbols_of(program.plan.peak) <= {*program.plan.routine.sizes}:
+        probed = twin_of(program, probes_of_host())
+        found = find_sizes(probed.executable, partial(probed, *args, **named))
+    _reset(program, call)
+    return measure_program(call.executable, call.arrays(*args, **named), run, found)
+
+
+def _reset(program: Program, twin: Caller) -> None:
+    """Let the copies that a twin has updated be as they were."""
+    for copy, t in zip(twin.updated, program._caller.updated, strict=True):
+        np.copyto(copy._data, t._data)
 
 
 def profile_program(
@@ -79,9 +91,8 @@ def profile_program(
     held = bytes_in_steps(executable, probed.arrays(*args, **named))
 
     def reset() -> None:
-        for caller in (plain, probed):
-            for copy, t in zip(caller.updated, program._caller.updated, strict=True):
-                np.copyto(copy._data, t._data)
+        _reset(program, plain)
+        _reset(program, probed)
 
     contestants = Contestants(
         partial(plain, *args, **named), partial(probed, *args, **named), reset, executable, probes

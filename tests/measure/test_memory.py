@@ -125,9 +125,20 @@ def test_buffers_that_grow_are_as_large_as_they_grew() -> None:
     n, z = sf.placeholder((), "int64", name="n"), sf.placeholder((), name="z")
     program = sf.compile([n, z], sf.grad(sf.fori_loop(0, n, lambda i, z: (z + 1).sin(), z), z))
     found = measure_memory(program, 100_000, 1.0)
-    assert found.predicted is None  # only the run can tell
+    assert found.predicted == program.plan.peak_bytes(iterations=100_000) + 4
+    assert found.measured >= found.predicted  # a growing buffer has up to a tenth more
     assert found.largest[0].bytes >= 400_000
+    assert found.largest[0].type == "f32[100000]"
     assert 400_000 <= found.measured <= 600_000
+
+
+def test_sizes_that_a_step_counts_are_those_of_the_run() -> None:
+    x = sf.placeholder((None,), name="x")
+    kept = x[x > 0]
+    program = sf.compile([x], (kept.exp() * kept.sum()).cumsum(0).sum())
+    found = measure_memory(program, sf.tensor([1.0, -1.0, 2.0] * 1000))
+    assert found.predicted is not None
+    assert found.predicted <= found.measured
 
 
 def test_wrong_arguments_are_the_errors_of_the_call() -> None:

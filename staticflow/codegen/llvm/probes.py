@@ -34,8 +34,8 @@ define i64 @ticks() nounwind {{
 
 # One thread runs the steps, and parts only while it waits for them: these alone need atomic steps.
 _PROBE = """
-; Count a run of a site from `start` on, in which it had a `number` of iterations, or was on the
-; thread of that number.
+; Count a run of a site from `start` on, in which it had a `number` of iterations, found the size
+; `number`, or was on the thread of that number.
 define internal void @{name}(i64 %site, i64 %start, i64 %number) nounwind noinline {{
 entry:
   %end = call i64 @{clock}()

@@ -232,7 +232,11 @@ class _Writer:
         """A step between two readings of the clock."""
         began = probes.begin(self.text)
         _STEPS[type(step)](self, step)
-        number = self.places.reached[step.loop].iteration if isinstance(step, Repeat) else "0"
+        number = "0"
+        if isinstance(step, Repeat):
+            number = self.places.reached[step.loop].iteration
+        elif isinstance(step, Measure):
+            number = self.indices.value(Dim.of(step.binds))
         probes.end(self.text, site, began, number)
 
     def launch(self, step: Launch) -> None:
