@@ -134,7 +134,11 @@ class _TapeDrawer(GraphDrawer):
                 number = self.numbers.get(id(array))
                 if number is None:
                     number = self.numbers[id(array)] = self.new_id()
-                    self.nodes.append(DrawnNode(number, "saved", "saved", "", type, -1 - number))
+                    held = getattr(array, "nbytes", None)
+                    text = None if held is None else str(held)
+                    self.nodes.append(
+                        DrawnNode(number, "saved", "saved", "", type, -1 - number, bytes=text)
+                    )
                 yield number, type
 
 

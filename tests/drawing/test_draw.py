@@ -11,6 +11,8 @@ import pytest
 from test_drawing import nested
 
 import staticflow as sf
+from staticflow.comparison.pictures import load_picture
+from staticflow.comparison.source import _models_of, import_source
 from staticflow.drawing import events
 from staticflow.drawing.model import Drawing
 from staticflow.errors import ArgumentError, AutogradError, DTypeError
@@ -182,3 +184,27 @@ def test_tensors_have_the_names_of_the_code() -> None:
     nodes = sf.draw(step).drawing.nodes
     assert {n.label for n in nodes if n.kind == "variable"} == {"scale", "weight", "bias"}
     assert {o for n in nodes if n.parent is None for o in n.outputs} == {"output['y']", "new scale"}
+
+
+EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.py"))
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_the_models_of_the_examples_are_drawn(path: Path) -> None:
+    for name in (
+        _models_of(import_source(str(path))) if "example_inputs" in path.read_text() else ()
+    ):
+        tape = load_picture(f"{path}:{name}", is_eager=True)
+        assert tape.drawing.kind == "tape" and tape.html()
+        try:
+            picture = load_picture(f"{path}:{name}")
+        except ArgumentError as error:  # Python asks for a value of it
+            assert "cannot be a graph, and --eager draws its tape" in str(error)
+            continue
+        ids = [n.id for n in picture.drawing.nodes]
+        for is_open in (True, False):
+            nodes = ids if is_open else [n for n in picture.drawing.nodes if n.parent is None]
+            assert picture.svg(is_open).count("<rect") == len(nodes)
+        assert len(picture.html()) < 2e6
+        assert Drawing.from_dict(picture.drawing.as_dict()) == picture.drawing

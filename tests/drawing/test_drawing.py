@@ -134,6 +134,7 @@ def test_a_tape_is_drawn_with_leaves_and_kept_values() -> None:
         ("op", "sum", "f32[]"),
     ]
     nodes = drawing.nodes
+    assert nodes[1].bytes == "24"
     assert nodes[2].attrs["keeps"] == "argument 0: f32[2, 3]" and nodes[5].outputs == ("output",)
     assert nodes[3].attrs["keeps"] == "its result: f32[2, 3]"
     assert nodes[4].attrs["argument 1"] == "2.0" and nodes[4].attrs["keeps"] == "nothing"
