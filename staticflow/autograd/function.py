@@ -11,13 +11,12 @@ import numpy as np
 
 from staticflow.autograd.once import once_differentiable
 from staticflow.autograd.traced import apply_traced
-from staticflow.eager.functions import functions_of
 from staticflow.eager.grad_mode import no_grad
 from staticflow.eager.hooks import lend, show
 from staticflow.eager.in_place import stand_for
 from staticflow.eager.saved import SavedType, load_value, save_value
 from staticflow.eager.tensor import Tensor
-from staticflow.eager.vertex import WALKED_AGAIN, Output, Vertex, next_serial
+from staticflow.eager.vertex import WALKED_AGAIN, Output, Vertex, functions_of, next_serial
 from staticflow.errors import AutogradError, DTypeError, ShapeError
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.basics.arithmetic import cast

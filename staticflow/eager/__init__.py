@@ -9,9 +9,9 @@ written here, in these ideas, each with its modules:
 - A *memory* is what tensors share, with the *version* that counts its changes; a *view* is a
   tensor's way to its base (`memory`, `views`).
 - The *fast path* is native code for usual calls; how one goes through it says `fast`. The *general
-  path* takes any call (`mode`) and words what is wrong with it (`explain`).
-- The *tape* is the *vertices* of recorded operations, with *edges* to those before (`vertex`,
-  `functions`) and *saved values* (`saved`). Backward walks it (`tape`), gives leaves their
+  path* takes any call, and words what is wrong with it (`mode`).
+- The *tape* is the *vertices* of recorded operations, with *edges* to those before (`vertex`)
+  and *saved values* (`saved`). Backward walks it (`tape`), gives leaves their
   ``.grad`` (`ownership`), calls *hooks* (`hooks`, `saved_hooks`) and may look for NaN (`anomaly`);
   second derivatives of straight pieces are zeros on it (`straight`).
 - A *switch* says for a block what is recorded (`grad_mode`, `inference`).
@@ -26,6 +26,5 @@ written here, in these ideas, each with its modules:
   derivative keeps (`residuals`), or in place, as a step of an optimiser (`fused`).
 - An *expression* is what the tape has of a tensor as a part of a graph (`expression`).
 - A *generator* is the state that draws count on (`random`).
-- A *device* is where arrays are: the host, or a GPU with cupy (`device`, `gpu`, `cuda`,
-  `accelerator`).
+- A *device* is where arrays are: the host, or a GPU with cupy (`device`, `cuda`, `accelerator`).
 """

@@ -6,6 +6,7 @@ cupy is looked for when it is first asked for, and staticflow does without it.
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -20,8 +21,9 @@ from staticflow.ops.declaring.by_shape import by_shape
 from staticflow.ops.declaring.declare import per_arg
 
 __all__ = [
-    "CPU", "array_device", "cpu", "cuda", "cupy_module", "find_device", "get_device", "gpu_of",
-    "is_available", "is_cpu", "is_cuda", "move", "namespace", "to",
+    "CPU", "array_device", "as_array", "cpu", "cuda", "cupy_module", "find_device",
+    "get_device", "gpu_of", "is_available", "is_cpu", "is_cuda", "is_writeable", "move",
+    "namespace", "run_on_gpu", "shares_memory", "to",
 ]  # fmt: skip
 
 CPU = device("cpu")
@@ -91,6 +93,38 @@ def move(array: Any, to: device) -> Any:
     xp = namespace(to)
     with xp.cuda.Device(to.index):
         return xp.asarray(array)
+
+
+def run_on_gpu(op: Op, arrays: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
+    """What ``op`` gives of arrays of which one at least is on a GPU. A 0-d array of the CPU may
+    stand beside them, as in PyTorch; any other mixture is a `DeviceError`."""
+    devices = [array_device(a) if hasattr(a, "dtype") else None for a in arrays]
+    found = {p for p, a in zip(devices, arrays, strict=True) if p and (p != CPU or a.ndim)}
+    if len(found) > 1:
+        raise DeviceError(
+            f"the operands are on different devices, {' and '.join(sorted(map(str, found)))}; "
+            "bring them to one with .to(device)"
+        )
+    (gpu,) = found
+    xp = namespace(gpu)
+    with xp.cuda.Device(gpu.index):
+        there = [move(a, gpu) if p else a for a, p in zip(arrays, devices, strict=True)]
+        return op.reference(xp, *there, **attrs)
+
+
+def as_array(data: Any) -> Any:
+    """An array, on whichever device, also where a function of NumPy gave a scalar."""
+    return data if hasattr(data, "__dlpack__") else np.asarray(data)
+
+
+def shares_memory(a: Any, b: Any) -> bool:
+    """Whether two arrays of one device may share memory."""
+    return bool(namespace(array_device(a)).may_share_memory(a, b))
+
+
+def is_writeable(array: Any) -> bool:
+    """Whether the elements may be changed; on a GPU always."""
+    return bool(getattr(array.flags, "writeable", True))
 
 
 _transfer: Op = Op(

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from staticflow.eager.costs import LARGE, SPREAD
-from staticflow.eager.gpu import is_writeable
-from staticflow.eager.memory import Memory, View, ViewStep, note_exchange
+from staticflow.eager.device import is_writeable
+from staticflow.eager.memory import Memory, note_exchange
 from staticflow.eager.numbers import number_beside
 from staticflow.eager.overwrite import copy_into, overwrite
 from staticflow.eager.vertex import LEAF, TapeEntry, Vertex, make_entry, next_serial, save_values
+from staticflow.eager.views import View, ViewStep
 from staticflow.errors import AutogradError, DTypeError, ShapeError, SymbolicError
 from staticflow.graph.dtypes import BY_NUMPY
 from staticflow.graph.locs import format_locs, here

@@ -1,4 +1,4 @@
-"""The general path of eager operations: any op, any operands."""
+"""The general path of eager operations: any op, any operands, and words for what is wrong."""
 
 from __future__ import annotations
 
@@ -7,20 +7,26 @@ from typing import Any
 
 import numpy as np
 
-from staticflow.eager import gpu
 from staticflow.eager.choose import compute_of
 from staticflow.eager.costs import LARGE
-from staticflow.eager.explain import explain, format_call
+from staticflow.eager.device import run_on_gpu
 from staticflow.eager.fast.objects import joint_size
 from staticflow.eager.inference import unrecordable
 from staticflow.eager.vertex import record
 from staticflow.eager.views import is_view, wrap_view
-from staticflow.errors import DTypeError, StaticflowError, SymbolicError
+from staticflow.errors import (
+    DTypeError,
+    IndexRangeError,
+    ShapeError,
+    StaticflowError,
+    SymbolicError,
+)
 from staticflow.graph.dims import Dim
-from staticflow.graph.dtypes import BY_NUMPY, BY_PYTHON, DType, bfloat16
+from staticflow.graph.dtypes import BY_NUMPY, BY_PYTHON, DType, bfloat16, dtype_of_number
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.graph.open_size import OpenSize
+from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.basics.arithmetic import cast
 from staticflow.ops.declaring.eager_side import eager
 from staticflow.ops.declaring.lowering import View
@@ -101,12 +107,12 @@ class EagerMode:
                 except RuntimeError:  # perhaps one inside the other
                     data = state.safely(compute, np, *arrays, **attrs)
             else:
-                data = gpu.run(op, arrays, attrs)
+                data = run_on_gpu(op, arrays, attrs)
         except Exception as error:
             is_worded = isinstance(error, StaticflowError) and not isinstance(error, SymbolicError)
             if _are_open(attrs) and not is_worded:  # which no array has: it is part of a graph
                 return STATIC.apply(op, args, attrs)
-            explain(op, operands, attrs, error)
+            _word_error(op, operands, attrs, error)
             raise
         out = self.finish(op, operands, attrs, data)
         if state.inference:
@@ -151,7 +157,7 @@ class EagerMode:
         dtype = operand_dtype(op, operands)
         if dtype is not None and dtype.kind not in op.kinds:
             raise DTypeError(
-                f"{format_call(op, operands)}: not defined for {dtype.name}, "
+                f"{_format_call(op, operands)}: not defined for {dtype.name}, "
                 f"at {format_locs(here())}"
             )
         own = any(not is_number(a) and a.dtype is dtype for a in operands[first:])
@@ -203,6 +209,45 @@ def _agree(op: Op, arrays: Sequence[Any]) -> bool:
         if a.dtype is not dtype:
             return False
     return dtype in usual_dtypes(op)
+
+
+# -- what went wrong -----------------------------------------------------------------------------
+
+
+def _types(op: Op, operands: Sequence[Any]) -> list[TensorType]:
+    """The types of operands; a number has that of the tensors beside it."""
+    weak = operand_dtype(op, operands)
+    return [
+        TensorType(a.dtype, a.shape)
+        if not is_number(a)
+        else TensorType(weak if weak and (i or op.promote != "tail") else dtype_of_number(a), ())
+        for i, a in enumerate(operands)
+    ]
+
+
+def _format_call(op: Op, operands: Sequence[Any]) -> str:
+    """The op with the types of its operands: ``add(f32[2], f32[3])``."""
+    return f"{op.name}({', '.join(map(str, _types(op, operands)))})"
+
+
+def _word_error(op: Op, args: Sequence[Any], attrs: Mapping[str, Any], error: Exception) -> None:
+    """Raise what ``error`` means, worded by the op's type rule, which knows what was wanted; or
+    return with a note added to it."""
+    at = f"at {format_locs(here())}"
+    if type(error) is IndexRangeError:  # of an element, which the types do not tell
+        raise IndexRangeError(f"{error}, {at}") from None
+    what = _format_call(op, args)
+    try:
+        op.infer(Facts(), *_types(op, args), **attrs)
+    except (ShapeError, DTypeError) as rule:
+        raise type(rule)(f"{what}: {rule}, {at}") from None
+    if isinstance(error, StaticflowError):
+        raise type(error)(f"{what}: {error}, {at}") from None
+    if isinstance(error, OverflowError):  # a number that the dtype cannot hold
+        raise DTypeError(f"{what}: {error}, {at}") from None
+    if isinstance(error, TypeError | AttributeError):  # an attribute of a wrong kind
+        raise DTypeError(f"{what}: {error}, {at}") from error
+    error.add_note(f"in {what}, {at}")
 
 
 EAGER = EagerMode()

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from staticflow.eager.costs import LARGE
-from staticflow.eager.gpu import is_writeable
+from staticflow.eager.device import is_writeable
 from staticflow.eager.overwrite import make_copy
 from staticflow.graph.rowmajor import row_major
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from staticflow.eager.anomaly import check_nan
 from staticflow.eager.costs import SPREAD
-from staticflow.eager.gpu import is_writeable
+from staticflow.eager.device import is_writeable
 from staticflow.eager.overwrite import overwrite
 from staticflow.eager.ownership import OwnedArrays, owned_copy
 from staticflow.eager.vertex import Vertex

@@ -12,11 +12,12 @@ from staticflow.eager import device as devices
 from staticflow.eager import hooks, in_place, indexed, interop, layout, printing, tape
 from staticflow.eager.bind import bind
 from staticflow.eager.data import array_from
-from staticflow.eager.gpu import as_array
+from staticflow.eager.device import as_array
 from staticflow.eager.inference import is_inference
-from staticflow.eager.memory import Memory, View, note_exchange
+from staticflow.eager.memory import Memory, note_exchange
 from staticflow.eager.mode import EAGER
 from staticflow.eager.vertex import LEAF, Output, user_frame
+from staticflow.eager.views import View
 from staticflow.errors import AutogradError, DTypeError, ShapeError
 from staticflow.graph.device import device
 from staticflow.graph.dtypes import BY_NUMPY, DType, dtype_of, dtype_of_number, get_default_dtype

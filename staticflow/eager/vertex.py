@@ -17,8 +17,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from staticflow.eager.costs import LARGE, SPREAD
-from staticflow.eager.functions import functions_of
-from staticflow.eager.gpu import as_array
+from staticflow.eager.device import as_array
 from staticflow.eager.memory import Memory
 from staticflow.eager.pullback import may_compile, pull_by_program
 from staticflow.eager.saved import (
@@ -374,3 +373,39 @@ def record(
     if type(result) is tuple or result.dtype.is_floating:
         kept = save_values(op, args, attrs, edges, result, saves)
         attach(make_entry(TapeEntry, op, attrs, edges, *kept, _getframe(1)), result)
+
+
+# -- as PyTorch's programs walk over it: ``grad_fn.next_functions`` --------------------------------
+
+
+class AccumulateGrad:
+    """Where a walk ends, for who looks at the tape: the gradient of the leaf ``variable``. The tape
+    itself has the leaf in this place."""
+
+    __slots__ = ("variable",)
+    next_functions = ()
+
+    def __init__(self, variable: Any) -> None:
+        self.variable = variable
+
+    def name(self) -> str:
+        """The name that is printed."""
+        return "AccumulateGrad"
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is AccumulateGrad and other.variable is self.variable
+
+    def __hash__(self) -> int:
+        return id(self.variable)
+
+    def __repr__(self) -> str:
+        return "<AccumulateGrad>"
+
+
+def functions_of(edges: Sequence[Any]) -> tuple[tuple[Any, int], ...]:
+    """``grad_fn`` and the number of its result for each edge, as PyTorch's ``next_functions``."""
+    return tuple(
+        (e.entry, e.index) if hasattr(type(e), "entry")  # one of several results
+        else (e if e is None or e.serial else AccumulateGrad(e), 0)
+        for e in edges
+    )  # fmt: skip

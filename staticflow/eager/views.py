@@ -1,26 +1,78 @@
-"""What a view op gives, as a tensor on the memory of another, recorded if it is to be."""
+"""Views: how a tensor on the memory of another came from it, and what a view op gives."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from staticflow.eager.gpu import shares_memory
-from staticflow.eager.memory import Memory, View
+from staticflow.eager.device import shares_memory
+from staticflow.eager.memory import Memory
 from staticflow.eager.saved import SavedType
 from staticflow.eager.vertex import LEAF, TapeEntry, make_entry
 from staticflow.graph.op import Op
 from staticflow.ops.declaring.eager_side import eager
 from staticflow.ops.declaring.thread import thread
 
-__all__ = ["is_view", "wrap_view"]
+if TYPE_CHECKING:
+    from staticflow.eager.tensor import Tensor
+
+__all__ = ["View", "ViewStep", "is_view", "wrap_view"]
 
 _new = object.__new__
 _array = np.ndarray
 _getframe = sys._getframe
+
+
+ViewStep = tuple[Op, Mapping[str, Any]]
+"""A view op with its attributes."""
+
+
+class View:
+    """How a tensor is a view of ``base``, which is none: by the last ``step``, from the view
+    ``before`` it or from the base itself.
+
+    A recorded change of the base or of one of its views gives all of them another history. A view
+    finds out when its version is not the one that it has ``seen``, and works its history out anew.
+    ``recorded`` says whether it was taken where operations are recorded.
+    """
+
+    __slots__ = ("_base", "before", "recorded", "seen", "step")
+
+    def __init__(
+        self, base: Tensor, before: View | None, step: ViewStep, seen: int, recorded: bool
+    ) -> None:
+        self._base = base
+        self.before = before
+        self.step = step
+        self.seen = seen
+        self.recorded = recorded
+
+    @property
+    def base(self) -> Tensor:
+        """The tensor with the history; one that changed its own shape became a view of that."""
+        base = self._base
+        return base if base._view is None else base._view.base
+
+    @property
+    def leads_back(self) -> bool:
+        """Whether it, and every view on the way to the base, was recorded."""
+        view: View | None = self
+        while view is not None and view.recorded:
+            view = view.before
+        return view is None
+
+    @property
+    def steps(self) -> tuple[ViewStep, ...]:
+        """All steps from the base on."""
+        steps = []
+        view: View | None = self
+        while view is not None:
+            steps.append(view.step)
+            view = view.before
+        return tuple(reversed(steps))
 
 
 def wrap_view(x: Any, data: Any, op: Op, attrs: Mapping[str, Any]) -> Any:

@@ -18,8 +18,9 @@ from stress_pool import SLOT_VALUES, Derived, Empty, Pool, arrays, slots_of
 
 import staticflow as sf
 from staticflow.eager.inference import InferenceMemory
-from staticflow.eager.memory import Memory, View
+from staticflow.eager.memory import Memory
 from staticflow.eager.vertex import Output, PerElementEntry, TapeEntry
+from staticflow.eager.views import View
 
 __all__ = ["Mischief", "sets_context"]
 

@@ -44,7 +44,7 @@ path calls `objects.joint_size` on shapes::
     view.wrap_view            views.wrap_view
     view.lies_in              views.is_view
     view.own_memory           tensor.Tensor._own_memory
-    view.base_of              memory.View.base
+    view.base_of              views.View.base
     entry.record              vertex.record
     entry.find_edge           tensor.Tensor._current_vertex
     entry.save_arguments      vertex.save_values

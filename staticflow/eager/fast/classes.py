@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from staticflow.eager import memory, numbers, saved, vertex
+from staticflow.eager import memory, numbers, saved, vertex, views
 from staticflow.graph import dtypes
 from staticflow.graph.dtypes import BY_PYTHON, DType
 from staticflow.graph.op import Op
@@ -44,7 +44,7 @@ class Memory(Object):
 
 
 class View(Object):
-    """`staticflow.eager.memory.View`."""
+    """`staticflow.eager.views.View`."""
 
     base: Object | None
     before: Object | None
@@ -103,7 +103,7 @@ memory_example = constant(Memory, "memory_example", memory.Memory())
 saved_type_example = constant(
     SavedType, "saved_type_example", example_of(saved.SavedType, "__sf_gpu__")
 )
-view_example = constant(View, "view_example", example_of(memory.View))
+view_example = constant(View, "view_example", example_of(views.View))
 leaf = constant(Object, "leaf", vertex.LEAF)
 serials = constant(Object, "serials", vertex.serials)
 

@@ -12,9 +12,10 @@ from staticflow.eager.fast.apply import ENTRIES
 from staticflow.eager.fast.in_place import IN_PLACE
 from staticflow.eager.fast.recall import RECALL
 from staticflow.eager.fast.records import CODES, MEMO, NO_DTYPE, KnownCodeRecord, NumberMemoRecord
-from staticflow.eager.memory import Memory, View
+from staticflow.eager.memory import Memory
 from staticflow.eager.saved import SavedType
 from staticflow.eager.vertex import Output, PerElementEntry, TapeEntry
+from staticflow.eager.views import View
 from staticflow.graph.dtypes import DTYPES
 from staticflow.graph.locs import is_inside
 from staticflow.native.language import Object, symbol_of
