@@ -9,7 +9,14 @@ import pytest
 
 import staticflow as sf
 from staticflow.eager import programs, pullback
-from staticflow.eager.programs import Programs, compile_function, fill, kind_of, place, with_sizes
+from staticflow.eager.programs import (
+    Programs,
+    compile_function,
+    fill,
+    kind_of,
+    position,
+    with_sizes,
+)
 from staticflow.ops import OPS
 
 
@@ -60,7 +67,7 @@ def test_an_error_that_is_not_of_the_function_is_raised() -> None:
 
 
 def test_arguments_are_filled_also_in_tuples() -> None:
-    marked = (place(1), 0.5, (place(0), (place(1), None)))
+    marked = (position(1), 0.5, (position(0), (position(1), None)))
     assert fill(marked, "ab") == ("b", 0.5, ("a", ("b", None)))
 
 
