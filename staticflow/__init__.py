@@ -363,9 +363,9 @@ from staticflow.ops.matrices.triangle import (
     triu,
 )
 from staticflow.ops.matrices.triangular import cholesky_solve
+from staticflow.ops.random.dropout import dropout
 from staticflow.ops.random.sampling import (
     bernoulli,
-    dropout,
     multinomial,
     normal,
     rand,

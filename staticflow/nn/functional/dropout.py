@@ -8,7 +8,8 @@ from typing import Any
 from staticflow.errors import ShapeError
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.basics.creation import full
-from staticflow.ops.random.sampling import bernoulli, dropout
+from staticflow.ops.random.dropout import dropout
+from staticflow.ops.random.sampling import bernoulli
 
 __all__ = [
     "alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout",

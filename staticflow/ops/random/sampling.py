@@ -8,7 +8,7 @@ from functools import partial, wraps
 from typing import Any, Protocol, TypeVar
 from typing import cast as cast_type
 
-from staticflow.errors import ArgumentError, DTypeError, ShapeError, SymbolicError
+from staticflow.errors import ArgumentError, ShapeError
 from staticflow.graph.dims import Size
 from staticflow.graph.dtypes import DType, bool_, dtype_of, get_default_dtype, int64
 from staticflow.graph.locs import format_locs, here
@@ -21,11 +21,10 @@ from staticflow.ops.basics.creation import full
 from staticflow.ops.declaring.by_shape import by_shape
 from staticflow.ops.declaring.fused import fused
 from staticflow.ops.declaring.required import require_true
-from staticflow.ops.declaring.sizes import as_shape, as_size, as_sizes, is_symbolic, sizes_of
+from staticflow.ops.declaring.sizes import as_shape, as_size, as_sizes, sizes_of
 from staticflow.ops.elementwise.bits import bitwise_and
 from staticflow.ops.elementwise.maths import abs, isfinite, log
 from staticflow.ops.random.draws import (
-    SIGNIFICANT,
     centre,
     integers_op,
     normal_op,
@@ -35,9 +34,9 @@ from staticflow.ops.random.draws import (
 )
 
 __all__ = [
-    "Source", "bernoulli", "bernoulli_like", "default_source", "dropout", "exponential_like",
-    "gives_back", "multinomial", "normal", "normal_like", "rand", "rand_like", "randint",
-    "randint_like", "randn", "randn_like", "random_like", "randperm", "uniform_like",
+    "Source", "are_probabilities", "bernoulli", "check_probability", "default_source",
+    "draw_exponential", "draw_like", "draw_state", "gives_back", "multinomial", "normal", "rand",
+    "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm", "require",
 ]  # fmt: skip
 
 
@@ -63,7 +62,8 @@ default_source: list[Source] = []
 nothing: the eager mode puts it here."""
 
 
-def _state(generator: Source | None, *beside: Any) -> Any:
+def draw_state(generator: Source | None, *beside: Any) -> Any:
+    """The state for one draw of a generator, the default one unless given."""
     if generator is None:
         generator = default_source[0]
     elif not hasattr(generator, "draw"):
@@ -97,13 +97,14 @@ def gives_back(fn: F) -> F:
 
 def _draw_op(generator: Source | None, shape: Shape, op: Op, *args: Any, **attrs: Any) -> Any:
     shape = as_shape(shape)
-    state = _state(generator, *shape, *args)
+    state = draw_state(generator, *shape, *args)
     like = full.beside(state, shape=shape, value=False, dtype=bool_)
     return op(state, like, *_bounds(state, args), **attrs)
 
 
-def _like(generator: Source | None, x: Any, op: Op, *args: Any, **attrs: Any) -> Any:
-    state = _state(generator, x, *args).to(getattr(x, "__sf_gpu__", None))  # beside x on its GPU
+def draw_like(generator: Source | None, x: Any, op: Op, *args: Any, **attrs: Any) -> Any:
+    """What an op draws in the shape of ``x``, on its device."""
+    state = draw_state(generator, x, *args).to(getattr(x, "__sf_gpu__", None))
     return op(state, x, *_bounds(state, args), **attrs)
 
 
@@ -122,10 +123,10 @@ def _finish(x: Any, device: Any, requires_grad: bool) -> Any:
 
 def check_probability(what: str, p: float) -> None:
     """Raise `ArgumentError` unless ``p`` is a probability."""
-    _require(0 <= p <= 1, f"{what}: the probability p must be from 0 to 1, not {p}")
+    require(0 <= p <= 1, f"{what}: the probability p must be from 0 to 1, not {p}")
 
 
-def _require(holds: Any, what: str) -> None:
+def require(holds: Any, what: str) -> None:
     """Raise `ArgumentError` unless ``holds``; what depends on a tensor is taken on trust."""
     if holds is False:
         raise ArgumentError(f"{what}, at {format_locs(here())}")
@@ -183,7 +184,7 @@ def rand_like(
 ) -> Any:  # fmt: skip
     """`rand` in the shape of ``input`` and, unless given, its dtype and on its device."""
     wanted = input.dtype if dtype is None else dtype_of(dtype)
-    return _finish(_like(generator, input, uniform_op, dtype=wanted), device, requires_grad)
+    return _finish(draw_like(generator, input, uniform_op, dtype=wanted), device, requires_grad)
 
 
 @by_shape
@@ -194,7 +195,7 @@ def randn_like(
 ) -> Any:  # fmt: skip
     """`randn` in the shape of ``input`` and, unless given, its dtype and on its device."""
     wanted = input.dtype if dtype is None else dtype_of(dtype)
-    return _finish(_like(generator, input, normal_op, dtype=wanted), device, requires_grad)
+    return _finish(draw_like(generator, input, normal_op, dtype=wanted), device, requires_grad)
 
 
 @by_shape
@@ -212,14 +213,14 @@ def normal(
     """Numbers from normal distributions: of ``size`` where mean and std are numbers, else in the
     shape that they broadcast to, in their dtype and on their device."""
     if isinstance(std, int | float):
-        _require(std >= 0, f"normal: the deviation must not be negative, not {std}")
+        require(std >= 0, f"normal: the deviation must not be negative, not {std}")
     if size is not None:
         drawn = randn(*size, generator=generator, dtype=dtype, device=device) * std + mean
         return _finish(drawn, None, requires_grad)
     like = mean + 0 * std
     if not hasattr(like, "shape"):
         numbers = f"the mean {mean} and the deviation {std} are numbers"
-        _require(False, f"normal: {numbers}, so that size= is needed")
+        require(False, f"normal: {numbers}, so that size= is needed")
     return randn_like(like, generator=generator) * std + mean
 
 
@@ -228,7 +229,7 @@ def _integers(low: Any, high: Any, dtype: DType, draw: Callable[..., Any]) -> An
     low, high = (v if hasattr(v, "__sf_mode__") else as_size(v) for v in (low, high))
     count = high - low
     if isinstance(count, int):
-        _require(count > 0, f"random integers from {low} to before {high}: there are none")
+        require(count > 0, f"random integers from {low} to before {high}: there are none")
     if isinstance(count, int) and count > 2**31:
         return (bitwise_and(draw(random_bits), 2**63 - 1) % count + low).to(dtype)
     return draw(integers_op, low, count).to(dtype)
@@ -270,7 +271,7 @@ def randint_like(
     """`randint` in the shape of ``input`` and, unless given, its dtype and on its device."""
     low, high = (0, low) if high is None else (low, high)
     wanted = input.dtype if dtype is None else dtype_of(dtype)
-    drawn = _integers(low, high, wanted, partial(_like, generator, input))
+    drawn = _integers(low, high, wanted, partial(draw_like, generator, input))
     return _finish(drawn, device, requires_grad)
 
 
@@ -300,7 +301,7 @@ def are_probabilities(x: Any) -> Any:
 @gives_back
 def _bernoulli(input: Any, p: Any, *, generator: Source | None) -> Any:
     wide = real_dtype(input.dtype)
-    drawn = _like(generator, input, uniform_op, dtype=wide)
+    drawn = draw_like(generator, input, uniform_op, dtype=wide)
     return cast(lt(drawn, input if p is None else p), dtype=input.dtype)
 
 
@@ -333,12 +334,12 @@ def multinomial(
     classes = input.shape[-1]
     if not replacement and isinstance(classes, int):
         what = f"multinomial: {num_samples} samples without replacement of {classes} weights"
-        _require(num_samples <= classes, what)
+        require(num_samples <= classes, what)
     what = "multinomial: the weights of a row must not be negative, infinite, NaN or all 0"
     input = require_true(input, _are_weights(input), what)
     if not replacement:
         # the first of independent exponential waiting times, whose rates are the weights
-        waiting = _exponential(input, generator)
+        waiting = draw_exponential(input, generator)
         return topk(input / waiting, num_samples)[1]
     below = cumsum(input, -1)
     shape = (*input.shape[:-1], num_samples)
@@ -346,124 +347,14 @@ def multinomial(
     return (below.unsqueeze(-2) <= chosen.unsqueeze(-1)).sum(-1)
 
 
-def _are_weights(input: Any) -> Any:
-    fair = logical_and(input >= 0, isfinite(input)).all(-1)
-    return logical_and(fair, input.sum(-1) > 0).all()
-
-
-# -- what in-place forms take ---------------------------------------------------------------------
-
-
-@by_shape
-@gives_back
-def uniform_like(
-    input: Any, from_: float = 0.0, to: float = 1.0, *, generator: Source | None = None
-) -> Any:
-    """Numbers from the uniform distribution on [from_, to), in the shape and dtype of ``input``."""
-    _require(from_ <= to, f"uniform_: the bounds {from_} and {to} are in the wrong order")
-    drawn = rand_like(input, generator=generator)
-    return drawn if (from_, to) == (0, 1) else drawn * (to - from_) + from_
-
-
-@by_shape
-@gives_back
-def normal_like(
-    input: Any, mean: float = 0.0, std: float = 1.0, *, generator: Source | None = None
-) -> Any:
-    """Numbers from a normal distribution, in the shape and dtype of ``input``."""
-    _require(std >= 0, f"normal_: the deviation must not be negative, not {std}")
-    drawn = randn_like(input, generator=generator)
-    return drawn if (mean, std) == (0, 1) else drawn * std + mean
-
-
-@by_shape
-@gives_back
-def bernoulli_like(input: Any, p: Any = 0.5, *, generator: Source | None = None) -> Any:
-    """Ones, with the probability ``p`` (a number or a tensor), and zeros, in the shape and dtype of
-    ``input``."""
-    if is_symbolic(p) and not is_symbolic(input):  # refused before anything is drawn
-        raise SymbolicError(
-            "bernoulli_: p is a symbol, and what is drawn by it cannot be stored in a tensor while "
-            f"a graph is written; take sf.bernoulli(p), at {format_locs(here())}"
-        )
-    return bernoulli(input, p, generator=generator)
-
-
-@by_shape
-@gives_back
-def exponential_like(input: Any, lambd: float = 1.0, *, generator: Source | None = None) -> Any:
-    """Numbers above 0 from the exponential distribution of rate ``lambd``, in the shape and dtype
-    of ``input``."""
-    if is_symbolic(lambd) and not is_symbolic(input):
-        lambd = float(lambd)  # which is refused before anything is drawn
-    if not input.dtype.is_floating:
-        raise DTypeError(
-            f"exponential_: of {input.dtype.name}, which holds no fractions; cast it to a floating "
-            f"dtype, at {format_locs(here())}"
-        )
-    _require(lambd > 0, f"exponential_: the rate must be above 0, not {lambd}")
-    return _exponential(input, generator) * (1 / lambd)
-
-
-@by_shape
-@gives_back
-def random_like(
-    input: Any, from_: Any = None, to: Any = None, *, generator: Source | None = None
-) -> Any:
-    """Integers from ``from_`` to before ``to``, in the shape and dtype of ``input``;
-    ``random_(to)`` begins at 0, and without bounds all integers that the dtype holds, from 0 on,
-    may come."""
-    if from_ is None:
-        from_ = _range(input.dtype)
-    return randint_like(input, from_, to, generator=generator)
-
-
-def _exponential(x: Any, generator: Source | None) -> Any:
+def draw_exponential(x: Any, generator: Source | None) -> Any:
+    """Numbers above 0 from the exponential distribution of rate 1, in the shape of ``x``."""
     wide = real_dtype(x.dtype)
     # |u| is never 0 or 1
-    u = abs(centre(_like(generator, x, uniform_op, dtype=wide), wide))
+    u = abs(centre(draw_like(generator, x, uniform_op, dtype=wide), wide))
     return (-log(u)).to(x.dtype)
 
 
-def _range(dtype: DType) -> int:
-    """How many integers, from 0 on, a dtype holds without gaps."""
-    if dtype.is_floating:
-        return 1 << SIGNIFICANT[dtype]
-    # all of int64's but the last, whose successor is no int64
-    digits = {"b": 1, "u": dtype.bits, "i": dtype.bits - 1}[dtype.kind]
-    return min(1 << digits, 2**63 - 1)
-
-
-# -- dropout --------------------------------------------------------------------------------------
-
-
-def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
-    """While ``training``, ``input`` with each element set to 0 with probability ``p`` and the
-    others divided by ``1 - p``; else, and where ``p`` is 0, ``input`` itself (Hinton et al. 2012,
-    arXiv:1207.0580).
-
-    The draws are those of the default generator, anew in each call of a compiled program. Raises
-    `ArgumentError` for a probability outside [0, 1].
-
-    >>> import staticflow as sf
-    >>> dropout(sf.ones(3), 1.0)
-    tensor([0., 0., 0.])
-    """
-    check_probability("dropout", p)
-    inplace = bool(inplace)  # an error of it comes before the draw
-    if not training or p == 0:
-        return input
-    if not input.dtype.is_floating:
-        raise DTypeError(
-            f"dropout: of {input.dtype.name}; cast it to a floating dtype, at {format_locs(here())}"
-        )
-    state = _state(None, input).to(getattr(input, "__sf_gpu__", None))
-    out = _drop(input, state, float(p))
-    return input._assign(out) if inplace else out
-
-
-@fused("DropoutBackward0")
-def _drop(x: Any, state: Any, p: float) -> Any:
-    """``x`` with each element left out with the probability ``p``, by the draw of ``state``."""
-    kept = cast(lt(uniform_op(state, x, dtype=real_dtype(x.dtype)), 1 - p), dtype=x.dtype)
-    return x * (kept if p == 1 else kept * (1 / (1 - p)))
+def _are_weights(input: Any) -> Any:
+    fair = logical_and(input >= 0, isfinite(input)).all(-1)
+    return logical_and(fair, input.sum(-1) > 0).all()

@@ -20,7 +20,7 @@ from staticflow.ops.elementwise import (
     trig,
     variants,
 )
-from staticflow.ops.random import sampling
+from staticflow.ops.random import fills, sampling
 from staticflow.ops.tensors import shortcuts
 
 __all__ = ["STORED_BY", "ElementwiseMethods", "in_place"]
@@ -157,11 +157,11 @@ class ElementwiseMethods:
     bitwise_not_ = in_place(bits.bitwise_not)
     bitwise_left_shift_ = in_place(bits.bitwise_left_shift)
     bitwise_right_shift_ = in_place(bits.bitwise_right_shift)
-    uniform_ = drawn_in_place("uniform_", sampling.uniform_like)
-    normal_ = drawn_in_place("normal_", sampling.normal_like)
-    bernoulli_ = drawn_in_place("bernoulli_", sampling.bernoulli_like)
-    exponential_ = drawn_in_place("exponential_", sampling.exponential_like)
-    random_ = drawn_in_place("random_", sampling.random_like)
+    uniform_ = drawn_in_place("uniform_", fills.uniform_like)
+    normal_ = drawn_in_place("normal_", fills.normal_like)
+    bernoulli_ = drawn_in_place("bernoulli_", fills.bernoulli_like)
+    exponential_ = drawn_in_place("exponential_", fills.exponential_like)
+    random_ = drawn_in_place("random_", fills.random_like)
     subtract_, divide_, true_divide_, multiply_, negative_ = sub_, div_, div_, mul_, neg_
     arcsin_, arccos_, arctan_, arctan2_, arcsinh_ = asin_, acos_, atan_, atan2_, asinh_
     arccosh_, arctanh_, absolute_, sgn_, fix_, clip_ = acosh_, atanh_, abs_, sign_, trunc_, clamp_
