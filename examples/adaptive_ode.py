@@ -8,7 +8,7 @@ change as they are learned; the gradient goes back through the very steps that w
 import staticflow as sf
 from staticflow import nn
 
-TOLERANCE, END = 1e-4, 4.0
+TOLERANCE, END = 1e-3, 4.0
 
 example_inputs = ("start: f64[2]", "seen: f64[2]")
 optimizer = "adam(lr=0.02)"

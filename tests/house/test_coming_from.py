@@ -35,6 +35,7 @@ THEIRS = {
         import numpy as np
         import tensorflow.compat.v1 as tf
         tf.disable_eager_execution()
+        folder = path
         a = np.ones((4, 3), np.float32)
         x = tf.placeholder(tf.float32, [None, 3])
         w = tf.Variable(tf.ones([3, 2]))
@@ -72,7 +73,7 @@ def run_column(title: str, column: int, names: dict[str, Any]) -> dict[str, Any]
 
 
 def run_ours(title: str, path: Path) -> dict[str, Any]:
-    names: dict[str, Any] = {"path": str(path)}
+    names: dict[str, Any] = {"path": str(path), "page": f"{path}.html"}
     exec(OURS + OF_OURS.get(title, ""), names)
     return run_column(title, 1, names)
 

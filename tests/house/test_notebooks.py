@@ -27,7 +27,8 @@ def run_cell(source: str, name: str, names: dict[str, Any]) -> None:
     exec(compile(ast.Module(body, []), name, "exec"), names)
     if shown is not None:
         value = eval(compile(ast.Expression(shown.value), name, "eval"), names)
-        assert str(getattr(value, "_repr_html_", value.__repr__)())
+        for way in ("_repr_html_", "_repr_svg_", "__repr__"):
+            assert getattr(value, way, lambda: "none")()
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

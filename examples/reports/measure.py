@@ -1,0 +1,35 @@
+"""Makes the reports of this folder: ``python examples/reports/measure.py``, on a quiet machine.
+
+Each is what ``python -m staticflow compare MODEL --json FILE --html FILE`` finds; then the pages
+that show them are written (summary.py). Some minutes for each.
+"""
+
+import subprocess
+import sys
+
+from summary import FOLDER, ROOT, main
+
+MODELS = {
+    "lenet.py:LeNet": 100,
+    "lstm_classifier.py:Classifier": 100,
+    "transformer.py:Reverser": 200,
+    "weight_sharing.py:RandomDepth": 200,
+    "adaptive_ode.py:Pendulum": 100,
+}
+"""The models of the examples, and how many steps each is trained."""
+
+
+def measure(model, steps):
+    """Compare one model in both modes; its JSON and its page lie here afterwards."""
+    stem = FOLDER / model.partition(".")[0]
+    files = ("--json", f"{stem}.json", "--html", f"{stem}.html")
+    command = ("compare", f"examples/{model}", "--steps", str(steps), *files)
+    print(" ".join(command), flush=True)
+    subprocess.run([sys.executable, "-m", "staticflow", *command], cwd=ROOT, check=True)
+
+
+if __name__ == "__main__":
+    for model, steps in MODELS.items():
+        if not sys.argv[1:] or model.partition(".")[0] in sys.argv[1:]:
+            measure(model, steps)
+    main()
