@@ -1,7 +1,7 @@
 """Makes the reports of this folder: ``python examples/reports/measure.py``, on a quiet machine.
 
-Each is what ``python -m staticflow compare MODEL --json FILE --html FILE`` finds; then the pages
-that show them are written (summary.py). Some minutes for each.
+Each is what ``python -m staticflow compare MODEL --json FILE`` finds; then the pages that show
+them are written (summary.py). Some minutes for each; arguments name some of them, as ``lenet``.
 """
 
 import subprocess
@@ -20,10 +20,9 @@ MODELS = {
 
 
 def measure(model, steps):
-    """Compare one model in both modes; its JSON and its page lie here afterwards."""
-    stem = FOLDER / model.partition(".")[0]
-    files = ("--json", f"{stem}.json", "--html", f"{stem}.html")
-    command = ("compare", f"examples/{model}", "--steps", str(steps), *files)
+    """Compare one model in both modes; its JSON lies here afterwards."""
+    file = FOLDER / f"{model.partition('.')[0]}.json"
+    command = ("compare", f"examples/{model}", "--steps", str(steps), "--json", str(file))
     print(" ".join(command), flush=True)
     subprocess.run([sys.executable, "-m", "staticflow", *command], cwd=ROOT, check=True)
 
