@@ -209,3 +209,17 @@ def test_many_loops_whose_iterations_differ_are_sampled() -> None:
     """
     work = work_of_kernel(parse_kernel(text), {Sym("n"): 50})
     assert 0.7 < work.flops / 50**5 < 0.85  # 0.75; one by one it would take hours
+
+
+def test_launches_are_those_that_a_profile_counts() -> None:
+    w = sf.randn(16, 16, requires_grad=True)
+    x = placeholder(None, 16)
+    last = sf.scan(lambda h, row: ((h @ w + row).tanh(), h), sf.zeros(16), x)[0]
+    loss = (last * last).sum()
+    step = sf.compile([x], loss, updates={w: w - 0.1 * sf.grad(loss, w)})
+    counted: dict[str, int] = {}
+    for row in step.profile(sf.ones(7, 16), repeat=1).rows:
+        if row.kind == "kernel":
+            counted[row.name] = counted.get(row.name, 0) + row.count
+    told = {k.name: k.launches for k in step.work(x_0=7) if k.name != "copy"}
+    assert told == counted and max(told.values()) >= 7
