@@ -13,6 +13,7 @@ from staticflow.graph.graph import Graph
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.verify import verify_graph
 from staticflow.ops.declaring.thread import recording
+from staticflow.ops.symbols.stable_forms import STABLE_FORMS
 from staticflow.passes.copy_strided import copy_strided
 from staticflow.passes.cut_views import cut_views
 from staticflow.passes.decompose import decompose
@@ -29,7 +30,7 @@ from staticflow.passes.loops.scalar import scalar_loops
 from staticflow.passes.loops.share_products import share_products
 from staticflow.passes.order_products import order_products
 from staticflow.passes.rewrite import Counts, Pass, each_region, rewrite
-from staticflow.passes.rules import CANONICAL, FAST, STABILIZE
+from staticflow.passes.rules import CANONICAL, FAST, PARTS
 from staticflow.passes.transpose import transpose_products
 
 __all__ = [
@@ -43,8 +44,13 @@ __all__ = [
 
 
 def stabilize(graph: Graph, counts: Counts) -> Graph:
-    """Rewrite what rounds badly into what does not."""
-    return rewrite(graph, STABILIZE, counts)
+    """Rewrite what overflows or rounds badly into what does not."""
+    return rewrite(graph, STABLE_FORMS, counts)
+
+
+def stabilize_parts(graph: Graph, counts: Counts) -> Graph:
+    """Rewrite what rounds badly among the parts that ops are made of."""
+    return rewrite(graph, PARTS, counts)
 
 
 def canonicalize(graph: Graph, counts: Counts) -> Graph:
@@ -63,7 +69,7 @@ SIMPLIFY: tuple[tuple[str, Pass], ...] = (
     ("relax", relax),
     ("order_products", order_products),
     ("decompose", decompose),
-    ("stabilize_parts", stabilize),
+    ("stabilize_parts", stabilize_parts),
     ("merge", merge),
     ("last_rows", last_rows),
     ("first_rows", first_rows),

@@ -7,13 +7,9 @@ from collections.abc import Callable, Sequence
 
 from staticflow.errors import VerifyError
 from staticflow.graph.graph import Graph, map_attrs, rebuild
-from staticflow.graph.locs import Loc, using
+from staticflow.graph.locs import Loc
 from staticflow.graph.node import Node
-from staticflow.graph.op import Op
-from staticflow.ops.basics.expand import expand
-from staticflow.ops.declaring.late import behind
-from staticflow.ops.symbols.symbol import Symbol
-from staticflow.passes.pattern import Rule, apply_rule
+from staticflow.ops.symbols.pattern import Rule, rewrite_node, table_of
 
 __all__ = ["Counts", "Pass", "each_region", "rewrite"]
 
@@ -43,24 +39,18 @@ def rewrite(graph: Graph, rules: Sequence[Rule], counts: Counts) -> Graph:
 
     What replaces a node has its dtype and, if need be, is stretched to its shape.
     """
-    table: dict[Op, list[Rule]] = {}
-    for r in rules:
-        assert r.pattern.op is not None
-        table.setdefault(r.pattern.op, []).append(r)
+    table = table_of(rules)
     for _ in range(_MOST_ROUNDS):
         fired: set[str] = set()
 
         def visit(node: Node, args: tuple[Node, ...], fired: set[str] = fired) -> Node:
             node = with_args(node, args)
-            for r in table.get(node.op, ()):
-                with using(node.locs), behind(node.args):
-                    found = apply_rule(r, node)
-                    if found is None:
-                        continue
-                    fired.add(r.name)
-                    counts.note(r.name, node)
-                    return _as_type_of(found, node, r)
-            return node
+            found = rewrite_node(node, table)
+            if found is None:
+                return node
+            fired.add(found[1].name)
+            counts.note(found[1].name, node)
+            return found[0]
 
         graph = rebuild(graph, visit)
         if not fired:
@@ -73,15 +63,6 @@ def with_args(node: Node, args: tuple[Node, ...]) -> Node:
     if all(a is b for a, b in zip(args, node.args, strict=True)):
         return node
     return Node(node.op, args, node.attrs, node.type, node.locs)
-
-
-def _as_type_of(found: Node, node: Node, r: Rule) -> Node:
-    if found.type == node.type:
-        return found
-    if found.tensor_type.dtype is not node.tensor_type.dtype:
-        raise VerifyError(f"rule {r.name} made {found.type} of {node.type}")
-    stretched: Node = expand(Symbol(found), node.tensor_type.shape).node
-    return stretched
 
 
 def each_region(graph: Graph, run: Pass, counts: Counts) -> Graph:

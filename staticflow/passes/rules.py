@@ -11,7 +11,6 @@ import numpy as np
 
 from staticflow.graph.dims import prod
 from staticflow.ops.along.extremes import supremum_op
-from staticflow.ops.along.softmax import log_softmax_op, softmax_op
 from staticflow.ops.basics.arithmetic import (
     add,
     cast,
@@ -35,22 +34,18 @@ from staticflow.ops.basics.expand import expand_op
 from staticflow.ops.basics.reduce import sum_op
 from staticflow.ops.basics.slicing import embed_op, select_op, slice_op
 from staticflow.ops.basics.view import reshape, reshape_op, squeeze_op, unsqueeze_op, with_ones
-from staticflow.ops.elementwise.activation import logsigmoid
 from staticflow.ops.elementwise.maths import (
     exp,
-    expm1,
     isinf,
     log,
-    log1p,
     pow,
     reciprocal,
-    sigmoid,
     sqrt,
 )
+from staticflow.ops.symbols.pattern import Pattern, Rule, attr, rule
 from staticflow.ops.symbols.symbol import STATIC, Symbol, constant_node
-from staticflow.passes.pattern import Pattern, Rule, attr, rule
 
-__all__ = ["CANONICAL", "FAST", "STABILIZE"]
+__all__ = ["CANONICAL", "FAST", "PARTS"]
 
 
 def _compose(inner: tuple[Any, ...], outer: tuple[int, ...]) -> tuple[Any, ...]:
@@ -238,17 +233,7 @@ def _over_sum(e: Any, dims: tuple[int, ...]) -> Any:
     return e * reciprocal(sum_op(e, dims=dims, keepdim=True))
 
 
-STABILIZE: tuple[Rule, ...] = (
-    rule(
-        "log_of_softmax", "log softmax(x) = x - logsumexp(x)",
-        lambda x: log(softmax_op(x, dim=attr("dim"))), lambda x, dim: log_softmax_op(x, dim=dim),
-    ),
-    rule(
-        "log_of_sigmoid", "log sigmoid(x) = min(x, 0) - log(1 + exp(-|x|))",
-        lambda x: log(sigmoid(x)), lambda x: logsigmoid(x),
-    ),
-    rule("log_one_plus", "log(1 + x) = log1p(x)", lambda x: log(add(x, 1)), lambda x: log1p(x)),
-    rule("exp_minus_one", "exp(x) - 1 = expm1(x)", lambda x: sub(exp(x), 1), lambda x: expm1(x)),
+PARTS: tuple[Rule, ...] = (
     # an exponential that was summed is divided by the sum, not computed again from a logarithm
     # whose rounding the exponential magnifies
     rule(

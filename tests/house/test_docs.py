@@ -23,7 +23,7 @@ from staticflow.graph.op import Op
 from staticflow.ops.basics import arithmetic
 from staticflow.ops.declaring import declare, lowering
 from staticflow.ops.elementwise import maths
-from staticflow.passes.pattern import rule
+from staticflow.ops.symbols.pattern import rule
 from staticflow.passes.rewrite import Counts, rewrite
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -33,7 +33,7 @@ from staticflow.passes.access import is_inline
 from staticflow.passes.cluster import cluster
 from staticflow.passes.contraction import Contraction
 from staticflow.passes.fuse import MOST_MEMBERS, fuse
-from staticflow.passes.pattern import Rule, rule
+from staticflow.ops.symbols.pattern import Rule, rule
 from staticflow.passes.pipeline import PASSES, optimize
 from staticflow.passes.rewrite import Counts, rewrite
 from staticflow.passes.rules import CANONICAL, FAST, STABILIZE

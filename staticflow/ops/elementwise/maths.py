@@ -93,7 +93,8 @@ def _sigmoid_reference(xp: Any, x: Any) -> Any:
 
 sigmoid = real_function(
     "sigmoid", "``1 / (1 + exp(-x))``.",
-    _sigmoid_reference, lambda ct, out, x: ct * (out * (1 - out)),
+    # of out - 1 no stable form is known, which would compute a second sigmoid for `1 - out`
+    _sigmoid_reference, lambda ct, out, x: ct * (out * -(out - 1)),
     numpy="slower",
 )  # fmt: skip
 

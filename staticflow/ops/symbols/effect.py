@@ -20,8 +20,8 @@ from staticflow.ops.declaring.thread import thread
 from staticflow.ops.symbols.symbol import STATIC, Symbol, symbolic, tracing_state
 
 __all__ = [
-    "count", "effect", "effect_mark", "leave", "marks_since", "read", "read_mark", "settle",
-    "states", "without_effects",
+    "count", "effect", "effect_mark", "is_mark", "leave", "marks_since", "read", "read_mark",
+    "settle", "states", "without_effects",
 ]  # fmt: skip
 
 
@@ -133,6 +133,11 @@ def count(y: Any, variable: Any) -> Any:
 def leave(mark: Symbol) -> None:
     """Let an effect happen that no result of the function that is being traced depends on."""
     thread.state.left.append(mark.node)
+
+
+def is_mark(node: Node) -> bool:
+    """Whether a node marks where a variable is read or changed."""
+    return node.op is _effect_op or node.op is _read_op
 
 
 def without_effects(node: Node) -> Node:

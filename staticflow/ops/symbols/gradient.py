@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -16,8 +16,9 @@ from staticflow.ops.declaring.late import behind
 from staticflow.ops.declaring.thread import recording, thread
 from staticflow.ops.symbols.calls import hand_on
 from staticflow.ops.symbols.flow import flow, is_real, operands, ways_of
+from staticflow.ops.symbols.stable import stabilize_nodes
 from staticflow.ops.symbols.symbol import Symbol, results_of, to_node
-from staticflow.ops.symbols.watching import run_hooks
+from staticflow.ops.symbols.watching import has_hooks, run_hooks
 
 __all__ = ["pullback", "pushforward"]
 
@@ -28,27 +29,45 @@ def pullback(
     """The cotangents of ``wrt`` that those of ``outputs`` give rise to; None where an entry of
     ``wrt`` is not reached. ``cotangents`` may have None for an output that takes no part.
     """
-    wanted = {w.node for w in wrt}
-    order = toposort(o.node for o in outputs)
-    leading = flow(order, dict.fromkeys(wanted, 1))
+    written = toposort(o.node for o in outputs)
+    targets = {w.node for w in wrt}
+    with behind([o.node for o in outputs]), recording(True):
+        watched = {node for node in written if has_hooks(node)}
+        stable = stabilize_nodes([o.node for o in outputs], watched | targets & set(written))
+        hooked = {stable[node]: node for node in watched}
+        wanted = {stable.get(node, node) for node in targets}
+        ends = [stable[o.node] for o in outputs]
+        found = _walk(ends, cotangents, wanted, hooked)
+    hand_on([ct.node for ct in found.values()], written)
+    return [_detach_unrecorded(found.get(stable.get(w.node, w.node))) for w in wrt]
+
+
+def _walk(
+    ends: Sequence[Node],
+    cotangents: Sequence[Any],
+    wanted: Collection[Node],
+    hooked: Mapping[Node, Node],
+) -> dict[Node, Any]:
+    """The reverse walk: the cotangents of those ``wanted`` nodes that it reaches from ``ends``.
+    ``hooked`` are the nodes whose hooks a cotangent goes through, each with the node that has
+    them."""
+    leading = flow(toposort(ends), dict.fromkeys(wanted, 1))
     reaching = {node for node, bits in leading.items() if any(bits)}
     waiting: dict[Node, dict[int, Any]] = {}  # the cotangents of the results of each node
     found: dict[Node, Any] = {}
-    with behind([o.node for o in outputs]), recording(True):
-        for o, ct in zip(outputs, cotangents, strict=True):
-            if ct is not None and o.node in reaching:
-                _deposit(waiting, o.node, 0, ct)
-        for node in sorted(reaching, key=attrgetter("serial"), reverse=True):  # users come first
-            if (cts := waiting.pop(node, None)) is None:
-                continue
-            if 0 in cts:
-                cts[0] = run_hooks(node, cts[0])
-            if node in wanted:
-                found[node] = cts[0]
-            for argument, index, ct in _handed_on(node, cts, reaching):
-                _deposit(waiting, argument, index, ct)
-    hand_on([ct.node for ct in found.values()], order)
-    return [_detach_unrecorded(found.get(w.node)) for w in wrt]
+    for end, ct in zip(ends, cotangents, strict=True):
+        if ct is not None and end in reaching:
+            _deposit(waiting, end, 0, ct)
+    for node in sorted(reaching, key=attrgetter("serial"), reverse=True):  # users come first
+        if (cts := waiting.pop(node, None)) is None:
+            continue
+        if 0 in cts and node in hooked:
+            cts[0] = run_hooks(hooked[node], cts[0])
+        if node in wanted:
+            found[node] = cts[0]
+        for argument, index, ct in _handed_on(node, cts, reaching):
+            _deposit(waiting, argument, index, ct)
+    return found
 
 
 def _deposit(waiting: dict[Node, dict[int, Any]], node: Node, index: int, ct: Any) -> None:

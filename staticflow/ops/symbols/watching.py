@@ -21,7 +21,10 @@ from staticflow.graph.op import Op
 from staticflow.graph.types import TensorType
 from staticflow.ops.symbols.handle import Handle
 
-__all__ = ["register_hook", "run_hooks", "run_leaf_hooks", "through", "watch_nodes", "watch_op"]
+__all__ = [
+    "has_hooks", "register_hook", "run_hooks", "run_leaf_hooks", "through", "watch_nodes",
+    "watch_op",
+]  # fmt: skip
 
 _tables: weakref.WeakKeyDictionary[Node, dict[Handle, Any]] = weakref.WeakKeyDictionary()
 
@@ -29,6 +32,11 @@ _tables: weakref.WeakKeyDictionary[Node, dict[Handle, Any]] = weakref.WeakKeyDic
 def register_hook(node: Node, hook: Callable[[Any], Any]) -> Handle:
     """Let the gradient of ``node`` go through ``hook``, until the handle is removed."""
     return Handle(_tables.setdefault(node, {}), hook)
+
+
+def has_hooks(node: Node) -> bool:
+    """Whether hooks wait for the gradient of ``node``."""
+    return bool(_tables.get(node))
 
 
 def run_hooks(node: Node, ct: Any) -> Any:

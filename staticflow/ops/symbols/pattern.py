@@ -3,18 +3,19 @@
 A pattern is a function of variables: ``lambda x: x * 1``. Called with `Var` objects, the operators
 build the pattern instead of a node. The replacement is a function of the same variables, called
 with the symbols that matched; giving None declines. Attributes that a pattern names must be equal;
-one given as `attr` is bound to its name.
+one given as `attr` is bound to its name. What has several spellings is `either` of them.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from staticflow.errors import SymbolicError
-from staticflow.graph.node import Node, constant
+from staticflow.errors import SymbolicError, VerifyError
+from staticflow.graph.locs import using
+from staticflow.graph.node import Node, constant, param
 from staticflow.graph.op import Op
 from staticflow.ops.basics.arithmetic import (
     add,
@@ -27,10 +28,15 @@ from staticflow.ops.basics.arithmetic import (
     ne,
 )
 from staticflow.ops.basics.creation import full
+from staticflow.ops.basics.expand import expand
+from staticflow.ops.declaring.late import behind
 from staticflow.ops.symbols.symbol import Symbol
 from staticflow.ops.tensors.methods import Methods
 
-__all__ = ["Pattern", "Rule", "attr", "match", "number_of", "rule"]
+__all__ = [
+    "Pattern", "Rule", "apply_rule", "attr", "either", "match", "number_of", "rewrite_node",
+    "rule", "table_of",
+]  # fmt: skip
 
 COMMUTATIVE = frozenset((add, mul, maximum, minimum, eq, ne, logical_and, logical_or))
 
@@ -62,6 +68,21 @@ class Var(Pattern):
     def __init__(self, name: str) -> None:
         super().__init__(None, (), {})
         self.name = name
+
+
+class Either(Pattern):
+    """Matches what one of ``options`` does, the first that fits."""
+
+    __slots__ = ("options",)
+
+    def __init__(self, options: tuple[Pattern, ...]) -> None:
+        super().__init__(None, (), {})
+        self.options = options
+
+
+def either(*options: Any) -> Any:
+    """In a pattern: one of several spellings, none of which is the whole pattern."""
+    return Either(options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,14 +125,17 @@ def number_of(node: Node) -> bool | int | float | None:
     return None
 
 
-def match(pattern: Any, node: Node, bound: dict[str, Any]) -> bool:
-    """Whether ``node`` is of the form of ``pattern``; binds variables and attributes."""
+def match(pattern: Any, node: Node, bound: dict[str, Any], closed: Collection[Node] = ()) -> bool:
+    """Whether ``node`` is of the form of ``pattern``; binds variables and attributes. What is in a
+    ``closed`` node is not looked into."""
     if not isinstance(pattern, Pattern):
         number = number_of(node)
         return number is not None and _same_number(number, pattern)
     if isinstance(pattern, Var):
-        return bound.setdefault(pattern.name, node) is node
-    if node.op is not pattern.op or len(node.args) != len(pattern.args):
+        return _is_same(bound.setdefault(pattern.name, node), node)
+    if isinstance(pattern, Either):
+        return any(_match_trial(option, node, bound, closed) for option in pattern.options)
+    if node.op is not pattern.op or len(node.args) != len(pattern.args) or node in closed:
         return False
     if not _match_attrs(pattern.attrs, node.attrs, bound):
         return False
@@ -120,10 +144,36 @@ def match(pattern: Any, node: Node, bound: dict[str, Any]) -> bool:
         orders.append(node.args[::-1])
     for args in orders:
         trial = dict(bound)
-        if all(match(p, a, trial) for p, a in zip(pattern.args, args, strict=True)):
+        if all(match(p, a, trial, closed) for p, a in zip(pattern.args, args, strict=True)):
             bound.update(trial)
             return True
     return False
+
+
+def _match_trial(
+    pattern: Pattern, node: Node, bound: dict[str, Any], closed: Collection[Node]
+) -> bool:
+    """`match`, which binds nothing where it fails."""
+    trial = dict(bound)
+    if not match(pattern, node, trial, closed):
+        return False
+    bound.update(trial)
+    return True
+
+
+_DEEP = 6
+
+
+def _is_same(a: Node, b: Node, depth: int = _DEEP) -> bool:
+    """Whether two nodes compute the same, as far as ``depth`` arguments up tell: a graph that is
+    not closed yet may have what a person wrote twice."""
+    if a is b:
+        return True
+    return (
+        depth > 0 and a.op is b.op and a.op is not param and len(a.args) == len(b.args)
+        and dict(a.attrs) == dict(b.attrs)
+        and all(_is_same(x, y, depth - 1) for x, y in zip(a.args, b.args, strict=True))
+    )  # fmt: skip
 
 
 def _same_number(a: Any, b: Any) -> bool:
@@ -145,11 +195,42 @@ def _match_attrs(
     return True
 
 
-def apply_rule(r: Rule, node: Node) -> Node | None:
+def apply_rule(r: Rule, node: Node, closed: Collection[Node] = ()) -> Node | None:
     """What ``r`` makes of ``node``, None if it does not apply."""
     bound: dict[str, Any] = {}
-    if not match(r.pattern, node, bound):
+    if not match(r.pattern, node, bound, closed):
         return None
     values = {k: Symbol(v) if isinstance(v, Node) else v for k, v in bound.items()}
     result = r.replace(**values)
     return result.node if isinstance(result, Symbol) else None
+
+
+def table_of(rules: Iterable[Rule]) -> dict[Op, list[Rule]]:
+    """The rules by the op that a node has for them to apply."""
+    table: dict[Op, list[Rule]] = {}
+    for r in rules:
+        assert r.pattern.op is not None
+        table.setdefault(r.pattern.op, []).append(r)
+    return table
+
+
+def rewrite_node(
+    node: Node, table: Mapping[Op, Sequence[Rule]], closed: Collection[Node] = ()
+) -> tuple[Node, Rule] | None:
+    """What the first rule of ``table`` that applies makes of ``node``, and the rule; None if none
+    does. It has the node's dtype and, if need be, is stretched to its shape."""
+    for r in table.get(node.op, ()):
+        with using(node.locs), behind(node.args):
+            found = apply_rule(r, node, closed)
+            if found is not None:
+                return _as_type_of(found, node, r), r
+    return None
+
+
+def _as_type_of(found: Node, node: Node, r: Rule) -> Node:
+    if found.type == node.type:
+        return found
+    if found.tensor_type.dtype is not node.tensor_type.dtype:
+        raise VerifyError(f"rule {r.name} made {found.type} of {node.type}")
+    stretched: Node = expand(Symbol(found), node.tensor_type.shape).node
+    return stretched

@@ -1,0 +1,57 @@
+"""What is differentiated, in a form that is right at the extremes.
+
+The gradient of ``log(softmax(x))`` is NaN where the softmax is 0, and stays so whatever is later
+made of the value. So what a person wrote is rewritten before the reverse walk goes over it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from staticflow.config import config
+from staticflow.errors import VerifyError
+from staticflow.graph.graph import bound_symbols
+from staticflow.graph.node import Node, param, toposort
+from staticflow.ops.symbols.effect import is_mark
+from staticflow.ops.symbols.pattern import rewrite_node, table_of
+from staticflow.ops.symbols.stable_forms import STABLE_FORMS
+
+__all__ = ["stabilize_nodes"]
+
+_TABLE = table_of(STABLE_FORMS)
+_MOST_ROUNDS = 20
+
+
+def stabilize_nodes(outputs: Sequence[Node], closed: Collection[Node]) -> dict[Node, Node]:
+    """For each node that ``outputs`` need what computes the same without loss at the extremes,
+    often the node itself. A ``closed`` node is kept for what it is: no form reaches over it."""
+    order = toposort(outputs)
+    found = {node: node for node in order}
+    if not config.stabilize or not any(node.op in _TABLE for node in order):
+        return found
+    for _ in range(_MOST_ROUNDS):
+        new = _rewrite_once(toposort(found[o] for o in outputs), {found[c] for c in closed})
+        if not any(a is not b for a, b in new.items()):
+            return found
+        found = {node: new.get(now, now) for node, now in found.items()}
+    raise VerifyError(f"the stable forms keep changing after {_MOST_ROUNDS} rounds")
+
+
+def _rewrite_once(order: Sequence[Node], closed: Collection[Node]) -> dict[Node, Node]:
+    """What becomes of each node in one go from the arguments to the users. What names sizes that
+    only the run tells, or marks an effect, is there once, and stays."""
+    new: dict[Node, Node] = {}
+    shut = set(closed)  # with what has come in their place
+    for node in order:
+        if node.op is param or is_mark(node) or bound_symbols(node):
+            new[node] = node
+            continue
+        args = tuple(new[a] for a in node.args)
+        same = all(a is b for a, b in zip(args, node.args, strict=True))
+        now = node if same else Node(node.op, args, node.attrs, node.type, node.locs)
+        if node in closed:
+            shut.add(now)
+        elif (rewritten := rewrite_node(now, _TABLE, shut)) is not None:
+            now = rewritten[0]
+        new[node] = now
+    return new
