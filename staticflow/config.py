@@ -25,8 +25,6 @@ class Config:
     processors (``STATICFLOW_NUM_THREADS=1``).
     ``cache_dir``: the folder of machine code that is kept from process to process, None for the
     usual one of the system, "" for none (``STATICFLOW_CACHE_DIR=/home/me/codes``).
-    ``stabilize``: write what overflows on its way, as ``log(exp(x) + 1)``, in graphs and before
-    they are differentiated in a form that does not (``STATICFLOW_STABILIZE=0``).
     """
 
     verify: bool
@@ -35,7 +33,6 @@ class Config:
     check_nan: bool
     num_threads: int
     cache_dir: str | None
-    stabilize: bool
 
     @staticmethod
     def from_environment() -> Config:
@@ -48,7 +45,6 @@ class Config:
             check_nan=get("STATICFLOW_CHECK_NAN", "0") not in ("", "0"),
             num_threads=max(0, int(get("STATICFLOW_NUM_THREADS", "0") or 0)),
             cache_dir=get("STATICFLOW_CACHE_DIR"),
-            stabilize=get("STATICFLOW_STABILIZE", "1") not in ("", "0"),
         )
 
     @contextmanager

@@ -14,10 +14,10 @@ from staticflow.graph.graph import Graph, close, new_param, substitute_nodes
 from staticflow.graph.node import Node, constant, param, toposort
 from staticflow.ops.basics.creation import zeros_like
 from staticflow.ops.declaring.lowering import Elementwise, Generate, View
-from staticflow.ops.declaring.thread import recording
+from staticflow.ops.declaring.thread import recording, stabilizing
 from staticflow.ops.symbols.gradient import pullback
 from staticflow.ops.symbols.symbol import Symbol
-from staticflow.passes.pipeline import SIMPLIFY, optimize
+from staticflow.passes.pipeline import AS_WRITTEN, SIMPLIFY, optimize
 
 __all__ = ["Derivative", "differentiate"]
 
@@ -65,10 +65,11 @@ def differentiate(
     seeds = [new_param(o.tensor_type, f"ct{i}") for i, o in enumerate(outputs)]
     wanted = [Symbol(p) for p, need in zip(params, needs, strict=True) if need]
     cts = [Symbol(s) if s.tensor_type.dtype.is_floating else None for s in seeds]
-    found = pullback(list(map(Symbol, outputs)), cts, wanted)
+    with stabilizing(False):  # as it is run op by op
+        found = pullback(list(map(Symbol, outputs)), cts, wanted)
     pulled = [zeros_like(w) if g is None else g for w, g in zip(wanted, found, strict=True)]
     graph = close([*params, *seeds], [*outputs, *(g.node for g in pulled)])
-    graph, _ = optimize(graph, passes=SIMPLIFY)
+    graph, _ = optimize(graph, passes=[p for p in SIMPLIFY if p in AS_WRITTEN])
     own, ends = graph.params[: len(params)], graph.params[len(params) :]
     outs, roots = graph.outputs[: len(outputs)], graph.outputs[len(outputs) :]
     residuals = _residuals(own, ends, roots)

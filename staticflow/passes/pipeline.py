@@ -34,12 +34,8 @@ from staticflow.passes.rules import CANONICAL, FAST, PARTS
 from staticflow.passes.transpose import transpose_products
 
 __all__ = [
-    "INTO_KERNELS",
-    "PASSES",
-    "SIMPLIFY",
-    "PassReport",
-    "choose_passes",
-    "optimize",
+    "AS_WRITTEN", "INTO_KERNELS", "PASSES", "SIMPLIFY", "STABILIZING", "PassReport",
+    "choose_passes", "optimize",
 ]  # fmt: skip
 
 
@@ -64,8 +60,9 @@ def relax(graph: Graph, counts: Counts) -> Graph:
 
 
 SIMPLIFY: tuple[tuple[str, Pass], ...] = (
-    ("canonicalize", canonicalize),
     ("stabilize", stabilize),
+    ("canonicalize", canonicalize),
+    ("stabilize_more", stabilize),
     ("relax", relax),
     ("order_products", order_products),
     ("decompose", decompose),
@@ -95,6 +92,12 @@ INTO_KERNELS: tuple[tuple[str, Pass], ...] = (
 
 PASSES = (*SIMPLIFY, *INTO_KERNELS)
 """Every pass in the order in which it runs; those of `_FAST_ONLY` only for fast numerics."""
+
+STABILIZING = ("stabilize", "stabilize_more")
+"""The passes whose results differ where what was written overflows."""
+
+AS_WRITTEN = tuple(p for p in PASSES if p[0] not in STABILIZING)
+"""The passes that only change how results are computed, as operations that run eagerly need it."""
 
 _FAST_ONLY = ("relax", "order_products")
 

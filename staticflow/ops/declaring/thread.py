@@ -15,7 +15,7 @@ import numpy as np
 
 from staticflow.graph.locs import Locs
 
-__all__ = ["State", "recording", "thread"]
+__all__ = ["State", "recording", "stabilizing", "thread"]
 
 
 class State:
@@ -38,6 +38,7 @@ class State:
     - ``within``: the numbers of the regions that are being traced, the outermost first; 0 is none.
     - ``roots``: which nodes are looked through for what binds a size, the inmost first.
     - ``quiet``: programs do not print.
+    - ``stable``: what is differentiated in a graph is first said in a form that does not overflow.
     - ``sizes``: how many sizes have followed from the elements of eager tensors.
     - ``last_backward``: the user's line of the last backward.
     - ``owned``: what somebody has of the arrays of the backward that is going on, or None.
@@ -65,6 +66,7 @@ class State:
         "run",
         "saved_hooks",
         "sizes",
+        "stable",
         "tracing",
         "types_only",
         "usual",
@@ -75,7 +77,7 @@ class State:
 
     def __init__(self) -> None:
         self.tracing = self.types_only = self.inference = self.anomaly = False
-        self.recording = self.usual = True
+        self.recording = self.usual = self.stable = True
         self.quiet, self.regions, self.sizes = False, 0, 0
         self.left: list[Any] = []
         self.roots: tuple[Any, ...] = ()
@@ -130,6 +132,17 @@ class _Thread(threading.local):
 
 thread = _Thread()
 """``thread.state`` is the state of the thread that asks."""
+
+
+@contextmanager
+def stabilizing(wanted: bool) -> Iterator[None]:
+    """A block in which graphs are differentiated in stable forms, or as they were written."""
+    state = thread.state
+    before, state.stable = state.stable, wanted
+    try:
+        yield
+    finally:
+        state.stable = before
 
 
 @contextmanager

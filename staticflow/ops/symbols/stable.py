@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from staticflow.config import config
 from staticflow.errors import VerifyError
 from staticflow.graph.graph import bound_symbols
 from staticflow.graph.node import Node, param, toposort
+from staticflow.ops.declaring.thread import thread
 from staticflow.ops.symbols.effect import is_mark
 from staticflow.ops.symbols.pattern import rewrite_node, table_of
 from staticflow.ops.symbols.stable_forms import STABLE_FORMS
@@ -27,7 +27,7 @@ def stabilize_nodes(outputs: Sequence[Node], closed: Collection[Node]) -> dict[N
     often the node itself. A ``closed`` node is kept for what it is: no form reaches over it."""
     order = toposort(outputs)
     found = {node: node for node in order}
-    if not config.stabilize or not any(node.op in _TABLE for node in order):
+    if not thread.state.stable or not any(node.op in _TABLE for node in order):
         return found
     for _ in range(_MOST_ROUNDS):
         new = _rewrite_once(toposort(found[o] for o in outputs), {found[c] for c in closed})

@@ -192,8 +192,16 @@ def _sin_x_over_x(x: Any) -> Any:
 
 
 def _direction(x: Any) -> Any:
-    """``x / |x|``, which has no slope, and at 0 no value."""
-    return where(x == 0, math.nan, sign(x))
+    """``x / |x|``, whose slopes near 0 would be differences of numbers out of range. Of a choice,
+    as it is made of, it is none."""
+    if x.node.op is where:
+        return None
+    y = where(abs(x) < _SMALL, sign(x) * _SMALL, x)
+    return y / abs(y)
+
+
+_SMALL = 1e-4
+"""Its square, and one over it, are numbers in every dtype."""
 
 
 def _pick_log(pick: Callable[..., Any]) -> Callable[..., Any]:
