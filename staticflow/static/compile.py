@@ -24,7 +24,7 @@ from staticflow.ops.symbols.calls import calls_of
 from staticflow.ops.symbols.dependents import depend
 from staticflow.ops.symbols.effect import settle, without_effects
 from staticflow.ops.symbols.symbol import Symbol, capture, to_node
-from staticflow.passes.pipeline import PASSES, choose_passes, optimize
+from staticflow.passes.pipeline import PASSES, STABILIZING, choose_passes, optimize
 from staticflow.passes.rewrite import Pass
 from staticflow.runtime.build import build
 from staticflow.runtime.object_layout import box_type
@@ -51,9 +51,15 @@ class Options:
     passes: tuple[tuple[str, Pass], ...] = PASSES
 
     @staticmethod
-    def of(numerics: str, passes: str | Iterable[str] | None) -> Options:
+    def of(numerics: str, passes: str | Iterable[str] | None, stabilize: bool) -> Options:
         """The options that a user gives, passes by name."""
-        return Options(numerics, choose_passes(passes, numerics))
+        chosen = choose_passes(passes, numerics)
+        return Options(numerics, tuple(p for p in chosen if stabilize or p[0] not in STABILIZING))
+
+    @property
+    def is_stable(self) -> bool:
+        """Whether what overflows is said in another form."""
+        return any(name in STABILIZING for name, _ in self.passes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +86,7 @@ def compile(
     *,
     numerics: str = "strict",
     passes: str | Iterable[str] | None = None,
+    stabilize: bool = True,
 ) -> Program:
     """One native program that computes ``outputs`` from ``inputs``.
 
@@ -92,6 +99,9 @@ def compile(
     as in ``passes=["-fuse"]``; results are the same, and what no program can do without runs
     in any case. ``program.explain("passes")`` says what each did.
 
+    What overflows on its way, as ``log(1 + exp(x))`` does, is computed in a form that does not,
+    unless ``stabilize`` is False; a gradient was written so, or not, where `grad` was called.
+
     The program is compiled once, here; unknown sizes are taken from the arrays of each call.
 
     >>> import staticflow as sf
@@ -101,7 +111,7 @@ def compile(
     >>> step(sf.ones(3, 2)).item(), w
     (6.0, tensor([0.7000, 0.7000]))
     """
-    return Program(inputs, outputs, updates, Options.of(numerics, passes))
+    return Program(inputs, outputs, updates, Options.of(numerics, passes, stabilize))
 
 
 _USUAL = Options()

@@ -11,6 +11,7 @@ from staticflow.errors import AutogradError, ShapeError
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.basics.creation import ones_like
 from staticflow.ops.basics.expand import expand
+from staticflow.ops.declaring.thread import stabilizing, thread
 from staticflow.ops.symbols.gradient import pullback
 from staticflow.ops.symbols.symbol import Symbol, to_node
 from staticflow.ops.symbols.watching import run_leaf_hooks
@@ -25,6 +26,7 @@ def grad(
     allow_unused: bool = False,
     create_graph: bool = False,
     retain_graph: bool | None = None,
+    stabilize: bool | None = None,
 ) -> Any:
     """The gradients of ``outputs`` with respect to ``wrt``.
 
@@ -32,7 +34,9 @@ def grad(
     the result is symbolic, a `Parameter` in ``wrt`` means the variable that it is captured as, and
     nobody's ``.grad`` is touched. ``cotangents`` (ones for a single number) has one entry for each
     output. What is not reached is an error, or None with ``allow_unused``. Of eager tensors the
-    saved values are freed unless ``retain_graph`` (by default ``create_graph``).
+    saved values are freed unless ``retain_graph`` (by default ``create_graph``). Of symbols, what
+    overflows on its way is differentiated in a form that does not, unless ``stabilize`` is False
+    (by default as the `jit` around it says).
 
     >>> import staticflow as sf
     >>> x = sf.placeholder((), name="x")
@@ -46,11 +50,11 @@ def grad(
     if any(isinstance(o, Symbol) for o in outs):
         handles = [Symbol(to_node(w)) for w in targets]
         seeds = [_seed(o, ct) for o, ct in zip(outs, cts, strict=True)]
+        with stabilizing(thread.state.stable if stabilize is None else stabilize):
+            pulled = pullback([Symbol(to_node(o)) for o in outs], seeds, handles)
         found = [
             g if g is None or isinstance(w, Symbol) else run_leaf_hooks(w, g)
-            for w, g in zip(
-                targets, pullback([Symbol(to_node(o)) for o in outs], seeds, handles), strict=True
-            )
+            for w, g in zip(targets, pulled, strict=True)
         ]
     else:
         found = tape.grad(outs, targets, cts, create_graph, retain_graph)

@@ -22,7 +22,7 @@ from staticflow.graph.locs import format_locs, here, warn
 from staticflow.graph.node import Node, param, toposort
 from staticflow.graph.op import Op
 from staticflow.graph.types import TensorType
-from staticflow.ops.declaring.thread import recording, thread
+from staticflow.ops.declaring.thread import recording, stabilizing, thread
 from staticflow.ops.declaring.tracing import Guard, collect_guards, depends_on, tracing_state
 from staticflow.ops.loops.python_state import trace_alike
 from staticflow.ops.loops.reachable import modules_asked
@@ -139,7 +139,7 @@ class _Traced:
         if none has."""
         key = (*needs, *given)
         if key not in self.backward:
-            with recording(True):
+            with recording(True), stabilizing(self.program.options.is_stable):
                 self.backward[key] = self._derive(needs, given)
         return self.backward[key]
 
@@ -337,7 +337,8 @@ class Jitted:
                 depends_on(v, "training")
         for module in modules_asked(self._fn):
             depends_on(module, "training")
-        result = self._fn(*args, **kwargs)
+        with stabilizing(self._options.is_stable):
+            result = self._fn(*args, **kwargs)
         after, changed = pytree.flatten((args, kwargs))
         if changed != structure or any(a is not b for a, b in zip(after, given, strict=True)):
             raise SymbolicError(
@@ -356,6 +357,7 @@ def jit(
     *,
     numerics: str = "strict",
     passes: str | Iterable[str] | None = None,
+    stabilize: bool = True,
 ) -> Any:
     """Compile a function of arrays; sizes other than 1 stay unknown, so any size runs.
 
@@ -364,7 +366,8 @@ def jit(
     write instead. A jitted module has what the module has. What it gives back of its arguments and
     of tensors that it closes over, themselves or views of them, is on their memory. Called on
     tensors that require gradients, the result is one node of the tape, whose backward is compiled
-    too. ``numerics`` and ``passes`` are those of `compile`.
+    too. ``numerics``, ``passes`` and ``stabilize`` are those of `compile`, the
+    last for gradients, too.
 
     >>> import staticflow as sf
     >>> f = sf.jit(lambda x: (x * x).sum())
@@ -374,10 +377,10 @@ def jit(
     (tensor([2., 4., 6.]), 1)
     """
     if fn is None:
-        return functools.partial(jit, numerics=numerics, passes=passes)
+        return functools.partial(jit, numerics=numerics, passes=passes, stabilize=stabilize)
     if not callable(fn):
         raise SymbolicError(f"jit: takes a function, not {fn!r}, at {format_locs(here())}")
-    return Jitted(fn, Options.of(numerics, passes))
+    return Jitted(fn, Options.of(numerics, passes, stabilize))
 
 
 def _module_in(jitted: Jitted) -> Any:

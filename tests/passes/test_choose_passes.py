@@ -76,8 +76,8 @@ def program_derivatives(f: Any) -> Any:
 @pytest.mark.parametrize(
     ("passes", "words"),
     [
-        (["-fuze"], "there is no pass 'fuze'; did you mean 'fuse'? There are canonicalize, "),
-        ("nothing_like_it", "there is no pass 'nothing_like_it'. There are canonicalize, "),
+        (["-fuze"], "there is no pass 'fuze'; did you mean 'fuse'? There are stabilize, "),
+        ("nothing_like_it", "there is no pass 'nothing_like_it'. There are stabilize, "),
         ("-decompose", "'decompose' cannot be left out: many operations have no kernel"),
         (["-copy_strided"], "'copy_strided' cannot be left out: loops, branches and the caller"),
         ("fuse,-hoist", "'fuse' is one to run and '-hoist' one to leave out; name either"),

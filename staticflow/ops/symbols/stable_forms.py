@@ -339,7 +339,10 @@ _LOGARITHMS = (
         lambda x: log(erfc(x)), lambda x: log_ndtr(x * -math.sqrt(2)) + _LN2,
     ),
     rule("one_minus_erf", "1 - erf(x) = erfc(x)", lambda x: sub(1, erf(x)), lambda x: erfc(x)),
-    rule("log_of_ndtr", "the logarithm where ndtr is 0", lambda x: log(ndtr(x)), log_ndtr),
+    rule(
+        "log_of_ndtr", "the logarithm where ndtr is 0",
+        lambda x: log(ndtr(x)), lambda x: log_ndtr(x),
+    ),
     rule("x_log_x", "x log x is 0 at 0", lambda x: mul(x, log(x)), lambda x: xlogy(x, x)),
 )  # fmt: skip
 
