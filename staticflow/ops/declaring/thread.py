@@ -138,8 +138,9 @@ thread = _Thread()
 def stabilizing(wanted: bool) -> Iterator[None]:
     """A block in which graphs are differentiated in stable forms, or as they were written."""
     state = thread.state
-    before, state.stable = state.stable, wanted
+    before = state.stable
     try:
+        state.stable = wanted
         yield
     finally:
         state.stable = before
