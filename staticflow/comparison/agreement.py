@@ -25,6 +25,7 @@ from staticflow.comparison.job import Job, default_dtype
 from staticflow.comparison.record import Agreement, Difference
 from staticflow.comparison.source import explain_failure
 from staticflow.eager.creation import from_numpy
+from staticflow.ops.tensors.queries import finfo
 from staticflow.runtime.threads import get_num_threads, set_num_threads
 from staticflow.static.compile import Program, compile
 from staticflow.static.grad import grad
@@ -179,9 +180,8 @@ def _leave_out(
     for name in static.keys() & eager.keys():
         ours, other = np.abs(static[name]), np.abs(eager[name])
         largest = max(ours.max(initial=0), other.max(initial=0), least)
-        noise = (
-            NOISE * max(gradients.static_eager or 0.0, float(np.finfo(ours.dtype).eps)) * largest
-        )
+        rounding = max(gradients.static_eager or 0.0, finfo(ours.dtype).eps)
+        noise = min(NOISE * rounding, SMALL) * float(largest)
         is_noise = (np.minimum(ours, other) <= noise) & ((ours != 0) | (other != 0))
         count += int(is_noise.sum())
         for state in states:

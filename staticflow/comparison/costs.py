@@ -133,7 +133,7 @@ def _run_process(job: Job, mode: str, folder: Path, cache: Path) -> dict[str, An
         "answer": str(folder / "answer.json"),
     }
     root = str(Path(PACKAGE).parent)
-    paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
+    paths = [root, *filter(None, sys.path)]  # a model may be in a package of the user's
     environment = {
         **os.environ, "STATICFLOW_CACHE_DIR": str(cache), "PYTHONPATH": os.pathsep.join(paths)
     }  # fmt: skip

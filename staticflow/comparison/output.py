@@ -20,13 +20,14 @@ class Output:
     """
 
     def __init__(self, path: Path, what: str) -> None:
-        self._path = path.resolve()
+        is_device = str(path).startswith(("/dev/", "/proc/"))  # such as where the table goes to
+        self._path = path if is_device else path.resolve()
         self._part: str | None = None
         try:
             if self._path.is_dir():
                 raise IsADirectoryError(21, "Is a directory")
-            if self._path.exists() and not self._path.is_file():
-                self._path.open("w").close()  # a device or a pipe, into which it is written
+            if is_device or (self._path.exists() and not self._path.is_file()):
+                self._path.open("a").close()
             else:
                 handle, self._part = tempfile.mkstemp(".part", self._path.name, self._path.parent)
                 os.close(handle)
@@ -37,7 +38,8 @@ class Output:
     def write(self, text: str) -> None:
         """Write the file."""
         if self._part is None:
-            self._path.write_text(text)
+            with self._path.open("a") as file:
+                file.write(text)
             return
         Path(self._part).write_text(text)
         os.chmod(self._part, 0o666 & ~_umask())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
@@ -53,16 +54,24 @@ def compare_values(
     name = dtype_of(dtype).name
     if name not in DTYPES:
         raise ArgumentError(f"compare: the dtype is one of {', '.join(DTYPES)}, not {name}")
-    request = None
     if isinstance(model, str):
-        file = load_file(model)
-        can_be_said = all(x is None or isinstance(x, str) for x in (loss, optimizer))
-        if can_be_said:
-            request = Request(model, (), loss, optimizer, lr, steps, seed, name)
+        file, target, words = load_file(model), model, (loss, optimizer)
     else:
         file = ModelFile(_source_of(model), _name_of(model), _maker_of(model), {})
+        target = _name_for_others(model)
+        words = ("none" if loss is None else loss, "none" if optimizer is None else optimizer)
+    request = None
+    if target and all(x is None or isinstance(x, str) for x in words):
+        request = Request(target, (), *words, lr, steps, seed, name)
     job = make_job(file, inputs, loss, optimizer, lr, steps, seed, name, request, sweep)
     return compare_job(job, Options(is_quick=quick), Progress())
+
+
+def _name_for_others(model: Any) -> str:
+    """What another process can import the class or function ``model`` by; "" if it cannot."""
+    module, name = getattr(model, "__module__", ""), getattr(model, "__qualname__", "")
+    is_there = getattr(sys.modules.get(module), name, None) is model
+    return f"{module}:{name}" if is_there and module != "__main__" else ""
 
 
 def _maker_of(model: Any) -> Callable[..., Module]:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import staticflow as sf
-from staticflow.comparison import agreement, run
+from staticflow.comparison import agreement, requests, run
 from staticflow.comparison.contest import eager_contestant, static_contestant
 from staticflow.comparison.costs import FreshCosts, measure_fresh
 from staticflow.comparison.differences import compare_arrays, relative_difference
@@ -63,6 +63,18 @@ def test_in_double_precision_the_limits_are_closer() -> None:
     found = compared("Plain", dtype="float64")
     assert found.has_passed and found.agreement is not None
     assert found.agreement.values.limit == 1e-10 and found.model.inputs[0] == "x: f64[N=4, 3]"
+
+
+def test_in_16_bits_more_may_differ() -> None:
+    found = compared("Plain", dtype="bfloat16")
+    assert found.has_passed and found.agreement is not None
+    assert found.agreement.values.limit >= 5e-2 and found.model.inputs[0] == "x: bf16[N=4, 3]"
+
+
+def test_what_another_process_can_import_has_a_name_there() -> None:
+    assert requests._name_for_others(sf.nn.Linear) == "staticflow.nn.linear:Linear"
+    assert requests._name_for_others(lambda: sf.nn.Linear(2, 2)) == ""
+    assert requests._name_for_others(sf.nn.Linear(2, 2)) == ""
 
 
 def test_a_model_without_what_is_trained_is_compared_forward() -> None:
