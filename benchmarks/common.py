@@ -12,6 +12,7 @@ import argparse
 import json
 import os
 import re
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,7 +24,10 @@ os.environ.setdefault(
     "STATICFLOW_CACHE_DIR", ""
 )  # what a first run takes is compiling, not reading
 
-__all__ = ["Contestant", "brief", "call_program", "eager_libraries", "main", "repeated", "threads"]
+__all__ = [
+    "Contestant", "brief", "call_program", "eager_libraries", "main", "main_of_processes",
+    "repeated", "seconds_of_process", "threads",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +96,61 @@ def main(
             "work": _work_of(entered.values()),
         }
         print(_table(summary), flush=True)
+    _write(options, rows)
+
+
+def _write(options: argparse.Namespace, rows: Mapping[str, Any]) -> None:
+    """Write the tables as ``--json`` says."""
     if options.json is not None:
         options.json.write_text(json.dumps({"threads": options.threads, "tables": rows}, indent=2))
+
+
+Child = Callable[[], tuple[str, Mapping[str, str]]]
+
+
+def main_of_processes(
+    description: str, tables: Mapping[str, Mapping[str, Child]], most_rounds: int = 5
+) -> None:
+    """Run a benchmark of whole processes: each contestant gives the text of a Python program that
+    prints how many seconds its work took, and what to set in its environment.
+
+    Of ``--rounds`` at most ``most_rounds`` are made, each of one process a contestant.
+    """
+    options = _options(description)
+    _settle_threads(options.threads)
+    rows: dict[str, Any] = {}
+    for title, children in tables.items():
+        chosen = {n: c for n, c in children.items() if options.only in n}
+        print(f"{title}; threads: {options.threads}")
+        measured: dict[str, list[float]] = {name: [] for name in chosen}
+        left_out: list[str] = []
+        for _ in range(min(options.rounds, most_rounds)):
+            for name in [*measured]:
+                found = seconds_of_process(*chosen[name]())
+                if isinstance(found, str):
+                    del measured[name]
+                    left_out.append(f"{name} ({found})")
+                    print(f"  left out: {left_out[-1]}")
+                else:
+                    measured[name].append(found)
+        if measured:
+            summary = _summary(measured, {name: times[0] for name, times in measured.items()})
+            rows[title] = {"contestants": summary, "left_out": left_out, "work": None}
+            print(_table(summary), flush=True)
+    _write(options, rows)
+
+
+def seconds_of_process(text: str, environment: Mapping[str, str]) -> float | str:
+    """What a Python program prints last, in a process of its own; or why there is nothing."""
+    done = subprocess.run(
+        [sys.executable, "-c", text],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)} | environment,
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode:
+        return (done.stderr.strip().splitlines() or ["it failed"])[-1]
+    return float(done.stdout.split()[-1])
 
 
 def brief(description: str, tables: Mapping[str, Mapping[str, Maker]]) -> None:

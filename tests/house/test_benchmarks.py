@@ -55,7 +55,25 @@ WORKLOADS = {
         ("numpy_by_hand", "staticflow_eager"),
     ],
     "rnn_shapes": [("numpy_by_hand", "staticflow_static"), ("numpy_by_hand", "staticflow_eager")],
+    "clusters": [
+        (f"numpy_{name}", f"staticflow_{name}") for name in ("kmeans", "viterbi", "partition")
+    ],
+    "simulations": [("numpy_bodies", "staticflow_bodies"), ("numpy_solve", "staticflow_solve")],
+    "embedding": [("numpy_rows", "staticflow_static"), ("numpy_rows", "staticflow_eager")],
+    "small_programs": [
+        *(("numpy_ten", f"staticflow_{name}ten") for name in ("", "compiled_", "eager_")),
+        ("staticflow_eager_adam", "staticflow_static_adam"),
+    ],
 }
+SMALLER = {
+    "fused_chain": {"SIZE": 1000},
+    "rows": {"ROWS": 12},
+    "clusters": {"POINTS": 500, "STEPS": 5},
+    "simulations": {"STEPS": 5, "SIZE": 50},
+    "embedding": {"ROWS": 600},
+    "small_programs": {"TENSORS": 4},
+}
+"""Sizes at which a workload is checked sooner."""
 
 
 def test_the_eager_chains_run(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,10 +111,8 @@ def test_contestants_agree(
     name: str, one: str, other: str, common: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     workload = importlib.import_module(name)
-    if name == "fused_chain":
-        monkeypatch.setattr(workload, "SIZE", 1000)
-    if name == "rows":
-        monkeypatch.setattr(workload, "ROWS", 12)
+    for size, value in SMALLER.get(name, {}).items():
+        monkeypatch.setattr(workload, size, value)
     results = []
     for maker in (one, other):
         contestant = getattr(workload, maker)()
