@@ -181,7 +181,7 @@ def _overhead(profile: Profile) -> str:
     if profile.unprofiled is None:
         return f"profiling makes it longer by about {ratio} at least: what writing it down takes"
     alone = seconds_in_words(profile.unprofiled)
-    return f"unprofiled {alone}; profiling makes it {ratio} longer ({low} to {high} %)"
+    return f"unprofiled {alone}; profiling makes it longer by {ratio} ({low} to {high} %)"
 
 
 def _row(row: Row, label: str, has_bytes: bool) -> str:
