@@ -104,7 +104,15 @@ def work_of_program(executable: Executable, sizes: Mapping[str, int]) -> tuple[K
     counter = _Counter(executable, sizes)
     counter.steps(executable.program.steps, 1, counter.totals)
     return tuple(
-        Kernel(name, t.launches, t.bytes, t.flops, None, lines_in_words(t.locs), tuple(t.uncounted))
+        Kernel(
+            name,
+            t.launches,
+            t.bytes,
+            t.flops,
+            None,
+            lines_in_words(t.locs) if t.locs else "",
+            tuple(t.uncounted),
+        )
         for name, t in counter.totals.items()
     )
 

@@ -133,6 +133,7 @@ def test_the_heaviest_kernels_come_first_and_the_rest_in_one_row() -> None:
     first = next(i for i, line in enumerate(lines) if line.startswith("kernel "))
     assert lines[first + 1].startswith(heaviest.name)
     assert lines[first + 11].startswith(f"{len(kernels) - 10} more ")
+    assert "unknown line" not in program.explain("kernels")
 
 
 def test_the_ledger_says_what_each_rule_did_and_where() -> None:
