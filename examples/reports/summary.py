@@ -101,6 +101,11 @@ def difference_of(report, what):
     return NOT_MEASURED if difference is None else f"{difference:.0e}" if difference else "0"
 
 
+def kernels_of(report):
+    roofline = report["static"]["roofline"]
+    return NOT_MEASURED if roofline is None else f"{roofline['kernels']:,}"
+
+
 def outside_of(report, mode):
     roofline = report[mode]["roofline"]
     share = roofline and roofline["outside_kernels"]
@@ -134,8 +139,8 @@ LONG = {
     "later process (95 %)": lambda r: break_even_interval(r, "warm"),
     "start, eager": lambda r: start_of(r, "eager", "cold"),
     "start, static": lambda r: start_of(r, "static", "cold"),
-    "outside kernels, eager": lambda r: outside_of(r, "eager"),
-    "outside kernels, static": lambda r: outside_of(r, "static"),
+    "kernels, static": kernels_of,
+    "share of a step outside them": lambda r: outside_of(r, "static"),
     "memory, eager": lambda r: memory_of(r, "eager"),
     "memory, static": lambda r: memory_of(r, "static"),
     "gradients differ by": lambda r: difference_of(r, "gradients"),
