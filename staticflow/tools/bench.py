@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -61,6 +62,8 @@ def run(arguments: argparse.Namespace) -> int:
         results = run_workloads(chosen, how)
         if file is not None:
             file.write(results_as_json(results))
+    for fault in results.failed:
+        print(fault, file=sys.stderr)
     if before is not None:
         print(format_changes(find_changes(before, results), before.when))
     return 1 if results.failed else 0

@@ -173,6 +173,10 @@ def test_the_command_writes_what_it_measured_and_compares_it(
     assert main([*options, "--json", str(target)]) == 0
     assert main([*options, "--against", str(target)]) == 0
     assert re.search("nothing changed beyond noise since 20", capsys.readouterr().out)
+    script(tmp_path, "two.py", '"""Workload b: wrong."""\nraise SystemExit("x disagrees")')
+    assert main([*options, "--json", str(target)]) == 1
+    assert capsys.readouterr().err == "b two.py, threads 1: x disagrees\n"
+    assert [t.workload for t in load_results(target).tables] == ["a"]
 
 
 def test_a_benchmark_of_the_folder_runs_to_its_end() -> None:
