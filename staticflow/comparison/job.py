@@ -30,6 +30,8 @@ __all__ = ["DTYPES", "Job", "Request", "default_dtype", "job_without_trial", "ma
 
 DTYPES = ("float32", "float64", "float16", "bfloat16")
 
+MOST_STEPS = 10_000_000
+
 RANDOM_BATCHES = 8
 """Inputs that are drawn at random come in so many batches, by turns."""
 
@@ -163,6 +165,8 @@ def make_job(
 
     Raises `ArgumentError` for parts that are missing or do not fit together.
     """
+    if steps > MOST_STEPS:
+        raise ArgumentError(f"at most {MOST_STEPS:,} steps are compared, not {steps:,}")
     kind = dtype_of(dtype)
     given, sizes, data = _find_inputs(file, inputs, steps, seed, kind)
     loss_function, loss_name = _find_loss(file, loss)

@@ -21,9 +21,9 @@ class Output:
 
     def __init__(self, path: Path, what: str) -> None:
         is_device = str(path).startswith(("/dev/", "/proc/"))  # such as where the table goes to
-        self._path = path if is_device else path.resolve()
         self._part: str | None = None
         try:
+            self._path = path if is_device else path.resolve()
             if self._path.is_dir():
                 raise IsADirectoryError(21, "Is a directory")
             if is_device or (self._path.exists() and not self._path.is_file()):
@@ -31,8 +31,8 @@ class Output:
             else:
                 handle, self._part = tempfile.mkstemp(".part", self._path.name, self._path.parent)
                 os.close(handle)
-        except OSError as error:
-            reason = error.strerror or type(error).__name__
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
             raise ArgumentError(f"{what} cannot be written to {str(path)!r}: {reason}") from None
 
     def write(self, text: str) -> None:

@@ -125,7 +125,7 @@ def _import_file(path: Path) -> ModuleType:
 def _import_module(name: str, target: str) -> ModuleType:
     try:
         return importlib.import_module(name)
-    except (ImportError, ValueError) as error:
+    except Exception as error:  # whatever its code raises, or importlib of a word like "."
         raise ArgumentError(
             f"{target!r} names neither a file (FILE.py:NAME) nor a module (package.module:NAME): "
             f"{explain_failure(error)}"
