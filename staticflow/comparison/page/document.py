@@ -123,13 +123,22 @@ def all_sections(comparison: Comparison) -> Iterator[tuple[str, str, list[Conten
     yield "memory", "Memory of a step", [figure(memory_chart(memory)), *buffer_tables(memory)]
     yield "kernels", "Kernels by source line", [kernel_table(of.kernels)]
     yield "graphs", "The two graphs", [graph_pair(of.graphs)]
-    yield "ablation", "What each pass is worth", [figure(ablation_chart(of.ablation))]
+    yield "ablation", "What each pass is worth", [
+        figure(ablation_chart(of.ablation)), idle_passes(of.no_effect)
+    ]  # fmt: skip
     if of.sweep is not None:
         yield "map", "Which mode wins where", [figure(map_chart(of.sweep)), *fit_section(of.sweep)]
     yield "compilations", "Compilations", [compilation_table(of.compilations)]
     yield "method", "How this was measured", [
         of.notes and tag("ul", [tag("li", note) for note in of.notes]), machine_list(of)
     ]  # fmt: skip
+
+
+def idle_passes(names: tuple[str, ...]) -> Html | None:
+    """The passes that change nothing in this program."""
+    if not names:
+        return None
+    return tag("p", f"Without these passes the program is the same: {', '.join(names)}.")
 
 
 def fold_passes(comparison: Comparison) -> Html | None:

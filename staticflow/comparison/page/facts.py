@@ -15,8 +15,15 @@ from staticflow.comparison.record import (
     Machine,
     ModeCosts,
     Peer,
+    Spread,
 )
-from staticflow.measure.units import bytes_in_words, flops_in_words, seconds_in_words
+from staticflow.measure.units import (
+    bytes_in_words,
+    digits,
+    flops_in_words,
+    ratio_in_words,
+    seconds_in_words,
+)
 
 __all__ = [
     "agreement_table",
@@ -106,7 +113,8 @@ def kernel_row(kernel: Kernel, all_seconds: float) -> Iterator[Cell]:
     yield Cell(tag("code", kernel.lines), kernel.lines)
     yield Cell("–" if seconds is None else seconds_in_words(seconds), seconds)
     yield Cell("–" if share is None else f"{100 * share:.1f} %", share, share)
-    yield Cell(tag("code", kernel.name), kernel.name)
+    once = f" (where {', '.join(kernel.uncounted)} is 1)" if kernel.uncounted else None
+    yield Cell([tag("code", kernel.name), once], kernel.name)
     yield Cell(f"{kernel.launches:,}", kernel.launches)
     yield Cell(bytes_in_words(kernel.bytes), kernel.bytes)
     yield Cell(flops_in_words(kernel.flops), kernel.flops)
@@ -128,13 +136,21 @@ def peer_table(peers: tuple[Peer, ...]) -> Html | None:
     """The same model under other libraries."""
     if not peers:
         return None
-    heads = [*numbers(["Version", "Step"]), "95 % interval", *numbers(["First step", "Difference"])]
+    heads = [*numbers(["Version", "Step"]), "95 % interval"]
+    heads += numbers(["Against own", "First step", "Difference"])
     rows = [
-        (p.name, p.version, seconds_in_words(p.step.median), interval(p.step),
+        (p.name, p.version, seconds_in_words(p.step.median), interval(p.step), against(p.ratio),
          seconds_in_words(p.first_step), difference_words(p.difference))
         for p in peers
     ]  # fmt: skip
     return table("The same model elsewhere", ["Library", *heads], rows)
+
+
+def against(ratio: Spread | None) -> str:
+    """A peer's time over that of the static mode, or of the eager one if there is no graph."""
+    if ratio is None:
+        return "–"
+    return f"{ratio_in_words(ratio.median)} ({digits(ratio.low)} to {digits(ratio.high)})"
 
 
 def compilation_table(compilations: dict[str, dict[str, int]]) -> Html | None:

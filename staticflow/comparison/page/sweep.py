@@ -123,7 +123,7 @@ def predict(fit: WinModel, point: SweepPoint) -> str:
 
 def step_seconds(terms: dict[str, float], point: SweepPoint) -> float:
     """The time of a step by a fit of one mode."""
-    counts = {"per_step": 1, "per_operation": point.operations, "per_flop": point.flops}
+    counts = {"per_step": 1, "per_operation": point.operations, "per_flop": point.flops or 0}
     return sum(terms.get(name, 0.0) * count for name, count in counts.items())
 
 
@@ -134,7 +134,15 @@ def map_sentence(sweep: Sweep) -> str:
     return (
         f"Static is faster at {wins} of {len(ratios)} settings; an eager step takes "
         f"{digits(min(ratios))} to {ratio_in_words(max(ratios))} the time of a static one."
+        + compilations_sentence(sweep.compilations)
     )
+
+
+def compilations_sentence(count: int | None) -> str:
+    """How many programs served all settings, where that was counted."""
+    if count is None:
+        return ""
+    return f" {count:,} compiled program{'s' if count != 1 else ''} served all settings."
 
 
 def sweep_table(sweep: Sweep) -> Html:
@@ -155,7 +163,7 @@ def sweep_row(point: SweepPoint, names: list[str]) -> Iterator[Cell]:
     yield Cell(seconds_in_words(point.static), point.static)
     yield Cell(ratio_in_words(ratio_of(point)), ratio_of(point))
     yield Cell(f"{point.operations:,}", point.operations)
-    yield Cell(flops_in_words(point.flops), point.flops)
+    yield Cell("–" if point.flops is None else flops_in_words(point.flops), point.flops)
 
 
 def fit_cell(fit: WinModel | None, point: SweepPoint) -> list[Cell]:
