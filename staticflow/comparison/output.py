@@ -38,10 +38,10 @@ class Output:
     def write(self, text: str) -> None:
         """Write the file."""
         if self._part is None:
-            with self._path.open("a") as file:
+            with self._path.open("a", encoding="utf-8") as file:
                 file.write(text)
             return
-        Path(self._part).write_text(text)
+        Path(self._part).write_text(text, encoding="utf-8")
         os.chmod(self._part, 0o666 & ~_umask())
         os.replace(self._part, self._path)
         self._part = None

@@ -33,6 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--sweep", metavar="SIZES", help="time both modes at each of some open sizes and arguments "
         'of the model, such as "batch=1,8,64 width=16,256"')  # fmt: skip
     add("--json", type=Path, metavar="FILE", help="write all that was found there too")
+    add("--html", type=Path, metavar="FILE", help="write all that was found there too, as a page "
+        "with charts (needs the extra report)")  # fmt: skip
     add("--quick", action="store_true", help="leave out what takes more than a few seconds")
 
 
@@ -78,6 +80,12 @@ def run(arguments: argparse.Namespace) -> int:
         json_file = None
         if arguments.json is not None:
             json_file = outputs.enter_context(Output(arguments.json, "the JSON"))
+        html_file = None
+        if arguments.html is not None:
+            from staticflow.comparison.page import check_report, render_page
+
+            check_report()
+            html_file = outputs.enter_context(Output(arguments.html, "the page"))
         job = job_of(request)
         try:
             record = compare_job(job, Options(arguments.quick), progress_for())
@@ -88,4 +96,6 @@ def run(arguments: argparse.Namespace) -> int:
         print(format_comparison(record))
         if json_file is not None:
             json_file.write(json.dumps(record.as_dict(), indent=2, allow_nan=False) + "\n")
+        if html_file is not None:
+            html_file.write(render_page(record))
     return 0 if record.has_passed else 1

@@ -38,8 +38,8 @@ def lines_of(text: str) -> list[str]:
 
 
 def test_without_a_model_it_compares_the_digits(tmp_path: Path, capsys: Capture) -> None:
-    path = tmp_path / "report.json"
-    assert compare("--steps", 25, "--json", path) == 0
+    path, page = tmp_path / "report.json", tmp_path / "report.html"
+    assert compare("--steps", 25, "--json", path, "--html", page) == 0
     printed = capsys.readouterr().out
     assert "AGREEMENT: they agree" in printed and "Perceptron" in printed
     assert max(map(len, printed.splitlines())) <= 80
@@ -48,7 +48,8 @@ def test_without_a_model_it_compares_the_digits(tmp_path: Path, capsys: Capture)
     assert len(written["static"]["losses"]) == len(written["eager"]["losses"]) == 25
     assert written["compilations"]["static"] == {"N=64": 1, "N=29": 1}  # the end of an epoch
     assert written["eager"]["losses"][-1] < 0.5 * written["eager"]["losses"][0]
-    assert list(tmp_path.iterdir()) == [path]
+    assert f'id="record">{json.dumps(written, separators=(",", ":"))}</script>' in page.read_text()
+    assert sorted(tmp_path.iterdir()) == [page, path]
 
 
 def test_a_model_of_ones_own(capsys: Capture) -> None:
@@ -105,6 +106,7 @@ MISTAKES = {
     f"{PLAIN} --stepz 3": "unrecognized arguments",
     f"{PLAIN} --json /no/such/folder/x.json": "cannot be written to '/no/such/folder/x.json'",
     f"{PLAIN} --json {MODELS.parent}": "Is a directory",
+    f"{PLAIN} --html /no/such/folder/x.html": "the page cannot be written to '/no/such/folder/",
 }
 
 

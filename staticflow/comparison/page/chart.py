@@ -18,7 +18,7 @@ from xml.etree import ElementTree
 from staticflow.comparison.page.markup import Content, Html, clean, tag
 from staticflow.errors import StaticflowError
 
-__all__ = ["COLOURS", "Canvas", "Chart", "MissingReportError", "chart", "legend"]
+__all__ = ["COLOURS", "Canvas", "Chart", "MissingReportError", "chart", "check_report", "legend"]
 
 WIDE, NARROW = 720, 340  # pixels
 
@@ -117,19 +117,29 @@ def legend(entries: Iterable[tuple[str, str]]) -> Html:
     )
 
 
-def render(of: Chart, width: int, height: int) -> Html:
-    """The drawing of that size in pixels, as an SVG element.
+def check_report() -> None:
+    """Find out, before the work, whether a page can be drawn.
 
     Raises `MissingReportError` where matplotlib is not installed.
     """
     try:
-        from matplotlib import rc_context
-        from matplotlib.figure import Figure
+        import matplotlib  # noqa: F401
     except ImportError as error:
         raise MissingReportError(
             "matplotlib, which draws the charts of a page, is not installed; install it with "
             'pip install "staticflow[report]"'
         ) from error
+
+
+def render(of: Chart, width: int, height: int) -> Html:
+    """The drawing of that size in pixels, as an SVG element.
+
+    Raises `MissingReportError` where matplotlib is not installed.
+    """
+    check_report()
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
     # A name may have letters that matplotlib has no measures for; the browser has them.
     settings: Any = {**SETTINGS, **SIZES[width]}
     with warnings.catch_warnings(), rc_context(settings):

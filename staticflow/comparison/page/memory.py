@@ -13,7 +13,7 @@ from staticflow.comparison.page.tables import Cell, Column, table
 from staticflow.comparison.record import Buffer, Memory
 from staticflow.measure.units import bytes_in_words, ratio_in_words
 
-__all__ = ["buffer_tables", "memory_chart", "memory_sentence"]
+__all__ = ["buffer_tables", "memory_chart", "memory_sentence", "predicted_words"]
 
 MOST_POINTS = 600
 """How many points of a timeline are drawn: more than a screen has columns for it."""
@@ -69,12 +69,12 @@ def memory_chart(memory: dict[str, Memory]) -> Chart | None:
         numbers=table(
             "Peaks of memory",
             ("Mode", Column("Measured", number=True), Column("Predicted", number=True)),
-            [(mode, bytes_in_words(m.measured), predicted(m)) for mode, m in memory.items()],
+            [(mode, bytes_in_words(m.measured), predicted_words(m)) for mode, m in memory.items()],
         ),
     )
 
 
-def predicted(memory: Memory) -> str:
+def predicted_words(memory: Memory) -> str:
     """The peak that the plan has, if there is one."""
     return "–" if memory.predicted is None else bytes_in_words(memory.predicted)
 

@@ -17,7 +17,7 @@ from staticflow.comparison.page.findings import (
     verdict_words,
 )
 from staticflow.comparison.page.markup import Content, Html, tag
-from staticflow.comparison.page.memory import memory_sentence, predicted
+from staticflow.comparison.page.memory import memory_sentence, predicted_words
 from staticflow.comparison.record import Comparison
 from staticflow.measure.units import bytes_in_words, ratio_in_words, seconds_in_words
 
@@ -137,12 +137,12 @@ def memory_card(comparison: Comparison) -> Html:
     most = max([m.measured for m in memory.values()], default=0)
     bars = [
         bar(mode, mode, m.measured / most if most else 0, bytes_in_words(m.measured),
-            f"predicted: {predicted(m)}")
+            f"predicted: {predicted_words(m)}")
         for mode, m in memory.items()
     ]  # fmt: skip
     plan = memory.get("static")
     note = None
     if plan is not None and plan.predicted is not None:
-        note = tag("p", f"the plan predicted {predicted(plan)} for static")
+        note = tag("p", f"the plan predicted {predicted_words(plan)} for static")
     value = bytes_in_words(next(iter(memory.values())).measured) if memory else "not measured"
     return card("Memory of a step", value, [bars, note] if bars else memory_sentence(memory))
