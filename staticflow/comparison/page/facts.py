@@ -133,7 +133,7 @@ def pass_table(costs: ModeCosts | None) -> Html | None:
 
 
 def peer_table(peers: tuple[Peer, ...]) -> Html | None:
-    """The same model under other libraries."""
+    """Each peer: the model under another library."""
     if not peers:
         return None
     heads = [*numbers(["Version", "Step"]), "95 % interval"]

@@ -95,7 +95,7 @@ def draw_curve(axes: Any, comparison: Comparison, state: str, curve: Curve) -> N
 
 
 def thin(rows: list[Any], most: int) -> list[Any]:
-    """As many rows, evenly, with the first and the last."""
+    """Choose so many of the rows at most, evenly, with the first and the last."""
     if len(rows) <= most:
         return rows
     return [rows[round(i * (len(rows) - 1) / (most - 1))] for i in range(most)]
