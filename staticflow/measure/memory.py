@@ -14,8 +14,8 @@ from staticflow.codegen.program.routine import Repeat, Routine, Step, blocks_of
 from staticflow.graph.dim_queries import evaluate_dim, symbols_of
 from staticflow.graph.dims import Sym
 from staticflow.graph.dtypes import BY_NUMPY
-from staticflow.graph.locs import format_locs
 from staticflow.graph.types import TensorType
+from staticflow.measure.lines import lines_in_words
 from staticflow.measure.operations import record_operations
 from staticflow.measure.recorder import Operation, Recording
 from staticflow.runtime.counting import count_allocations
@@ -117,7 +117,7 @@ def _largest(recording: Recording, operations: Sequence[Operation]) -> Iterator[
             continue
         maker = operations[first]
         kind = next((k for o in makers if (k := _type_of(o, size))), f"u8[{size}]")
-        yield Buffer(maker.name, kind, size, first, last, format_locs(maker.locs))
+        yield Buffer(maker.name, kind, size, first, last, lines_in_words(maker.locs))
 
 
 def _live_ranges(entries: Sequence[tuple[int, int]]) -> list[tuple[int, int, int]]:
@@ -225,4 +225,4 @@ def _buffers(executable: Executable, values: Mapping[Sym, int]) -> Iterator[Buff
         shape = tuple(evaluate_dim(d, values) if known else d for d in buffer.shape)
         first, last = executable.plan.live[i]
         kind = str(TensorType(buffer.dtype, shape))
-        yield Buffer(buffer.label, kind, size, first, last, format_locs(buffer.locs))
+        yield Buffer(buffer.label, kind, size, first, last, lines_in_words(buffer.locs))

@@ -124,7 +124,7 @@ def test_the_first_screen_answers() -> None:
         "step 403",
         "95 % interval 990 to 1,120",
         "they agree",
-        "9e-07 of the largest magnitude, where 1e-05 is allowed",
+        "9.0e-07 of the largest magnitude, where 1.0e-05 is allowed",
         "3.72 MiB",
         "the plan predicted 1.19 MiB",
     ):
@@ -142,7 +142,7 @@ def test_the_first_screen_answers() -> None:
         ("nothing", "It was interrupted in: warming up.", "<svg"),
         ("nothing", "not measured", ">they agree<"),
         ("many", "5,000 nodes (4,998 op, 2 input)", "chart-map"),
-        ("many", "Drawn are the first 300 nodes; 4,700 are left out.", "chart-map"),
+        ("many", "Drawn are the first 300; 4,700 are left out.", "chart-map"),
     ],
 )
 def test_what_cannot_be_shown_is_said(name: str, words: str, missing: str) -> None:

@@ -176,7 +176,7 @@ NOTHING = Comparison(
 )  # fmt: skip
 
 REFUSED = dataclasses.replace(
-    FULL, static=None, agreement=None, break_even={}, curve={}, kernels=(), ablation=(), sweep=None,
+    FULL, static=None, agreement=None, break_even={}, curve={}, kernels=(), ablation=(), no_effect=(), sweep=None,
     memory={"eager": FULL.memory["eager"]}, graphs=Graphs(FULL.graphs.eager, None),
     compilations={"eager": FULL.compilations["eager"]},
     refused="made_up.py:14: if x.sum() > 0: asks a symbol for its value; write sf.cond(x.sum() > 0, ...)",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -48,12 +49,12 @@ def seconds_axis(axis: Any, most: int = 6) -> None:
     marks(axis, lambda value: trim(seconds_in_words(value)), most)
 
 
-def bytes_axis(axis: Any, most: int = 5) -> None:
-    """Mark an axis of bytes by powers of two."""
-    from matplotlib.ticker import MaxNLocator
+def bytes_axis(axis: Any, top: float, most: int = 5) -> None:
+    """Mark an axis from 0 to so many bytes, at multiples of a power of two."""
+    from matplotlib.ticker import MultipleLocator
 
     marks(axis, lambda value: trim(bytes_in_words(value)), most)
-    axis.set_major_locator(MaxNLocator(most, steps=[1, 2, 4, 8, 10]))
+    axis.set_major_locator(MultipleLocator(2 ** math.ceil(math.log2(max(top, 1) / most))))
 
 
 def count_axis(axis: Any, most: int = 6) -> None:

@@ -160,8 +160,7 @@ def agreement_words(agreement: Agreement | None) -> list[Content]:
     ]
     points = [f"Gradient check: {agreement.gradcheck}", *runs, *agreement.on_purpose]
     return [
-        tag("p", agreement.verdict),
-        tag("p", agreement_sentence(agreement)),
+        tag("p", f"Verdict: {agreement.verdict.rstrip('.')}. {agreement_sentence(agreement)}"),
         agreement_table(agreement),
         tag("ul", [tag("li", point) for point in points]),
     ]

@@ -50,7 +50,7 @@ def agreement_table(agreement: Agreement) -> Html:
         "Furthest apart", "NaN in",
     )  # fmt: skip
     rows = [difference_row(name, d) for name, d in kinds.items()]
-    return table("Largest differences, relative to the largest magnitude", columns, rows)
+    return table("Largest relative differences", columns, rows)
 
 
 def difference_row(name: str, of: Difference) -> list[Content]:

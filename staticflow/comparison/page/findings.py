@@ -177,11 +177,13 @@ def difference_words(value: float | None) -> str:
     """A relative difference.
 
     >>> [difference_words(d) for d in (0.0, 1.26e-7, float("nan"), None)]
-    ['0', '1.3e-07', 'NaN', 'not measured']
+    ['0', '1.3e-07', 'NaN', 'not compared']
     """
     if value is None:
-        return "not measured"
-    return "NaN" if math.isnan(value) else f"{value:.2g}"
+        return "not compared"
+    if value == 0:
+        return "0"
+    return "NaN" if math.isnan(value) else f"{value:.1e}"
 
 
 def total(phases: dict[str, float]) -> float:

@@ -17,6 +17,9 @@ MOST_NODES = 300
 """How many nodes of a graph are drawn. A drawing has about 0.7 KiB for each, and below that
 number a reader still finds a node."""
 
+MOST_OPEN = 120
+"""How many nodes a graph has that is drawn with what is in its kernels and loops."""
+
 CAPTIONS = {
     "eager": "Define-by-run: the tape of one step",
     "static": "Define-then-run: the optimised graph",
@@ -33,7 +36,7 @@ def graph_pair(graphs: Graphs) -> Html | None:
 def graph_figure(mode: str, data: dict[str, Any]) -> Html:
     """One graph, and in words how large it is and what is left out."""
     drawing = Drawing.from_dict(data)
-    shown = shrink(drawing, MOST_NODES)
+    shown = shrink(drawing)
     words = size_words(drawing, shown)
     name = f"{CAPTIONS[mode]}. {words}"
     return tag(
@@ -57,21 +60,22 @@ def size_words(drawing: Drawing, shown: Drawing) -> str:
         counts[node.kind] = counts.get(node.kind, 0) + 1
     kinds = ", ".join(f"{n:,} {kind}" for kind, n in sorted(counts.items(), key=lambda c: -c[1]))
     words = f"{len(drawing.nodes):,} nodes ({kinds}) and {len(drawing.edges):,} edges."
-    left = len(drawing.nodes) - len(shown.nodes)
-    if not left:
-        return words
-    return f"{words} Drawn are the first {len(shown.nodes):,} nodes; {left:,} are left out."
+    outer = sum(node.parent is None for node in drawing.nodes)
+    if len(shown.nodes) < len(drawing.nodes) and outer < len(drawing.nodes):
+        words += f" Kernels and loops are drawn closed, which leaves {outer:,} nodes."
+    if len(shown.nodes) < outer:
+        left = outer - len(shown.nodes)
+        words += f" Drawn are the first {len(shown.nodes):,}; {left:,} are left out."
+    return words
 
 
-def shrink(drawing: Drawing, most: int) -> Drawing:
-    """The first nodes of a drawing, outer ones before those in groups, with their edges."""
-    if len(drawing.nodes) <= most:
+def shrink(drawing: Drawing) -> Drawing:
+    """What is drawn of a graph: all of a small one, of a larger one the nodes outside of groups, of
+    which there may be too many; and the edges between them."""
+    if len(drawing.nodes) <= MOST_OPEN:
         return drawing
-    depth: dict[int, int] = {}
-    for node in drawing.nodes:
-        depth[node.id] = 0 if node.parent is None else depth[node.parent] + 1
-    first = sorted(drawing.nodes, key=lambda node: depth[node.id])[:most]
-    kept = {node.id for node in first}
+    outer = [node for node in drawing.nodes if node.parent is None]
+    kept = {node.id for node in outer[:MOST_NODES]}
     return dataclasses.replace(
         drawing,
         nodes=tuple(node for node in drawing.nodes if node.id in kept),

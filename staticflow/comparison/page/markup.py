@@ -74,8 +74,8 @@ def attribute(name: str, value: str | int | bool | None) -> str:
 def json_script(name: str, data: Any) -> Html:
     """Data as an element that a script finds by its name. No text in it ends the element.
 
-    >>> json_script("d", ["</script>"])
-    '<script type="application/json" id="d">["\\u003c/script>"]</script>'
+    >>> "</" in json_script("d", ["</p>"]).removesuffix("</script>")
+    False
     """
     text = json.dumps(data, separators=(",", ":"), allow_nan=False)
     escaped = Html(text.replace("<", "\\u003c"))

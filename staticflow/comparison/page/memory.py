@@ -52,10 +52,14 @@ def memory_chart(memory: dict[str, Memory]) -> Chart | None:
     if not timelines:
         return None
 
+    top = 1.15 * max(peak for m in timelines.values() for peak in peaks(m))
+
     def draw(canvas: Canvas) -> None:
         panels = canvas.axes(len(timelines), sharey=True)
         for axes, (mode, of) in zip(panels, timelines.items(), strict=True):
             draw_timeline(axes, mode, of)
+            axes.set_ylim(0, top)
+            bytes_axis(axes.yaxis, top)
             axes.set_xlabel("operations" if mode == "eager" else "steps of the program")
 
     sentence = memory_sentence(memory)
@@ -63,7 +67,8 @@ def memory_chart(memory: dict[str, Memory]) -> Chart | None:
         name="memory",
         title=sentence,
         description="Bytes in use after each operation of one step, a panel for each mode on the "
-        f"same scale; a dashed line is the peak that was predicted. {sentence}",
+        "same scale. Dashed lines are the peak that was measured, which may lie inside of an "
+        f"operation, and the one that was predicted. {sentence}",
         draw=draw,
         heights=(280, 210 * len(timelines)),
         numbers=table(
@@ -72,6 +77,11 @@ def memory_chart(memory: dict[str, Memory]) -> Chart | None:
             [(mode, bytes_in_words(m.measured), predicted_words(m)) for mode, m in memory.items()],
         ),
     )
+
+
+def peaks(memory: Memory) -> list[int]:
+    """All heights that the panel of a mode has to show."""
+    return [memory.measured, memory.predicted or 0, *memory.timeline]
 
 
 def predicted_words(memory: Memory) -> str:
@@ -85,20 +95,22 @@ def draw_timeline(axes: Any, mode: str, memory: Memory) -> None:
     places, values = (*places, len(memory.timeline)), (*values, values[-1])
     axes.fill_between(places, values, step="post", color=COLOURS[mode], alpha=0.25, linewidth=0)
     axes.step(places, values, where="post", color=COLOURS[mode], linewidth=1.6)
+    lines = {"peak": memory.measured}
     if memory.predicted is not None:
-        axes.axhline(memory.predicted, color=COLOURS["ink"], linewidth=1, linestyle=(0, (4, 3)))
+        both = abs(memory.predicted - memory.measured) <= 0.01 * memory.measured
+        lines = {"peak, as predicted": memory.measured} if both else lines
+        lines |= {} if both else {"predicted": memory.predicted}
+    for words, height in lines.items():
+        axes.axhline(height, color=COLOURS["ink"], linewidth=1, linestyle=(0, (4, 3)))
         axes.annotate(
-            f"predicted {bytes_in_words(memory.predicted)}", (1, memory.predicted), (-2, 3),
-            xycoords=("axes fraction", "data"), textcoords="offset points", ha="right",
-            color=COLOURS["muted"],
+            f"{words} {bytes_in_words(height)}", (1, height), (-2, 3), ha="right",
+            xycoords=("axes fraction", "data"), textcoords="offset points",
         )  # fmt: skip
-    axes.set_title(f"{mode}: {bytes_in_words(memory.measured)}")
-    axes.margins(x=0, y=0.12)
-    axes.set_ylim(bottom=0)
+    axes.set_title(mode)
+    axes.margins(x=0)
     axes.grid(axis="y", linewidth=0.8)
     axes.spines["left"].set_visible(False)
     count_axis(axes.xaxis)
-    bytes_axis(axes.yaxis)
 
 
 def buffer_tables(memory: dict[str, Memory]) -> list[Html]:

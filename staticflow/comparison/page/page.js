@@ -23,6 +23,10 @@
     for (const head of table.tHead.rows[0].cells)
       head.querySelector("button").addEventListener("click", () => sort(table, head));
 
+  // A graph is wider than its box, and begins in the middle.
+  for (const box of document.querySelectorAll(".graph"))
+    box.scrollLeft = (box.scrollWidth - box.clientWidth) / 2;
+
   const button = document.getElementById("download");
   button.hidden = false;
   button.addEventListener("click", () => {

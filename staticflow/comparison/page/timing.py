@@ -163,7 +163,7 @@ def step_chart(comparison: Comparison) -> Chart | None:
         return None
 
     def draw(canvas: Canvas) -> None:
-        spread_bars(canvas.axes()[0], rows, 12 if canvas.narrow else 28)
+        spread_bars(canvas.axes()[0], rows, 22 if canvas.narrow else 28)
 
     return Chart(
         name="step",
