@@ -274,8 +274,9 @@ def _read_one(executable: Executable, call: Callable[[], object]) -> tuple[Seque
     """The readings of one call, and how many there was no room for."""
     readings = _Readings.from_address(executable.module.address("readings"))
     rows = (_Reading * MOST_SPANS)()
-    readings.rows, readings.room, readings.length = ctypes.addressof(rows), MOST_SPANS, 0
+    readings.rows, readings.length = ctypes.addressof(rows), 0
     try:
+        readings.room = MOST_SPANS
         call()
     finally:
         readings.room = 0
