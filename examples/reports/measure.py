@@ -1,7 +1,8 @@
 """Makes the reports of this folder: ``python examples/reports/measure.py``, on a quiet machine.
 
-Each is what ``python -m staticflow compare MODEL --json FILE`` finds; then the pages that show
-them are written (summary.py). Some minutes for each; arguments name some of them, as ``lenet``.
+Each is what ``python -m staticflow compare MODEL`` finds, as JSON and as a page; then the pages
+that show them are written (summary.py). Some minutes for each; arguments name some of them, as
+``lenet``.
 """
 
 import subprocess
@@ -22,7 +23,9 @@ MODELS = {
 def measure(model, steps):
     """Compare one model in both modes; its JSON lies here afterwards."""
     file = FOLDER / f"{model.partition('.')[0]}.json"
-    command = ("compare", f"examples/{model}", "--steps", str(steps), "--json", str(file))
+    page = file.with_suffix(".html")
+    outputs = ("--json", str(file), "--html", str(page))
+    command = ("compare", f"examples/{model}", "--steps", str(steps), *outputs)
     print(" ".join(command), flush=True)
     subprocess.run([sys.executable, "-m", "staticflow", *command], cwd=ROOT, check=True)
 
