@@ -133,7 +133,9 @@ def _run_process(job: Job, mode: str, folder: Path, cache: Path) -> dict[str, An
         "answer": str(folder / "answer.json"),
     }
     root = str(Path(PACKAGE).parent)
-    paths = [root, *filter(None, sys.path)]  # a model may be in a package of the user's
+    is_file = job.request.target.partition(":")[0].endswith(".py")
+    others = [os.environ.get("PYTHONPATH", "")] if is_file else sys.path  # the user's packages
+    paths = [root, *filter(None, others)]
     environment = {
         **os.environ, "STATICFLOW_CACHE_DIR": str(cache), "PYTHONPATH": os.pathsep.join(paths)
     }  # fmt: skip

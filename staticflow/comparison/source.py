@@ -14,7 +14,7 @@ from typing import Any
 
 from staticflow.comparison.calls import parse_call
 from staticflow.errors import ArgumentError, StaticflowError
-from staticflow.graph.locs import is_inside
+from staticflow.graph.locs import PACKAGE, is_inside
 from staticflow.nn.module import Module
 
 __all__ = ["ModelFile", "check_peers", "explain_failure", "import_source", "load_file"]
@@ -106,7 +106,7 @@ def _import_file(path: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # where pickles and dataclasses look for it
     folder = str(path.resolve().parent)
-    if folder not in sys.path:
+    if folder not in sys.path and not folder.startswith(PACKAGE):
         sys.path.insert(0, folder)  # as Python does that runs it
     try:
         spec.loader.exec_module(module)
