@@ -16,7 +16,9 @@ import pytest
 
 from staticflow.comparison import refusal, run
 from staticflow.comparison.record import SCHEMA
+from staticflow.comparison.source import load_file
 from staticflow.tools.cli import COMMANDS, main
+from staticflow.tools.compare import DIGITS
 from staticflow.tools.digits import MissingExtraError, load_digits, shuffle_batches
 
 ROOT = Path(__file__).parents[2]
@@ -51,6 +53,11 @@ def test_without_a_model_it_compares_the_digits(tmp_path: Path, capsys: Capture)
     inside = page.read_text().split('id="record">')[1].split("</script>")[0]
     assert json.loads(inside) == written
     assert sorted(tmp_path.iterdir()) == [page, path]
+
+
+def test_the_model_of_the_package_hides_no_module_of_pythons() -> None:
+    load_file(f"{DIGITS}:Perceptron")  # beside which there is a numbers.py
+    assert str(DIGITS.parent) not in sys.path
 
 
 def test_a_model_of_ones_own(capsys: Capture) -> None:
