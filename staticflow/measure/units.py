@@ -25,8 +25,8 @@ def seconds_in_words(seconds: float) -> str:
 def bytes_in_words(count: float) -> str:
     """A number of bytes with three digits and a binary unit; below 1 KiB it is exact.
 
-    >>> [bytes_in_words(n) for n in (0, 1000, 1536, 2**20 - 1, 5 * 2**30)]
-    ['0 B', '1000 B', '1.50 KiB', '1.00 MiB', '5.00 GiB']
+    >>> [bytes_in_words(n) for n in (0, 1000, 1024, 1536, 2**20 - 1, 5 * 2**30)]
+    ['0 B', '1000 B', '1.00 KiB', '1.50 KiB', '1.00 MiB', '5.00 GiB']
     """
     if abs(count) < 2**10:
         return f"{count:.0f} B"
@@ -57,7 +57,7 @@ def in_units(value: float, units: tuple[tuple[float, str], ...], zero: str) -> s
     """A value in the largest of the ascending units in which it is 1 or more once rounded."""
     if value == 0 or not math.isfinite(value):
         return f"{value:.0f} {zero}"
-    rounded = float(f"{abs(value):.3g}")
+    rounded = max(abs(value), float(f"{abs(value):.3g}"))
     scale, unit = next((u for u in reversed(units) if rounded >= u[0]), units[0])
     return f"{digits(value / scale)} {unit}"
 
