@@ -286,7 +286,7 @@ def main(seed: int, trials: int, only: str = "") -> int:
             ("operations give something else", is_well),
         ):
             if not holds():
-                print(f"after trial {number}: {what}", flush=True)
+                print(f"after trial {number}: {what}; {normal} was {switches()}", flush=True)
                 return 1
     return 0
 

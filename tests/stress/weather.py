@@ -9,6 +9,7 @@ import dis
 import functools
 import gc
 import importlib
+import inspect
 import signal
 import sys
 import threading
@@ -52,6 +53,12 @@ def _is_about_to_leave(frame: Any, called: Any) -> bool:
     if code.co_name == "__exit__" and frame.f_lineno == code.co_firstlineno:
         return True
     return getattr(called, "__name__", "") == "__exit__" or frame.f_lasti in _exits_in(code)
+
+
+def _enters(code: CodeType) -> bool:
+    """Whether a block may be about to begin as ``code`` returns, or yields. What is raised then ends
+    the code without its ``finally``, and the block is neither entered nor left."""
+    return code.co_name == "__enter__" or bool(code.co_flags & inspect.CO_GENERATOR)
 
 
 def _lines_of_finally(text: str) -> frozenset[int]:
@@ -166,7 +173,7 @@ def tracing(trial: Trial) -> Iterator[None]:
     """Functions that trace and profile strike now and then."""
 
     def look(frame: Any, event: str, arg: Any) -> Any:
-        if trial.chance.random() < 0.001:
+        if trial.chance.random() < 0.001 and not (event == "return" and _enters(frame.f_code)):
             _strike_in(trial, frame, arg if event == "c_call" else None)
         return look
 
