@@ -59,12 +59,14 @@ def test_double_precision_is_nearer_than_single_and_is_not_asked_of_draws() -> N
     assert any("draws random numbers" in note for note in compared("Dropping").notes)
 
 
+@pytest.mark.campaign
 def test_in_double_precision_the_limits_are_closer() -> None:
     found = compared("Plain", dtype="float64")
     assert found.has_passed and found.agreement is not None
     assert found.agreement.values.limit == 1e-10 and found.model.inputs[0] == "x: f64[N=4, 3]"
 
 
+@pytest.mark.campaign
 def test_in_16_bits_more_may_differ() -> None:
     found = compared("Plain", dtype="bfloat16")
     assert found.has_passed and found.agreement is not None
@@ -77,6 +79,7 @@ def test_what_another_process_can_import_has_a_name_there() -> None:
     assert requests._name_for_others(sf.nn.Linear(2, 2)) == ""
 
 
+@pytest.mark.campaign
 def test_a_model_without_what_is_trained_is_compared_forward() -> None:
     found = compared("AllFrozen")
     assert found.has_passed and found.model.optimizer == "none"
@@ -94,6 +97,7 @@ def test_targets_are_made_for_losses_by_name() -> None:
     assert bounded.has_passed and bounded.model.inputs[1] == "target: f32[N=4, 2]"
 
 
+@pytest.mark.campaign
 def test_several_inputs_of_integers() -> None:
     given = ("words: i64[N=2, T=6] < 11", "places: i64[T] < 6", "i64[12] < 11")
     assert compared("Words", inputs=given, loss="cross_entropy").has_passed
@@ -123,6 +127,7 @@ def test_nan_in_both_is_said() -> None:
     assert '"NaN"' in text and "FAILED" not in format_comparison(found)
 
 
+@pytest.mark.campaign
 def test_a_loss_that_only_a_graph_can_tell_differs_on_purpose() -> None:
     found = compared("Surprised", loss="sum", optimizer="sgd", inputs=("f32[N=4, 3]",))
     assert found.agreement is not None and found.has_passed
@@ -355,6 +360,7 @@ def test_fresh_processes_charge_both_modes_for_all_phases() -> None:
     assert max(map(len, text.splitlines())) <= 80
 
 
+@pytest.mark.campaign
 def test_a_fresh_process_that_fails_is_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONHASHSEED", "no seed")
     found = compare_job(job_of(Request(f"{MODELS}:Bare", steps=1)), Options(repeats=1))
