@@ -264,6 +264,9 @@ def test_what_is_drawn_to_stay_is_not_warned_of():
         sf.rand(3)
         sf.manual_seed(3)
         sf.compile([x], sf.nn.functional.dropout(y) * sf.ones(2))(sf.ones(2))
+        for make in (lambda: sf.ones(4, 2), lambda: sf.arange(4), lambda: sf.ones(3, 2) > 0):
+            sf.rand(3)
+            sf.compile([x], x.sum() + make())
 
 
 @pytest.mark.parametrize("made", ["argument", "parameter", "detached", "integers", "no_grad"])
