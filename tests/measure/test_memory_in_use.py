@@ -73,7 +73,7 @@ def test_the_arena_of_a_program_is_counted() -> None:
 
 def test_a_block_in_a_block_is_refused() -> None:
     with count_allocations():
-        with pytest.raises(ProfileError, match=r"counted already.*test_memory\.py"):
+        with pytest.raises(ProfileError, match=r"counted already.*test_memory_in_use\.py"):
             count_allocations().__enter__()
         np.empty(3)
     with count_allocations() as found:
@@ -98,7 +98,7 @@ def test_an_eager_step_by_operation() -> None:
     product, *gradients = found.largest[:4]
     assert (product.label, product.type, product.bytes) == ("mul", "f32[1000]", 4000)
     assert [g.label for g in gradients] == ["MulBackward0", "MulBackward0", "add"]
-    assert product.lines.endswith(f"test_memory.py:{step.__code__.co_firstlineno + 2}")
+    assert product.lines.endswith(f"test_memory_in_use.py:{step.__code__.co_firstlineno + 2}")
     assert (product.first, product.last) == (0, 2)
     assert gradients[-1].last == len(found.timeline) - 1
 
