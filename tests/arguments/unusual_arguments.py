@@ -223,7 +223,7 @@ def _positional(call: Call, arguments: dict[str, Any]) -> tuple[list[Any], dict[
 
 _BOOLS = ("anomaly", "inference", "quiet", "recording", "tracing")
 _SWITCHES = ("anomaly", "inference", "quiet", "recording", "regions", "roots", "tracing",
-             "types_only", "within", "plain", "noted", "saved_hooks", "guards")  # fmt: skip
+             "types_only", "within", "usual", "noted", "saved_hooks", "guards")  # fmt: skip
 
 
 def _snapshot(arguments: Any) -> Any:

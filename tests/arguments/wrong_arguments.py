@@ -200,7 +200,7 @@ for _d, _images in ((1, ROWS), (2, IMAGES), (3, SOLIDS)):
 LEFT_OUT = {
     "sf": {
         # what takes functions or names, or changes settings
-        "associative_scan", "compare", "compile", "cond", "constant", "enable_grad", "fori_loop", "fork_rng",
+        "associative_scan", "compare", "compile", "cond", "constant", "draw", "enable_grad", "fori_loop", "fork_rng",
         "grad", "inference_mode", "jit", "load", "manual_seed", "map", "no_grad", "placeholder",
         "print", "printoptions", "save", "scan", "seed", "set_default_dtype", "set_grad_enabled",
         "set_num_threads", "set_printoptions", "set_rng_state", "symbol", "variable", "while_loop",

@@ -93,8 +93,8 @@ def _sigmoid_reference(xp: Any, x: Any) -> Any:
 
 sigmoid = real_function(
     "sigmoid", "``1 / (1 + exp(-x))``.",
-    # of out - 1 no stable form is known, which would compute a second sigmoid for `1 - out`
-    _sigmoid_reference, lambda ct, out, x: ct * (out * -(out - 1)),
+    # 1 - out, but as what no stable form is known of, which would compute a second sigmoid
+    _sigmoid_reference, lambda ct, out, x: ct * (out * abs(out - 1)),
     numpy="slower",
 )  # fmt: skip
 
