@@ -21,6 +21,7 @@ from staticflow.eager.costs import LARGE
 from staticflow.eager.kernels import sizes_known
 from staticflow.eager.numbers import as_array, is_apart, number_dtype, numbers_among
 from staticflow.eager.programs import MOST_CALLS, UNMET, ArrayKind, Programs, compile_graph, run
+from staticflow.errors import AutogradError
 from staticflow.graph.dtypes import BY_PYTHON, float32
 from staticflow.graph.equalities import Equality, unify
 from staticflow.graph.graph import attrs_key, close, new_param
@@ -231,8 +232,10 @@ def _compile(vjp: _Vjp, values: Sequence[_Value | None]) -> _Program:
     fused = [i for i, y in enumerate(pulled) if y is not None and _is_worth_it(y.node)]
     if not fused:
         return _Program()
-    # (closing refuses what uses a value that was not kept, which the operations refuse too)
-    graph = close(params, [pulled[i].node for i in fused], equalities)
+    outputs = [pulled[i].node for i in fused]
+    if any(n.op is param and n not in params for n in toposort(outputs)):
+        raise AutogradError(f"the vjp of {vjp.op.name} uses a value that was not kept")
+    graph = close(params, outputs, equalities)
     executable = compile_graph(graph)
     rest = tuple(need and i not in fused for i, need in enumerate(vjp.needs))
     return _Program(executable, tuple(fused), rest if any(rest) else None)
