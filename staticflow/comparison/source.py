@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import sys
 import traceback
 from collections.abc import Callable, Mapping
@@ -156,12 +157,12 @@ def _only_model(module: ModuleType, place: str) -> str:
 
 def explain_failure(error: BaseException) -> str:
     """An error in one line: its class unless it is ours, which says more, and the innermost line
-    that is not staticflow's.
+    that is not staticflow's, of a file in the working directory by its path from there.
 
     >>> explain_failure(ArgumentError("a and b differ"))
     'a and b differ'
     """
-    text = " ".join(str(error).split())
+    text = " ".join(str(error).split()).replace(f" {os.getcwd()}{os.sep}", " ")
     if isinstance(error, StaticflowError):
         return text
     frames = traceback.extract_tb(error.__traceback__)
