@@ -265,7 +265,8 @@ def _bits(contestant: Contestant, batches: Sequence[Batch]) -> list[bytes]:
 def _on_purpose(
     program: Program | None, losses: Mapping[str, Sequence[float]], static: Look, eager: Look
 ) -> tuple[str, ...]:
-    """What is infinite or a NaN eagerly and a number in a graph whose rounding was stabilised."""
+    """Sentences on losses that are infinite or NaN eagerly, and numbers in the graph, where a
+    stable form stands for what was written; none where no such rule fired."""
     rules = [rule for report in program.passes if report.name.startswith("stabilize")
              for rule in report.counts] if program else []  # fmt: skip
     if not rules:

@@ -10,7 +10,7 @@ import time
 
 import staticflow
 
-IMPORTED = time.monotonic()
+IMPORTED = time.monotonic()  # before any other import, which the phase `import` must not have in it
 
 import json  # noqa: E402
 import statistics  # noqa: E402

@@ -21,8 +21,8 @@ ALLOWED = 1e-5
 
 
 def check_gradients(job: Job) -> str:
-    """What is to be said of the gradients: that they hold, by how much they do not, or why they
-    were not checked. The same draws are made for each loss."""
+    """A sentence on the job's gradients beside finite differences in float64: how far off they
+    are along random directions, or why they were not checked. Each loss makes the same draws."""
     if job.loss is None:
         return "not checked: there is no loss"
     try:

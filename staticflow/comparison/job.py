@@ -1,4 +1,5 @@
-"""What is compared: a model, its inputs, loss and optimiser, from wherever each was said."""
+"""The job of a comparison: a model, its inputs, loss and optimiser, which the command line, the
+model's file or the caller gives."""
 
 from __future__ import annotations
 

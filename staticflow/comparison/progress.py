@@ -1,4 +1,4 @@
-"""What is told of a comparison while it runs."""
+"""Messages of a comparison while it runs: a bar on a terminal, or plain lines."""
 
 from __future__ import annotations
 

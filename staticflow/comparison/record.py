@@ -28,7 +28,8 @@ SCHEMA = "staticflow.compare/1"
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """What was compared. ``inputs`` are written as ``x: f32[32, 784]``."""
+    """The model of a comparison, and how it was trained. ``inputs`` are written as
+    ``x: f32[32, 784]``."""
 
     name: str
     source: str

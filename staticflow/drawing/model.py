@@ -77,8 +77,8 @@ class DrawnEdge:
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """What is drawn: ``kind`` is ``"graph"`` or ``"tape"``. A node stands behind its parent and
-    behind those that its edges come from."""
+    """A graph or a tape to be drawn: ``kind`` is ``"graph"`` or ``"tape"``. A node stands
+    behind its parent and behind those that its edges come from."""
 
     title: str
     kind: str

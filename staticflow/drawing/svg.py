@@ -89,7 +89,7 @@ def cut(text: str) -> str:
 
 
 class _Scene:
-    """What is drawn: nodes and edges by their group, and whether groups are open."""
+    """A drawing as it is painted: nodes and edges by their group, and whether groups are open."""
 
     def __init__(self, drawing: Drawing, is_open: bool) -> None:
         self.is_open = is_open

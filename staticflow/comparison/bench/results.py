@@ -71,7 +71,8 @@ class Table:
 
     @property
     def key(self) -> tuple[str, str, int]:
-        """What is the same from one run to another."""
+        """The workload, the title of the measurement and the number of threads, by which a row is
+        found again in the results of another run."""
         return self.workload, self.title, self.threads
 
 

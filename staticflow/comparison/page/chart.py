@@ -83,7 +83,7 @@ class Canvas:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """What is drawn: ``title`` is the finding in a sentence, ``description`` what there is to see,
+    """A chart of a report: ``title`` is its finding in a sentence, ``description`` what it shows,
     ``draw`` puts it on a canvas, ``heights`` are those of the wide and the narrow drawing in
     pixels, and ``numbers`` a table of what is drawn."""
 

@@ -70,8 +70,8 @@ def size_words(drawing: Drawing, shown: Drawing) -> str:
 
 
 def shrink(drawing: Drawing) -> Drawing:
-    """What is drawn of a graph: all of a small one, of a larger one the nodes outside of groups, of
-    which there may be too many; and the edges between them."""
+    """The part of a graph that a page shows: all of a small one; of a larger one at most so many of
+    the nodes outside of groups, and the edges between them."""
     if len(drawing.nodes) <= MOST_OPEN:
         return drawing
     outer = [node for node in drawing.nodes if node.parent is None]

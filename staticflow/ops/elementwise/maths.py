@@ -113,7 +113,7 @@ relu = elementwise(
     kinds="iuf", numpy="small", exact=True, piecewise_linear=True,
 )  # fmt: skip
 
-abs = elementwise(
+abs: Op = elementwise(
     "abs", "``|x|``.",
     "absolute",
     lambda k, x: x if x.dtype.kind == "u" else k.apply("abs", x),
