@@ -2,32 +2,42 @@
 
 Every round times each contestant once, in another order each time, so that what else the machine
 does meets all alike. Of the rounds the median counts; it and the ratio to the best peer come with
-their 95 % intervals (`staticflow.measure.statistics`). A peer that is not
-installed is left out of the table and named below it.
+their 95 % intervals (`staticflow.measure.statistics`). A peer that is not installed, fails or
+takes too long is left out of the table and named below it, with the reason.
+
+The *first run* is the time until a contestant has run once, with whatever it compiles; libraries
+are imported before, and neither staticflow nor `torch.compile` finds anything on disk.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import ast
+import importlib
 import os
 import re
-import subprocess
+import signal
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault(
-    "STATICFLOW_CACHE_DIR", ""
-)  # what a first run takes is compiling, not reading
+from report import Report, in_units, is_ours, summarize
+
+# what a first run takes is compiling, not reading
+os.environ.setdefault("STATICFLOW_CACHE_DIR", "")
+os.environ.setdefault("TORCHINDUCTOR_FORCE_DISABLE_CACHES", "1")
 
 __all__ = [
-    "Contestant", "brief", "call_program", "eager_libraries", "main", "main_of_processes",
-    "repeated", "seconds_of_process", "threads",
+    "Contestant", "brief", "call_program", "eager_libraries", "import_libraries", "main",
+    "most_rounds", "options_of", "repeated", "settle_threads", "threads", "training",
 ]  # fmt: skip
+
+FEWEST = 3
+"""Rounds that are made however long they take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +79,28 @@ def call_program(program: Any, *arguments: Any) -> Contestant:
     return repeated(lambda: program(*arguments), program=program, arguments=arguments)
 
 
+def training(
+    step: Callable[[], Any],
+    state: Callable[[], Sequence[Any]],
+    program: Any = None,
+    arguments: tuple[Any, ...] = (),
+) -> Contestant:
+    """A contestant that makes ``step``, which gives the loss, and changes its ``state``: its result
+    is both."""
+    loss: Any = None
+
+    def run(n: int) -> None:
+        nonlocal loss
+        for _ in range(n):
+            loss = step()
+
+    def detached() -> list[Any]:
+        values = (loss, *state())
+        return [v.detach() if hasattr(v, "detach") else v for v in values]
+
+    return Contestant(run, detached, program, arguments)
+
+
 def main(
     description: str,
     tables: Mapping[str, Mapping[str, Maker]],
@@ -81,107 +113,132 @@ def main(
     The first contestant of a table is what the others are checked against, after ``checked_runs``
     runs, to ``tolerance`` relative to the largest element.
     """
-    options = _options(description)
-    _settle_threads(options.threads)
-    rows: dict[str, Any] = {}
+    options = options_of(description)
+    settle_threads(options.threads)
+    import_libraries(Path(sys.argv[0]))
+    report = Report(options.threads, options.json)
     for title, makers in tables.items():
-        chosen = {n: m for n, m in makers.items() if options.only in n or n == next(iter(makers))}
+        first = next(iter(makers))
+        chosen = {n: m for n, m in makers.items() if options.only in n or n == first}
+        chosen = {n: m for n, m in chosen.items() if f"{title}: {n}" not in options.without}
         print(f"{title}; threads: {options.threads}, rounds: {options.rounds}")
-        entered, set_up, left_out = _enter(chosen, checked_runs, tolerance)
-        seconds = _measure(entered, options.rounds, options.seconds)
-        summary = _summary(seconds, set_up)
-        rows[title] = {
-            "contestants": summary,
-            "left_out": left_out,
-            "work": _work_of(entered.values()),
-        }
-        print(_table(summary), flush=True)
-    _write(options, rows)
+        try:
+            entered, set_up, left_out = _enter(chosen, checked_runs, tolerance, options.limit)
+            rounds, slow = _rounds_of(entered, options)
+            left_out += slow
+            seconds = _measure(entered, rounds, options.seconds)
+        except (_WrongResult, _OwnFault) as fault:
+            report.fail(title, str(fault))
+            continue
+        report.add(title, summarize(seconds, set_up), left_out, _work_of(entered.values()))
+    report.end()
 
 
-def _write(options: argparse.Namespace, rows: Mapping[str, Any]) -> None:
-    """Write the tables as ``--json`` says."""
-    if options.json is not None:
-        options.json.write_text(json.dumps({"threads": options.threads, "tables": rows}, indent=2))
+class _WrongResult(SystemExit):
+    """Contestants that do not agree."""
 
 
-Child = Callable[[], tuple[str, Mapping[str, str]]]
+class _OwnFault(Exception):
+    """A contestant of staticflow's that fails."""
 
 
-def main_of_processes(
-    description: str, tables: Mapping[str, Mapping[str, Child]], most_rounds: int = 5
-) -> None:
-    """Run a benchmark of whole processes: each contestant gives the text of a Python program that
-    prints how many seconds its work took, and what to set in its environment.
-
-    Of ``--rounds`` at most ``most_rounds`` are made, each of one process a contestant.
-    """
-    options = _options(description)
-    _settle_threads(options.threads)
-    rows: dict[str, Any] = {}
-    for title, children in tables.items():
-        chosen = {n: c for n, c in children.items() if options.only in n}
-        print(f"{title}; threads: {options.threads}")
-        measured: dict[str, list[float]] = {name: [] for name in chosen}
-        left_out: list[str] = []
-        for _ in range(min(options.rounds, most_rounds)):
-            for name in [*measured]:
-                found = seconds_of_process(*chosen[name]())
-                if isinstance(found, str):
-                    del measured[name]
-                    left_out.append(f"{name} ({found})")
-                    print(f"  left out: {left_out[-1]}")
-                else:
-                    measured[name].append(found)
-        if measured:
-            summary = _summary(measured, {name: times[0] for name, times in measured.items()})
-            rows[title] = {"contestants": summary, "left_out": left_out, "work": None}
-            print(_table(summary), flush=True)
-    _write(options, rows)
+class _TooLong(BaseException):
+    """A contestant that has used up its time. No ``except Exception`` of a library stops it."""
 
 
-def seconds_of_process(text: str, environment: Mapping[str, str]) -> float | str:
-    """What a Python program prints last, in a process of its own; or why there is nothing."""
-    done = subprocess.run(
-        [sys.executable, "-c", text],
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)} | environment,
-        capture_output=True,
-        text=True,
+@contextmanager
+def _time_limit(seconds: float) -> Iterator[None]:
+    """Raise `_TooLong` in the block once it has taken so long, where Python is asked now and then;
+    who runs the script ends what does not come back at all."""
+
+    def stop(*_: Any) -> None:
+        raise _TooLong
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def import_libraries(script: Path) -> None:
+    """Import every library that a script imports somewhere, and those parts of PyTorch that
+    ``torch.compile`` loads when it is first called."""
+    tree = ast.parse(script.read_text())
+    names = {a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names}
+    names |= {n.module or "" for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)}
+    if "torch" in names:
+        names |= {"torch._dynamo", "torch._inductor.compile_fx"}
+    for name in sorted(names - {"", "common"}):
+        try:
+            importlib.import_module(name)
+        except ImportError:
+            continue
+
+
+def most_rounds(seconds_of_round: float, options: argparse.Namespace) -> int:
+    """How many rounds of this length a table has."""
+    return max(
+        min(FEWEST, options.rounds), min(options.rounds, int(options.most / seconds_of_round))
     )
-    if done.returncode:
-        return (done.stderr.strip().splitlines() or ["it failed"])[-1]
-    return float(done.stdout.split()[-1])
+
+
+def _rounds_of(
+    entered: dict[str, Contestant], options: argparse.Namespace
+) -> tuple[int, list[str]]:
+    """How many rounds are made, and who is taken out since a single run of it takes too long."""
+    left_out = []
+    turns = 0.0
+    for name, contestant in [*entered.items()]:
+        began = time.perf_counter()
+        contestant.run(1)
+        taken = time.perf_counter() - began
+        if taken > options.most / FEWEST and not is_ours(name):
+            del entered[name]
+            left_out.append(f"{name} (one run takes {in_units(taken)}: too long to be repeated)")
+            print(f"  left out: {left_out[-1]}", flush=True)
+        else:
+            turns += max(taken, options.seconds)
+    return most_rounds(turns, options), left_out
 
 
 def brief(description: str, tables: Mapping[str, Mapping[str, Maker]]) -> None:
     """`main` for many small tables of two contestants: a line for each whose title ``--only``
     matches, with the medians and our time as a part of the peer's."""
-    options = _options(description)
-    _settle_threads(options.threads)
+    options = options_of(description)
+    settle_threads(options.threads)
     from staticflow.measure.statistics import spread
 
     print(f"{'':<36}{'staticflow':>12}{'peer':>12}   part of the peer's time")
     for title, makers in tables.items():
         if re.search(options.only, title) is None:
             continue
-        entered, _, _ = _enter(makers, 1, 1e-3)  # PyTorch's norm of 16 M numbers errs by 6.5e-4
+        # PyTorch's norm of 16 M numbers errs by 6.5e-4
+        entered, _, _ = _enter(makers, 1, 1e-3, options.limit)
         measured = _measure(entered, options.rounds, options.seconds)
         medians = [spread(m).median for m in measured.values()]
-        times = "".join(f"{_time(m):>12}" for m in medians)
+        times = "".join(f"{in_units(m):>12}" for m in medians)
         print(f"{title:<36}{times}   {medians[0] / medians[-1]:.2f}", flush=True)
 
 
-def _options(description: str) -> argparse.Namespace:
+def options_of(description: str) -> argparse.Namespace:
+    """What the command line of a script says."""
     parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--seconds", type=float, default=0.1, help="for a contestant in a round")
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--only", default="", help="what has this in its name")
-    parser.add_argument("--json", type=Path, metavar="PATH")
+    add = parser.add_argument
+    add("--rounds", type=int, default=15)
+    add("--seconds", type=float, default=0.1, help="for a contestant in a round")
+    add("--most", type=float, default=60.0, help="seconds of a table; longer ones have less rounds")
+    add("--limit", type=float, default=120.0, help="seconds that a contestant has to begin")
+    add("--threads", type=int, default=1)
+    add("--only", default="", help="what has this in its name")
+    add("--without", action="append", default=[], metavar="TABLE: NAME", help="leave it out")
+    add("--json", type=Path, metavar="PATH")
     return parser.parse_args()
 
 
-def _settle_threads(count: int) -> None:
+def settle_threads(count: int) -> None:
     """OpenMP, BLAS and XLA read these as they are loaded, so the process starts anew with them."""
     libraries = ("OMP", "OPENBLAS", "MKL", "STATICFLOW")
     wanted = {f"{name}_NUM_THREADS": str(count) for name in libraries}
@@ -215,30 +272,49 @@ def eager_libraries(make: Callable[[Any], Contestant]) -> dict[str, Maker]:
 
 
 def _enter(
-    makers: Mapping[str, Maker], checked_runs: int, tolerance: float
+    makers: Mapping[str, Maker], checked_runs: int, tolerance: float, limit: float
 ) -> tuple[dict[str, Contestant], dict[str, float], list[str]]:
     """The contestants that can take part and agree, the seconds until each had run once, and who
-    is left out."""
+    is left out: what is not installed, fails, or is not ready after ``limit`` seconds."""
     entered: dict[str, Contestant] = {}
     set_up: dict[str, float] = {}
     left_out: list[str] = []
     expected: Sequence[Any] | None = None
     for name, make in makers.items():
-        began = time.perf_counter()
+        print(f"  {name}", flush=True)
         try:
-            contestant = make()
-        except ImportError as error:
-            left_out.append(f"{name} ({error})")
-            print(f"  left out: {left_out[-1]}")
+            with _time_limit(limit):
+                began = time.perf_counter()
+                contestant = make()
+                contestant.run(1)
+                set_up[name] = time.perf_counter() - began
+                contestant.run(checked_runs - 1)
+                found = contestant.result()
+        except (Exception, _TooLong) as error:
+            set_up.pop(name, None)
+            left_out.append(f"{name} ({_reason(name, error, limit)})")
+            print(f"  left out: {left_out[-1]}", flush=True)
             continue
-        contestant.run(1)
-        set_up[name] = time.perf_counter() - began
-        contestant.run(checked_runs - 1)
-        found = contestant.result()
         expected = found if expected is None else expected
         _check(name, found, expected, tolerance)
         entered[name] = contestant
+    if not entered:
+        raise _OwnFault(f"no contestant is there: {', '.join(left_out)}")
     return entered, set_up, left_out
+
+
+def _reason(name: str, error: BaseException, limit: float) -> str:
+    """Why a peer is left out. Raises `_OwnFault` for a contestant of staticflow's."""
+    if isinstance(error, ImportError):
+        return str(error)
+    if isinstance(error, _TooLong):
+        reason = f"not ready after {limit:.0f} s"
+    else:
+        said = (str(error).strip().splitlines() or [""])[0][:200]
+        reason = f"{type(error).__name__}: {said}"
+    if is_ours(name):
+        raise _OwnFault(f"{name}: {reason}") from error
+    return reason
 
 
 def _work_of(contestants: Iterable[Contestant]) -> dict[str, int] | None:
@@ -257,7 +333,7 @@ def _check(name: str, found: Sequence[Any], expected: Sequence[Any], tolerance: 
         a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
         error = np.max(np.abs(a - b)) / np.max(np.abs(b))
         if not (a.shape == b.shape and error <= tolerance):
-            raise SystemExit(f"{name} disagrees in result {position}: relative error {error:.1e}")
+            raise _WrongResult(f"{name} disagrees in result {position}: relative error {error:.1e}")
 
 
 def _measure(
@@ -267,48 +343,3 @@ def _measure(
     from staticflow.measure.statistics import time_in_turns
 
     return time_in_turns({name: c.run for name, c in entered.items()}, rounds, seconds)
-
-
-def _is_ours(name: str) -> bool:
-    return name.startswith("staticflow")
-
-
-def _summary(measured: Mapping[str, list[float]], set_up: Mapping[str, float]) -> dict[str, Any]:
-    from staticflow.measure.statistics import spread, spread_of_ratio
-
-    spreads = {name: spread(times) for name, times in measured.items()}
-    peers = [name for name in spreads if not _is_ours(name)]
-    best = min(peers or spreads, key=lambda name: spreads[name].median)
-    rows = {}
-    for name, times in measured.items():
-        ratio = spread_of_ratio(measured[best], times)
-        rows[name] = {
-            **asdict(spreads[name]),
-            "least": min(times),
-            "most": max(times),
-            "first": set_up[name],
-            "best_peer": best,
-            "ratio": ratio.median,
-            "ratio_low": ratio.low,
-            "ratio_high": ratio.high,
-        }
-    return rows
-
-
-def _table(rows: Mapping[str, Mapping[str, Any]]) -> str:
-    best = next(iter(rows.values()))["best_peer"]
-    lines = [f"  {'':<24}{'median':>12}{'least':>12}{'most':>12}{'first run':>12}   against {best}"]
-    for name, row in sorted(rows.items(), key=lambda item: item[1]["median"]):
-        times = "".join(f"{_time(row[c]):>12}" for c in ("median", "least", "most", "first"))
-        ratio = f"{row['ratio']:.2f} x" + (
-            f", 95 % above {row['ratio_low']:.2f}" if _is_ours(name) else ""
-        )
-        lines.append(f"  {name:<24}{times}   {ratio}")
-    return "\n".join(lines) + "\n"
-
-
-def _time(seconds: float) -> str:
-    for unit, name in ((1.0, "s"), (1e-3, "ms"), (1e-6, "us")):
-        if seconds >= unit:
-            return f"{seconds / unit:.3g} {name}"
-    return f"{seconds * 1e9:.3g} ns"

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from common import main_of_processes, seconds_of_process
+from processes import main_of_processes, number_of_process
 
 CHILD = """
 import importlib, sys, time
@@ -55,7 +55,7 @@ def cold(text: str) -> tuple[str, dict[str, str]]:
 def warm(text: str) -> tuple[str, dict[str, str]]:
     """The program with what it has left on disk, once it has run."""
     made = cold(text)
-    seconds_of_process(*made)
+    number_of_process(*made)
     return made
 
 
@@ -81,4 +81,4 @@ def tables() -> dict[str, dict[str, Callable[[], tuple[str, dict[str, str]]]]]:
 
 
 if __name__ == "__main__":
-    main_of_processes(__doc__, tables(), most_rounds=5)
+    main_of_processes(__doc__, tables(), most=5)

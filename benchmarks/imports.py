@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from functools import partial
 
-from common import main_of_processes
+from processes import main_of_processes
 
 LIBRARIES = {
     "staticflow": "staticflow",
@@ -34,4 +34,4 @@ def program(library: str) -> tuple[str, dict[str, str]]:
 
 if __name__ == "__main__":
     table = {name: partial(program, library) for name, library in LIBRARIES.items()}
-    main_of_processes(__doc__, {"import": table}, most_rounds=15)
+    main_of_processes(__doc__, {"import": table}, most=15)

@@ -5,9 +5,14 @@ from __future__ import annotations
 import argparse
 import sys
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from staticflow.tools.numbers import positive_int, positive_number
+
+if TYPE_CHECKING:
+    from staticflow.comparison.bench.workloads import Run
 
 __all__ = ["add_arguments", "run"]
 
@@ -18,8 +23,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("workloads", nargs="*", help="letters, or names of scripts; all of them by default")
     add("--list", action="store_true", help="say which workloads there are, and run none")
     add("--threads", type=_threads, help="such as 1,2; one and all of them by default")
-    add("--rounds", type=positive_int, default=15, help="turns of each contestant")
-    add("--seconds", type=positive_number, default=0.1, help="of a turn")
+    add("--rounds", type=positive_int, help="turns of each contestant; 15")
+    add("--seconds", type=positive_number, help="of a turn; 0.1")
+    add("--most", type=positive_number, help="seconds of a table: beyond, fewer rounds; 60")
+    add("--limit", type=positive_number, help="seconds for a contestant to be ready; 120")
+    add("--quick", action="store_true", help="a look: 5 rounds of 0.03 s, at most 10 s a table")
     add("--json", type=Path, metavar="FILE", help="write what was measured there")
     add("--against", type=Path, metavar="FILE", help="say what changed since that was written")
     add("--folder", type=Path, help="the folder of the benchmarks")
@@ -38,7 +46,6 @@ def run(arguments: argparse.Namespace) -> int:
         results_as_json,
     )
     from staticflow.comparison.bench.workloads import (
-        Run,
         choose_workloads,
         find_folder,
         find_workloads,
@@ -54,12 +61,13 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     before = None if arguments.against is None else load_results(arguments.against)
     threads = arguments.threads or tuple(dict.fromkeys((1, get_num_threads())))
-    how = Run(threads, arguments.rounds, arguments.seconds)
+    how = _run_of(arguments, threads)
     with ExitStack() as outputs:
         file = None
         if arguments.json is not None:
             file = outputs.enter_context(Output(arguments.json, "the results"))
-        results = run_workloads(chosen, how)
+        expected = {} if before is None else before.took
+        results = run_workloads(chosen, how, _say, _say_progress, expected)
         if file is not None:
             file.write(results_as_json(results))
     for fault in results.failed:
@@ -67,3 +75,21 @@ def run(arguments: argparse.Namespace) -> int:
     if before is not None:
         print(format_changes(find_changes(before, results), before.when))
     return 1 if results.failed else 0
+
+
+def _run_of(arguments: argparse.Namespace, threads: tuple[int, ...]) -> Run:
+    """How the scripts measure, as was asked, or else as usual or in a quick look."""
+    from staticflow.comparison.bench.workloads import QUICK, USUAL
+
+    usual = QUICK if arguments.quick else USUAL
+    given = {name: getattr(arguments, name) for name in ("rounds", "seconds", "most", "limit")}
+    asked = {name: value for name, value in given.items() if value is not None}
+    return replace(usual, threads=threads, **asked)
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)
+
+
+def _say_progress(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

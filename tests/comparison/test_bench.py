@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,8 @@ from staticflow.comparison.bench.results import (
     read_tables,
     results_as_json,
 )
+from staticflow.comparison.bench.schedule import Schedule
+from staticflow.comparison.bench.script import Script, run_script
 from staticflow.comparison.bench.workloads import (
     Run,
     choose_workloads,
@@ -52,6 +55,14 @@ WRITTEN = {
         }
     },
 }
+MEMORY = {
+    **WRITTEN["tables"]["a step"],
+    "contestants": {"NumPy": {**ROW, "median": 2**26}},
+    "work": None,
+    "unit": "B",
+    "left_out": ["JAX jit (" + "a long reason " * 9 + ")"],
+    "notes": ["of 200 shapes 190 are ahead"],
+}
 
 
 @pytest.fixture(autouse=True)
@@ -74,7 +85,7 @@ def fake(letter: str, written: object = WRITTEN) -> str:
 
 
 def results(ratio: Spread, seconds: Spread, processor: str = "a processor") -> Results:
-    (table,) = read_tables("a", WRITTEN, MACHINE)
+    (table,) = read_tables("a", 1, WRITTEN["tables"], MACHINE)
     row = dataclasses.replace(table.contestants["staticflow static"], run=seconds, ratio=ratio)
     rows = {**table.contestants, "staticflow static": row}
     machine = dataclasses.replace(MACHINE, processor=processor)
@@ -88,7 +99,7 @@ def test_every_workload_of_the_folder_is_found_and_named_in_its_page() -> None:
     for workload in known:
         assert f"benchmarks/{workload.path.name} " in page, workload
     others = {p.stem for p in FOLDER.glob("*.py")} - {w.path.stem for w in known}
-    assert others == {"common", "eager_layers", "eager_ops", "large_arrays"}
+    assert others == {"common", "report", "processes", "eager_layers", "eager_ops", "large_arrays"}
     assert find_folder() == FOLDER
 
 
@@ -100,20 +111,26 @@ def test_workloads_are_chosen_by_letter_or_name() -> None:
 
 
 def test_what_a_benchmark_writes_is_read_with_the_part_of_the_limit_that_it_reaches() -> None:
-    (table,) = read_tables("a", WRITTEN, MACHINE)
+    (table,) = read_tables("a", 1, WRITTEN["tables"], MACHINE)
     assert table.best_peer == "NumPy" and table.key == ("a", "a step", 1)
     ours = table.contestants["staticflow static"]
     assert ours.ratio == Spread(2.0, 1.9, 2.2, 15) and ours.roofline == pytest.approx(0.25)
+    assert table.contestants["NumPy"].roofline is None  # it may do other work
     text = format_table(table)
     assert "2.00 × (1.90 to 2.20)" in text and "25%" in text
     assert "left out: JAX jit (No module named 'jax')" in text
     assert max(map(len, text.splitlines())) <= 80
-    bare = {**WRITTEN, "tables": {"t": {**WRITTEN["tables"]["a step"], "work": None}}}
-    assert read_tables("a", bare, MACHINE)[0].contestants["NumPy"].roofline is None
+    (bare,) = read_tables("l", 1, {"t": MEMORY}, MACHINE)
+    assert bare.work is None and bare.unit == "B"
+    text = format_table(bare)
+    assert "NumPy                    64.0 MiB" in text and "of 200 shapes 190 are ahead" in text
+    assert max(map(len, text.splitlines())) <= 80
 
 
 def test_results_are_the_same_once_written_and_read(tmp_path: Path) -> None:
-    found = Results("now", (MACHINE,), 15, 0.1, tuple(read_tables("a", WRITTEN, MACHINE)), ("x",))
+    tables = {"a step": WRITTEN["tables"]["a step"], "memory": MEMORY}
+    read = tuple(read_tables("a", 1, tables, MACHINE))
+    found = Results("now", (MACHINE,), 15, 0.1, read, ("x",), {"a a.py": 9.0})
     (tmp_path / "r.json").write_text(results_as_json(found))
     assert load_results(tmp_path / "r.json") == found
 
@@ -148,7 +165,63 @@ def test_a_script_that_fails_is_named_and_the_others_go_on(tmp_path: Path) -> No
     found = run_workloads(find_workloads(tmp_path), HOW, told.append)
     assert [t.workload for t in found.tables] == ["a", "c"]
     assert found.failed == ("b two.py, threads 1: x disagrees",)
-    assert any("FAILED: x disagrees" in line for line in told)
+    assert "FAILED: b two.py, threads 1: x disagrees" in told
+    assert list(found.took) == [f"{w}.py, threads 1" for w in ("a one", "b two", "c three")]
+
+
+def test_a_script_that_fails_later_keeps_the_tables_that_it_wrote(tmp_path: Path) -> None:
+    faulty = fake("a", {**WRITTEN, "faults": {"a graph": "x disagrees"}})
+    script(tmp_path, "one.py", faulty + "\nraise SystemExit('a graph: x disagrees')")
+    script(tmp_path, "two.py", fake("b") + "\nraise SystemExit('out of memory')")
+    found = run_workloads(find_workloads(tmp_path), HOW, lambda text: None)
+    assert [t.workload for t in found.tables] == ["a", "b"]
+    assert found.failed == (
+        "a one.py, threads 1: a graph: x disagrees", "b two.py, threads 1: out of memory"
+    )  # fmt: skip
+
+
+def test_a_script_that_hangs_is_ended_with_what_it_wrote_and_said(tmp_path: Path) -> None:
+    hung = "\nprint('  torch.compile', flush=True)\nimport time\ntime.sleep(60)"
+    path = script(tmp_path, "one.py", fake("a") + hung)
+    outcome = run_script(Script(path, ("--threads", "1"), 0.4))
+    assert list(outcome.tables) == ["a step"]
+    assert outcome.faults == {"": "it said nothing for 1 s; the last was 'torch.compile'"}
+
+
+def test_a_script_that_is_interrupted_keeps_what_it_wrote(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(self: object, timeout: float) -> str:
+        while not target.exists():
+            time.sleep(0.01)
+        raise KeyboardInterrupt
+
+    target = tmp_path / "written"
+    ready = f"\nopen({str(target)!r}, 'w').close()\nimport time\ntime.sleep(60)"
+    for name in "ab":
+        script(tmp_path, f"{name}.py", fake(name) + ready)
+    lines = type("Lines", (), {"get": interrupt, "put": lambda *_: None})
+    monkeypatch.setattr("queue.SimpleQueue", lines)
+    found = run_workloads(find_workloads(tmp_path), HOW, lambda text: None)
+    assert [t.workload for t in found.tables] == ["a"]
+    assert found.failed == ("interrupted in a a.py, threads 1",)
+
+
+def test_what_is_left_is_estimated_by_an_earlier_run_and_the_pace_of_this_one() -> None:
+    now = 0.0
+    watch = Schedule(["a", "b", "c"], {"a": 10.0, "b": 30.0}, lambda: now)
+    assert watch.begin() == "a" and watch.left() == 60.0  # c is taken for one of 20
+    now = 20.0
+    watch.finish()
+    assert watch.begin() == "b" and watch.took == {"a": 20.0} and watch.left() == 100.0
+    assert watch.text() == "bench: 2 of 3, b; 20.0 s gone, about 100 s left"
+    bare = Schedule(["a", "b"], {}, lambda: now)
+    bare.begin()
+    assert bare.text() == "bench: 1 of 2, a; 0 s gone"
+    now = 25.0
+    bare.finish()
+    bare.begin()
+    assert bare.left() == 5.0
 
 
 def test_what_was_measured_until_an_interrupt_is_kept(tmp_path: Path) -> None:
@@ -175,7 +248,9 @@ def test_the_command_writes_what_it_measured_and_compares_it(
     assert re.search("nothing changed beyond noise since 20", capsys.readouterr().out)
     script(tmp_path, "two.py", '"""Workload b: wrong."""\nraise SystemExit("x disagrees")')
     assert main([*options, "--json", str(target)]) == 1
-    assert capsys.readouterr().err == "b two.py, threads 1: x disagrees\n"
+    told = capsys.readouterr().err.splitlines()
+    assert told[-1] == "b two.py, threads 1: x disagrees"
+    assert told[0].startswith("bench: 1 of 2, a one.py, threads 1; ")
     assert [t.workload for t in load_results(target).tables] == ["a"]
 
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib
+import json
+import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
@@ -68,6 +72,7 @@ WORKLOADS = {
 SMALLER = {
     "fused_chain": {"SIZE": 1000},
     "rows": {"ROWS": 12},
+    "rnn_shapes": {"SHAPES": 3},
     "clusters": {"POINTS": 500, "STEPS": 5},
     "simulations": {"STEPS": 5, "SIZE": 50},
     "embedding": {"ROWS": 600},
@@ -139,10 +144,73 @@ def test_what_is_not_installed_is_left_out(
     def present() -> Any:
         return common.Contestant(runs.append, lambda: [np.ones(1)])
 
-    entered, set_up, left_out = common._enter({"there": present, "absent": missing}, 4, 1e-6)
+    makers = {"there": present, "absent": missing}
+    entered, set_up, left_out = common._enter(makers, 4, 1e-6, 60.0)
     assert list(entered) == list(set_up) == ["there"] and runs == [1, 3]
     assert left_out == ["absent (No module named 'rare')"]
     assert "left out: absent (No module named 'rare')" in capsys.readouterr().out
+
+
+def test_a_peer_that_fails_or_hangs_is_left_out_and_a_fault_of_ours_is_none_of_those(
+    common: ModuleType,
+) -> None:
+    def broken() -> Any:
+        raise RuntimeError("no C++ compiler\nand more")
+
+    def endless() -> Any:
+        while True:
+            try:
+                time.sleep(0.001)
+            except Exception:
+                continue
+
+    peers = {"broken": broken, "endless": endless}
+    fine = {"staticflow static": lambda: common.Contestant(lambda n: None, lambda: [np.ones(1)])}
+    entered, set_up, left_out = common._enter({**fine, **peers}, 1, 1e-6, 0.05)
+    assert list(entered) == list(set_up) == ["staticflow static"]
+    assert left_out == [
+        "broken (RuntimeError: no C++ compiler)", "endless (not ready after 0 s)"
+    ]  # fmt: skip
+    with pytest.raises(common._OwnFault, match="staticflow eager: RuntimeError: no C"):
+        common._enter({"staticflow eager": broken}, 1, 1e-6, 1.0)
+
+
+def test_long_runs_have_fewer_rounds_and_far_too_long_ones_none(common: ModuleType) -> None:
+    runs: list[str] = []
+
+    def contestant(name: str, seconds: float) -> Any:
+        return common.Contestant(lambda n: (runs.append(name), time.sleep(seconds)), lambda: ())
+
+    options = argparse.Namespace(rounds=15, seconds=0.001, most=0.09)
+    entered = {"a": contestant("a", 0.01), "b": contestant("b", 0.0), "c": contestant("c", 0.1)}
+    rounds, left_out = common._rounds_of(entered, options)
+    assert 3 <= rounds <= 9 and list(entered) == ["a", "b"] and runs == ["a", "b", "c"]
+    assert len(left_out) == 1 and left_out[0].startswith("c (one run takes ")
+    assert common.most_rounds(1.0, options) == 3 and common.most_rounds(0.001, options) == 15
+
+
+def test_a_table_that_fails_does_not_lose_the_others(tmp_path: Path) -> None:
+    report = importlib.import_module("report")
+    made = report.Report(1, tmp_path / "r.json")
+    made.fail("wrong", "x disagrees")
+    made.add("right", report.summarize({"NumPy": [1.0]}, {"NumPy": 0.5}), notes=["a note"])
+    written = json.loads((tmp_path / "r.json").read_text())
+    assert written["faults"] == {"wrong": "x disagrees"} and list(written["tables"]) == ["right"]
+    assert written["tables"]["right"]["notes"] == ["a note"]
+    with pytest.raises(SystemExit, match="wrong: x disagrees"):
+        made.end()
+
+
+def test_the_libraries_that_a_script_names_are_imported(tmp_path: Path, common: ModuleType) -> None:
+    (tmp_path / "rarely_named.py").write_text("value = 1")
+    script = tmp_path / "script.py"
+    script.write_text("def f():\n    import rarely_named, not_there\n    from common import x\n")
+    sys.path.insert(0, str(tmp_path))
+    try:
+        common.import_libraries(script)
+    finally:
+        sys.path.remove(str(tmp_path))
+    assert sys.modules.pop("rarely_named").value == 1
 
 
 def test_every_contestant_has_its_turn_in_every_round(common: ModuleType) -> None:
@@ -157,14 +225,15 @@ def test_every_contestant_has_its_turn_in_every_round(common: ModuleType) -> Non
     assert rounds == [{"a", "b"}] * 6
 
 
-def test_ratios_are_to_the_best_peer(common: ModuleType) -> None:
+def test_ratios_are_to_the_best_peer() -> None:
+    report = importlib.import_module("report")
     measured = {"staticflow static": [1.0, 1.0, 4.0], "slow": [9.0] * 3, "fast": [2.0, 2.0, 2.0]}
-    rows = common._summary(measured, dict.fromkeys(measured, 0.5))
+    rows = report.summarize(measured, dict.fromkeys(measured, 0.5))
     own = rows["staticflow static"]
     assert own["best_peer"] == "fast" and own["ratio"] == 2.0
     # among redrawn rounds the slow one is the median sometimes, so the interval reaches down to it
     assert own["ratio_low"] == 0.5 and rows["fast"]["ratio_low"] == 1.0
-    table = common._table(rows)
+    table = report.format_table(rows)
     assert "against fast" in table and "2.00 x, 95 % above 0.50" in table
-    alone = common._summary({"staticflow static": [1.0]}, {"staticflow static": 0.5})
+    alone = report.summarize({"staticflow static": [1.0]}, {"staticflow static": 0.5})
     assert alone["staticflow static"]["ratio"] == 1.0

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import textwrap
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,7 @@ SCHEMA = "staticflow.bench/1"
 class Timing:
     """One contestant: the seconds of a run, those of the first (with whatever it compiled), and how
     many times as long the best peer takes. ``roofline`` is the least time that the `Work` needs on
-    this machine over the time that it took."""
+    this machine over the time that it took; None of a peer, which may do other work."""
 
     run: Spread
     least: float
@@ -59,7 +60,9 @@ class Timing:
 @dataclass(frozen=True, slots=True)
 class Table:
     """Contestants that did the same. ``workload`` is a letter, ``best_peer`` the fastest that is
-    not staticflow's; None if none took part. ``left_out`` says who did not, and why."""
+    not staticflow's; None if none took part. ``left_out`` says who did not, and why. The ``unit``
+    of what was measured is ``"s"`` or ``"B"``: where it is bytes, those stand in the place of
+    seconds. ``notes`` say what medians do not."""
 
     workload: str
     title: str
@@ -68,6 +71,8 @@ class Table:
     contestants: dict[str, Timing]
     left_out: tuple[str, ...]
     work: Work | None = None
+    unit: str = "s"
+    notes: tuple[str, ...] = ()
 
     @property
     def key(self) -> tuple[str, str, int]:
@@ -79,7 +84,8 @@ class Table:
 @dataclass(frozen=True, slots=True)
 class Results:
     """A run of the benchmarks on a machine, whose rates are there for each number of threads.
-    ``failed`` says which workloads did not come to an end, and why."""
+    ``failed`` says which workloads did not come to an end, and why; ``took`` has the seconds of
+    each script, with all that it compiled."""
 
     when: str
     machines: tuple[Machine, ...]
@@ -87,25 +93,41 @@ class Results:
     seconds: float
     tables: tuple[Table, ...]
     failed: tuple[str, ...] = ()
+    took: dict[str, float] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """The results in types that JSON has."""
         return {"schema": SCHEMA, **dataclasses.asdict(self)}
 
 
-def read_tables(workload: str, written: Mapping[str, Any], machine: Machine) -> list[Table]:
-    """The tables that a benchmark wrote, as dicts of JSON, on this ``machine``."""
+def read_tables(
+    workload: str, threads: int, written: Mapping[str, Any], machine: Machine
+) -> list[Table]:
+    """The tables that a benchmark wrote, as dicts of JSON by title, on this ``machine``."""
     tables = []
-    for title, table in written["tables"].items():
+    for title, table in written.items():
         work = None if table["work"] is None else Work(**table["work"])
         least = (
             None if work is None else least_seconds(work.bytes, work.flops, machine, work.footprint)
         )
-        rows = {name: Timing.of(row, least) for name, row in table["contestants"].items()}
+        rows = {
+            name: Timing.of(row, least if _is_ours(name) else None)
+            for name, row in table["contestants"].items()
+        }
         peers = [name for name in rows if not _is_ours(name)]
         best = min(peers, key=lambda name: rows[name].run.median, default=None)
         tables.append(
-            Table(workload, title, written["threads"], best, rows, tuple(table["left_out"]), work)
+            Table(
+                workload,
+                title,
+                threads,
+                best,
+                rows,
+                tuple(table["left_out"]),
+                work,
+                table.get("unit", "s"),
+                tuple(table.get("notes", ())),
+            )
         )
     return tables
 
@@ -141,6 +163,7 @@ def load_results(path: Path) -> Results:
             data["seconds"],
             tuple(_table(t) for t in data["tables"]),
             tuple(data["failed"]),
+            dict(data.get("took", {})),
         )
     except (KeyError, TypeError) as error:
         raise ArgumentError(f"{path} is not what `bench --json` writes: {error}") from None
@@ -157,8 +180,8 @@ def _table(data: Mapping[str, Any]) -> Table:
         for name, row in data["contestants"].items()
     }
     work = None if data["work"] is None else Work(**data["work"])
-    left_out = tuple(data["left_out"])
-    return Table(**{**data, "contestants": rows, "work": work, "left_out": left_out})
+    lists = {name: tuple(data.get(name, ())) for name in ("left_out", "notes")}
+    return Table(**{**data, **lists, "contestants": rows, "work": work})
 
 
 # -- what changed ---------------------------------------------------------------------------------
@@ -211,6 +234,8 @@ def _changes_of(before: Table, after: Table, same_machine: bool) -> Iterator[Cha
             yield Change(after, name, True, a.run, b.run)
 
 
+_UNITS = {"s": seconds_in_words, "B": bytes_in_words}
+
 # -- text -----------------------------------------------------------------------------------------
 
 
@@ -240,8 +265,9 @@ def format_table(table: Table) -> str:
             ratio = f"{ratio_in_words(row.ratio.median):>9}"
             ratio += f" ({row.ratio.low:.2f} to {row.ratio.high:.2f})" if _is_ours(name) else ""
         reached = "" if row.roofline is None else f"{row.roofline:.0%}"
-        lines.append(f"   {name:<24}{seconds_in_words(row.run.median):>9} {reached:>5}{ratio}")
-    lines += [f"   left out: {reason}" for reason in table.left_out]
+        lines.append(f"   {name:<24}{_UNITS[table.unit](row.run.median):>9} {reached:>5}{ratio}")
+    for remark in (*table.notes, *(f"left out: {reason}" for reason in table.left_out)):
+        lines += textwrap.wrap(remark, 80, initial_indent=" " * 3, subsequent_indent=" " * 6)
     return "\n".join(lines)
 
 
@@ -251,7 +277,7 @@ def format_changes(changes: list[Change], since: str) -> str:
         return f"nothing changed beyond noise since {since}"
     lines = [f"changed beyond noise since {since}:"]
     for c in changes:
-        words = seconds_in_words if c.of_time else ratio_in_words
+        words = _UNITS[c.table.unit] if c.of_time else ratio_in_words
         what = "a run takes" if c.of_time else "the best peer takes"
         end = "" if c.of_time else " as long"
         where = f"{c.table.workload} {c.table.title}, {c.contestant}"

@@ -7,26 +7,24 @@ letter of it. Run with ``--json`` it writes its tables.
 from __future__ import annotations
 
 import ast
-import json
-import os
 import re
-import subprocess
-import sys
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 import staticflow.comparison.bench.results as stored
+from staticflow.comparison.bench.schedule import Schedule
+from staticflow.comparison.bench.script import Script, run_script
 from staticflow.errors import ArgumentError
 from staticflow.measure.machine import machine
 
-__all__ = ["Run", "Workload", "choose_workloads", "find_folder", "find_workloads", "run_workloads"]
+__all__ = [
+    "QUICK", "USUAL", "Run", "Workload", "choose_workloads", "find_folder", "find_workloads",
+    "run_workloads",
+]  # fmt: skip
 
 _TITLE = re.compile(r"Workload ([a-z]): (.*?)(?:\.\s|\.$|$)", re.DOTALL)
-_STAY = 3.0
-"""Seconds that a script has to end by itself once it was interrupted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +39,26 @@ class Workload:
 @dataclass(frozen=True, slots=True)
 class Run:
     """How the scripts measure: on so many threads each, in ``rounds`` in which each contestant has
-    a turn of ``seconds``."""
+    a turn of ``seconds``. A table that takes more than ``most`` seconds has fewer rounds; a
+    contestant that is not ready after ``limit`` seconds is left out."""
 
     threads: tuple[int, ...]
     rounds: int
     seconds: float
+    most: float = 60.0
+    limit: float = 120.0
+
+    def arguments(self) -> tuple[str, ...]:
+        """What a script is told of it besides the threads and the limit."""
+        return (
+            "--rounds", str(self.rounds), "--seconds", f"{self.seconds:g}",
+            "--most", f"{self.most:g}",
+        )  # fmt: skip
+
+
+USUAL = Run((1,), rounds=15, seconds=0.1)
+QUICK = Run((1,), rounds=5, seconds=0.03, most=10.0, limit=60.0)
+"""A look at everything, in less time."""
 
 
 def find_folder(named: Path | None = None) -> Path:
@@ -95,11 +108,15 @@ def run_workloads(
     workloads: Sequence[Workload],
     how: Run,
     report: Callable[[str], object] = print,
+    progress: Callable[[str], object] = lambda text: None,
+    expected: Mapping[str, float] | None = None,
 ) -> stored.Results:
-    """Run the scripts one after the other and ``report`` each table as it is there.
+    """Run the scripts one after the other and ``report`` each table as it is there. How far it is
+    goes to ``progress``, with an estimate by the seconds that were ``expected`` of each script.
 
-    A script that fails is named with what it said last, and the others go on. On Ctrl-C what was
-    measured until then is given, with a word in ``failed``.
+    A script that fails is named with what it said last, and the others go on; so is one that says
+    nothing for too long. On Ctrl-C what was measured until then is given, with a word in
+    ``failed``.
     """
     machines = {threads: machine(threads, anew=True) for threads in how.threads}
     tables: list[stored.Table] = []
@@ -107,62 +124,38 @@ def run_workloads(
     began = datetime.now(UTC).isoformat(timespec="seconds")
     for each in machines.values():
         report(stored.format_machine(each))
+    turns = [(w, threads) for w in workloads for threads in how.threads]
+    watch = Schedule([_name(w, threads) for w, threads in turns], expected or {})
     try:
-        for workload in workloads:
-            for threads in how.threads:
-                name = f"{workload.letter} {workload.path.name}, threads {threads}"
-                written, fault = _run_script(workload.path, how, threads)
-                if written is None:
-                    failed.append(f"{name}: {fault}")
-                    report(f"{name} FAILED: {fault}")
-                    continue
-                for table in stored.read_tables(workload.letter, written, machines[threads]):
-                    tables.append(table)
-                    report(stored.format_table(table))
+        for workload, threads in turns:
+            name = watch.begin()
+            progress(watch.text())
+            outcome = run_script(
+                Script(workload.path, ("--threads", str(threads), *how.arguments()), how.limit)
+            )
+            watch.finish()
+            for table in stored.read_tables(
+                workload.letter, threads, outcome.tables, machines[threads]
+            ):
+                tables.append(table)
+                report(stored.format_table(table))
+            for title, fault in outcome.faults.items():
+                failed.append(": ".join(filter(None, (name, title, fault))))
+                report(f"FAILED: {failed[-1]}")
+            if outcome.is_interrupted:
+                raise KeyboardInterrupt
     except KeyboardInterrupt:
-        failed.append(f"interrupted in {name}")
+        failed.append(f"interrupted in {watch.name}" if watch.name else "interrupted")
     return stored.Results(
-        began, tuple(machines.values()), how.rounds, how.seconds, tuple(tables), tuple(failed)
+        began,
+        tuple(machines.values()),
+        how.rounds,
+        how.seconds,
+        tuple(tables),
+        tuple(failed),
+        watch.took,
     )
 
 
-def _run_script(path: Path, how: Run, threads: int) -> tuple[dict[str, object] | None, str]:
-    """What a script wrote, or None and its last word."""
-    with tempfile.TemporaryDirectory() as folder:
-        target = Path(folder, "tables.json")
-        command = [
-            sys.executable, str(path), "--threads", str(threads), "--rounds", str(how.rounds),
-            "--seconds", str(how.seconds), "--json", str(target),
-        ]  # fmt: skip
-        lines = list(_lines_of(command))
-        code = lines.pop()
-        if code == "0" and target.exists():
-            return json.loads(target.read_text()), ""
-        said = [line for line in lines if line.strip()]
-        return None, said[-1].strip() if said else f"it ended with status {code}"
-
-
-def _lines_of(command: Sequence[str]) -> Iterator[str]:
-    """What a process says, line by line, and at last its exit status. It finds this package
-    first, and is ended when the caller is interrupted."""
-    root = str(Path(__file__).parents[3])
-    paths = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH", "")]))
-    with subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        env=os.environ | {"PYTHONPATH": paths},
-    ) as process:
-        assert process.stdout is not None
-        try:
-            yield from process.stdout
-        except BaseException:
-            process.terminate()
-            try:
-                process.wait(_STAY)
-            except subprocess.TimeoutExpired:
-                process.kill()
-            raise
-    yield str(process.returncode)
+def _name(workload: Workload, threads: int) -> str:
+    return f"{workload.letter} {workload.path.name}, threads {threads}"
