@@ -16,7 +16,7 @@ from staticflow.eager.tensor import Tensor, as_tensor
 from staticflow.eager.vertex import next_serial, record
 from staticflow.errors import ShapeError, SymbolicError
 from staticflow.graph.dims import Size, fresh_sym
-from staticflow.graph.dtypes import DType, get_default_dtype
+from staticflow.graph.dtypes import BY_PYTHON, DType, get_default_dtype
 from staticflow.graph.graph import attrs_key, new_param
 from staticflow.graph.locs import format_locs, here, warn
 from staticflow.graph.node import Node, param, toposort
@@ -48,6 +48,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _MOST = 16
 """Traces of one kind of arguments that are kept, for the values that Python reads of tensors."""
+
+_MOST_MET = 256
+"""Sizes of arguments that are remembered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +108,8 @@ class _Traced:
         tensors = tuple(n.attrs["source"] for n in variables)
         operands = [*(s.node for s in inputs), *variables]
         reached = reached_from([o.node for o in outputs], operands)
-        program = Program(inputs, outputs, None, options, left, follows)
+        only = outputs[0] if len(outputs) == 1 else outputs  # native code gives it as it is
+        program = Program(inputs, only, None, options, left, follows)
         return _Traced(inputs, outputs, tensors, changing, reached, program, {})
 
     def __call__(self, given: Sequence[Tensor], recorded: bool = True) -> list[Tensor]:
@@ -120,7 +124,7 @@ class _Traced:
         else:
             recorded = False
         seen = [n.attrs["source"].detach().clone() for n in self.states] if recorded else []
-        results: list[Tensor] = self.program(*given)
+        results: list[Tensor] = self.run(*given)
         if recorded:
             attrs = {"traced": self, "seen": seen}
             record(_JIT_OP, operands, attrs, tuple(results), saves=range(len(operands)))
@@ -130,6 +134,11 @@ class _Traced:
         if thread.state.inference:
             unrecordable(tuple(results))
         return results
+
+    def run(self, *given: Tensor) -> list[Tensor]:
+        """What the program gives, off the tape."""
+        results = self.program(*given)
+        return [results] if len(self.outputs) == 1 else results
 
     def derivative(
         self, needs: Sequence[bool], given: Sequence[bool]
@@ -175,12 +184,32 @@ class _Kind:
     guards: tuple[Guard, ...]
     changes: tuple[Change, ...]
 
+    @property
+    def gives_new(self) -> bool:
+        """Whether all that a call does is to make new tensors."""
+        return not self.changes and not any(self.plan)
+
+    def call_again(self, args: tuple[Tensor, ...], recording: bool) -> Any:
+        """What the function gives of tensors that are its arguments, where it `gives_new`."""
+        traced = self.traced
+        if recording and any(traced.reached):
+            for t in (*args, *traced.captured):
+                if t._vertex is not None or t._view is not None:
+                    return pytree.unflatten(self.structure, traced(args))
+        results = traced.program(*args)
+        if len(traced.outputs) == 1:
+            if self.structure.kind is None:
+                return results
+            results = [results]
+        return pytree.unflatten(self.structure, results)
+
     def holds(self) -> bool:
         """Whether all is as it was when it was traced."""
+        for obj, name, value in self.guards:
+            if getattr(obj, name) != value:
+                return False
         program = self.traced.program
-        return all(getattr(obj, name) == value for obj, name, value in self.guards) and not (
-            program.is_suspect and program.has_replaced()
-        )
+        return not (program.is_suspect and program.has_replaced())
 
     def __call__(self, given: list[Tensor]) -> Any:
         """What the function gives of these arrays."""
@@ -216,6 +245,7 @@ class Jitted:
         functools.update_wrapper(self, fn, updated=())
         self._fn, self._options = fn, options
         self._traces: dict[Hashable, list[_Kind]] = {}
+        self._met: dict[Hashable, _Kind] = {}
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         """A jitted function that stands in a class is a method of it, as a function is."""
@@ -223,7 +253,7 @@ class Jitted:
 
     def __getstate__(self) -> dict[str, Any]:
         """What a copy has: it traces by itself."""
-        return {**vars(self), "_traces": {}}
+        return {**vars(self), "_traces": {}, "_met": {}}
 
     def __getattr__(self, name: str) -> Any:
         """What a module that was jitted has: ``parameters()``, ``eval()``, its layers."""
@@ -249,12 +279,17 @@ class Jitted:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Trace and compile if this is a new kind of arguments, and run."""
+        state, sizes = thread.state, None
+        if state.usual and not kwargs:
+            sizes = _sizes_of(args, state.recording)
+            met = self._met.get(sizes)
+            if met is not None and met.holds():
+                return met.call_again(args, state.recording)
         leaves, structure = pytree.flatten((args, kwargs))
         if tracing_state.active or any(isinstance(v, Symbol) for v in leaves):
             # part of the graph that is being written
             return trace_at_once(functools.partial(self._fn, *args, **kwargs))
         tensors = [as_tensor(v) if _is_array(v) else None for v in leaves]
-        state = thread.state
         kind = (
             structure,
             state.recording,
@@ -272,11 +307,16 @@ class Jitted:
             known.append(found)
             if len(known) > _MOST:
                 self._forget(known)
+        if sizes is not None and found.gives_new:
+            if len(self._met) >= _MOST_MET:
+                self._met.clear()
+            self._met[sizes] = found
         return found([t for t in tensors if t is not None])
 
     def _forget(self, known: list[_Kind]) -> None:
         """Drop the oldest trace, and say that so many do not pay."""
         del known[0]
+        self._met.clear()
         warn(
             f"jit: {getattr(self._fn, '__name__', 'fn')} was traced more than {_MOST} times for "
             "arguments of one kind, as what it depends on changes between calls: values that "
@@ -394,6 +434,16 @@ def _nodes_of(written: tuple[list[Symbol], list[Symbol], Any]) -> list[Node]:
     _, handles, result = written
     found = (*handles, *pytree.flatten(result)[0])
     return [x.node for x in found if isinstance(x, Symbol)]
+
+
+def _sizes_of(args: tuple[Any, ...], is_recording: bool) -> Hashable | None:
+    """What calls share that are of one kind and of the same sizes; None if an argument is no
+    tensor."""
+    try:
+        sizes = [(a._data.dtype, a._data.shape, a._vertex is None) for a in args]
+    except AttributeError:
+        return None
+    return (is_recording, BY_PYTHON[float], *sizes)
 
 
 def _is_array(v: Any) -> bool:
