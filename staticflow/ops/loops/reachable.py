@@ -163,7 +163,9 @@ def _parts_of_container(container: Iterable[Any], names: frozenset[str]) -> _Fou
 def _parts_of_instance(value: Any, names: frozenset[str]) -> list[Any]:
     """The parts of an object with attributes: these, and what the class has by the names that are
     used."""
-    mine = getattr(value, "__dict__", {})
+    mine = getattr(value, "__dict__", None)
+    if not isinstance(mine, dict):  # of slots only; a ``__getattr__`` may answer anything
+        mine = {}
     if "__wrapped__" in mine:  # such as a jitted function, which keeps its traces
         return [mine["__wrapped__"]]
     classes = type(value).__mro__[:-1]

@@ -169,3 +169,21 @@ def test_what_is_handed_on_is_a_copy(name, first, change):
     args = sf.tensor([3.0, 4.0]), sf.tensor(first)
     for have, want in zip(values(program(*args)), values(sf.jit(program)(*args)), strict=True):
         np.testing.assert_array_equal(have, want)
+
+
+class Proxy:
+    """An object of slots that has an answer to every name."""
+
+    __slots__ = ("scale",)
+
+    def __init__(self) -> None:
+        self.scale = 2.0
+
+    def __getattr__(self, name: str) -> object:
+        return print
+
+
+def test_an_object_that_answers_every_name_can_be_used_by_a_body() -> None:
+    proxy, x = Proxy(), sf.placeholder((3,), name="x")
+    last = sf.fori_loop(0, 3, lambda i, c: c * proxy.scale, x)
+    assert sf.compile([x], last)(sf.ones(3)).tolist() == [8.0] * 3
