@@ -21,6 +21,8 @@ class Config:
     the platform allows; off, through ctypes with a packed table (``STATICFLOW_FAST_CALL=0``).
     ``check_nan``: before each call of a compiled program, run its graph op by op with NumPy and
     stop at the first NaN, with nothing updated; slow (``STATICFLOW_CHECK_NAN=1``).
+    ``poison``: compile programs that fill their memory with NaN and absurd integers before they
+    begin, and each buffer again once its place is free (``STATICFLOW_POISON=1``).
     ``num_threads``: how many threads compiled kernels may run on, 0 for as many as there are
     processors (``STATICFLOW_NUM_THREADS=1``).
     ``cache_dir``: the folder of machine code that is kept from process to process, None for the
@@ -31,6 +33,7 @@ class Config:
     debug: int
     fast_call: bool
     check_nan: bool
+    poison: bool
     num_threads: int
     cache_dir: str | None
 
@@ -43,6 +46,7 @@ class Config:
             debug=int(get("STATICFLOW_DEBUG", "0") or 0),
             fast_call=get("STATICFLOW_FAST_CALL", "1") not in ("", "0"),
             check_nan=get("STATICFLOW_CHECK_NAN", "0") not in ("", "0"),
+            poison=get("STATICFLOW_POISON", "0") not in ("", "0"),
             num_threads=max(0, int(get("STATICFLOW_NUM_THREADS", "0") or 0)),
             cache_dir=get("STATICFLOW_CACHE_DIR"),
         )

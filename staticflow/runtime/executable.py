@@ -35,6 +35,7 @@ from staticflow.runtime.host import host, host_symbols, memory_symbols
 from staticflow.runtime.native import NativeModule, compile_native, host_target
 from staticflow.runtime.object_layout import BoxType
 from staticflow.runtime.plan import Plan
+from staticflow.runtime.poison import plan_poison
 from staticflow.runtime.sealed import Sealed
 from staticflow.runtime.threads import pool_symbols
 from staticflow.runtime.turn import updating
@@ -118,9 +119,11 @@ class Executable(Sealed):
         ]
         updated = [i for i, p in enumerate(signature.params) if p.updated]
         table = [_bytes(a) for a in arrays]
+        poison = plan_poison(plan, signature.outputs) if config.poison else None
         self.llvm = render_routine(
-            program, plan.offsets, plan.arena, table, updated, keeps_arena, host_target(), probes
-        )
+            program, plan.offsets, plan.arena, table, updated, keeps_arena, host_target(), probes,
+            poison,
+        )  # fmt: skip
         self.generated = time.perf_counter()
         """When all text was generated, and machine code was asked for, on `time.perf_counter`."""
         asks = (s for s in walk_steps(program.steps) if isinstance(s, Ask))

@@ -10,8 +10,10 @@ import pytest
 from opinfo import ROWS
 from opinfo.core import OpInfo, Sample
 from opinfo.modes import STOPS, arrays_of, assert_agree, call, expected_of, gradient_graph, weights
+from slices import daily
 
 import staticflow as sf
+from staticflow.config import config
 from staticflow.graph.dtypes import dtype_of, float64
 from staticflow.graph.interpret import interpret_graph
 from staticflow.ops import OPS
@@ -68,14 +70,32 @@ def assert_program_agrees(info: OpInfo, samples: Sequence[Sample], unknown: bool
         assert_agree(info, actual, wanted, f"{info.op.name}({sample}), sizes {sizes}")
 
 
-@pytest.mark.parametrize("unknown", [False, True], ids=["known", "unknown"])
-@every_op
-def test_native_code(name: str, unknown: bool) -> None:
+def check_native(name: str, unknown: bool) -> None:
     info = ROWS[name]
     samples = compiled_samples(info, unknown)
     assert samples
     for start in range(0, len(samples), 50):
         assert_program_agrees(info, samples[start : start + 50], unknown)
+
+
+@pytest.mark.parametrize("unknown", [False, True], ids=["known", "unknown"])
+@every_op
+def test_native_code(name: str, unknown: bool) -> None:
+    check_native(name, unknown)
+
+
+@pytest.mark.parametrize("name", daily(list(OPS), 4, "poison"))
+def test_native_code_reads_nothing_that_was_freed(name: str) -> None:
+    with config.change(poison=True):
+        check_native(name, unknown=True)
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("unknown", [False, True], ids=["known", "unknown"])
+@every_op
+def test_no_native_code_reads_what_was_freed(name: str, unknown: bool) -> None:
+    with config.change(poison=True):
+        check_native(name, unknown)
 
 
 @every_op

@@ -24,6 +24,7 @@ from staticflow.codegen.kernel import INTERRUPTED, NO_ROOM
 from staticflow.codegen.llvm.addresses import Places, Reached
 from staticflow.codegen.llvm.arena import CELL, arena_text, header_bytes, make_room
 from staticflow.codegen.llvm.index import IndexWriter
+from staticflow.codegen.llvm.poison import Poison, capacity_of, fill, fill_from, fill_room
 from staticflow.codegen.llvm.probes import Probes
 from staticflow.codegen.llvm.render import LOOK, looks, render_module
 from staticflow.codegen.llvm.text import I64, BasicBlock, FunctionText, Type, phi
@@ -78,17 +79,18 @@ def render_routine(
     keeps_arena: bool = True,
     target: Target = PORTABLE,
     probes: Probes | None = None,
+    poison: Poison | None = None,
 ) -> str:
     """The text of the kernels, of ``run``, and, if there is an arena, of ``release``. ``offsets``
     and ``peak`` are the memory plan; an arena that is not kept is freed at the end of each run.
     ``table`` has the bytes of the caller's arrays, of which ``updated`` are variables' that the
     program overwrites, ``target`` the machine whose instructions the text may name, ``probes`` what
-    reads a clock around each step, if anything does."""
+    reads a clock around each step, ``poison`` what spoils freed memory, if anything does."""
     arena = arena_text(bool(program.buffers), len(program.growing))
     kernels = render_module(program.kernels, target)
     if probes is not None:
         kernels = probes.around_parts(kernels, sum(1 for _ in walk_steps(program.steps)))
-    run = _Writer(program, offsets, peak, table, updated, keeps_arena, probes).write()
+    run = _Writer(program, offsets, peak, table, updated, keeps_arena, probes, poison).write()
     asks = sum(isinstance(s, Ask) for s in walk_steps(program.steps))
     answers = "".join(f"@answer{i} = external global i8\n" for i in range(asks))
     ask = f"{answers}declare i1 @ask(ptr, ptr, ptr)\n" if asks else ""
@@ -110,12 +112,13 @@ class _Writer:
         updated: Collection[int],
         keeps_arena: bool,
         probes: Probes | None,
+        poison: Poison | None,
     ) -> None:
         self.program, self.offsets, self.peak = program, offsets, peak
         self.table, self.updated, self.keeps_arena = table, updated, keeps_arena
         self.kernels = {k.name: k for k in program.kernels}
         self.asked = 0  # of the answers, which are in the order of the steps
-        self.probes = probes
+        self.probes, self.poison = probes, poison
         self.site = 0  # the latest
         self.text = FunctionText()
         self.open: list[int] = []  # the loops around the step that is written
@@ -141,6 +144,8 @@ class _Writer:
         for i, buffer in enumerate(self.program.growing):
             cell = f"getelementptr i8, ptr {lent}, i64 {8 + CELL * i}"
             self.places.cells[buffer] = text.op(cell)
+        if self.poison is not None:
+            self._spoil_all(self.poison)
         self._top(self.program.steps)
         for i, sym in enumerate(self.program.told, len(self.program.sizes)):
             at = text.op(f"getelementptr i64, ptr %sizes, i64 {i}")
@@ -222,11 +227,32 @@ class _Writer:
 
     def _steps(self, steps: Sequence[Step]) -> None:
         for step in steps:
-            self.site += 1
+            site = self.site = self.site + 1
             if self.probes is None:
                 _STEPS[type(step)](self, step)
             else:
-                self._probe(step, self.probes, self.site)
+                self._probe(step, self.probes, site)
+            if self.poison is not None:
+                self._spoil(self.poison.freed.get(site, ()))
+
+    def _spoil(self, buffers: Sequence[int]) -> None:
+        """Spoil buffers that nothing reads any more."""
+        for i in buffers:
+            buffer = self.program.buffers[i]
+            if buffer.grows:
+                fill_room(self.text, self.places.cells[i], buffer.dtype)
+            else:
+                bytes_ = self.indices.value(buffer.bytes)
+                fill(self.text, self.places.arrays[i], bytes_, buffer.dtype)
+
+    def _spoil_all(self, poison: Poison) -> None:
+        """Spoil all that has no value as a run begins."""
+        if self.program.buffers:
+            fill(self.text, self.arena, self.indices.value(self.peak))
+        for cell in self.places.cells.values():
+            fill_room(self.text, cell)
+        for slot in poison.outputs:
+            fill(self.text, self.places.tables[slot], self.indices.value(self.table[slot]))
 
     def _probe(self, step: Step, probes: Probes, site: int) -> None:
         """A step between two readings of the clock."""
@@ -279,7 +305,11 @@ class _Writer:
         if step.site and self._may_be_huge(step.bytes):
             real = self.indices.real(step.bytes)
             self._go_on_if(self.text.op(f"fcmp olt double {real}, {_HUGE:.1f}"), reason)
-        self._go_on_if(make_room(self.text, self.places.cells[step.buffer], wanted), reason)
+        cell = self.places.cells[step.buffer]
+        before = "" if self.poison is None else capacity_of(self.text, cell)
+        self._go_on_if(make_room(self.text, cell, wanted), reason)
+        if before:
+            fill_from(self.text, cell, before)
 
     @staticmethod
     def _may_be_huge(bytes_: Size) -> bool:
