@@ -24,7 +24,7 @@ from staticflow.runtime.poison import plan_poison
 
 
 @pytest.fixture(autouse=True)
-def poisoned() -> Iterator[None]:
+def poison_all() -> Iterator[None]:
     with config.change(poison=True):
         yield
 
