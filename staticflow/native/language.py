@@ -311,8 +311,18 @@ def trust(value: object, kind: Any, reason: str) -> Any:
 
 def zero_record(kind: type[T]) -> T:
     """A record of this call, of zeros and nulls. If it has owned fields it is owned."""
-    hints = get_type_hints(kind, include_extras=True)
-    return kind(**{name: _zero(hint) for name, hint in hints.items()})
+    return kind(**{name: _zero(hint) for name, hint in _hints(kind).items()})
+
+
+_known_hints: dict[type, dict[str, Any]] = {}
+
+
+def _hints(kind: type) -> dict[str, Any]:
+    """The annotations of a record's fields, which are text, as what they mean."""
+    hints = _known_hints.get(kind)
+    if hints is None:
+        hints = _known_hints[kind] = get_type_hints(kind, include_extras=True)
+    return hints
 
 
 def zero_row(kind: type[T], count: int, most: int = 0) -> Row[T]:
@@ -388,7 +398,7 @@ def _as_signed(number: int) -> int:
 
 def _owned_fields(kind: type) -> list[str]:
     """The names of the owned fields of a record."""
-    hints = get_type_hints(kind, include_extras=True)
+    hints = _hints(kind)
     return [name for name, hint in hints.items() if Owner() in getattr(hint, "__metadata__", ())]
 
 
