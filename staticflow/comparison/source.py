@@ -15,7 +15,7 @@ from typing import Any
 
 from staticflow.comparison.calls import parse_call
 from staticflow.errors import ArgumentError, StaticflowError
-from staticflow.graph.locs import PACKAGE, is_inside
+from staticflow.graph.locs import PACKAGE, format_locs, is_inside
 from staticflow.nn.module import Module
 
 __all__ = ["ModelFile", "check_peers", "explain_failure", "import_source", "load_file"]
@@ -163,6 +163,8 @@ def explain_failure(error: BaseException) -> str:
     'a and b differ'
     """
     text = " ".join(str(error).split()).replace(f" {os.getcwd()}{os.sep}", " ")
+    for place in (", made at", ", at", " at"):  # of what no line of the user's makes
+        text = text.replace(f"{place} {format_locs(())}", "")
     if isinstance(error, StaticflowError):
         return text
     frames = traceback.extract_tb(error.__traceback__)

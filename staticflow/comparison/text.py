@@ -13,6 +13,7 @@ from staticflow.comparison.record import (
     Memory,
     ModeCosts,
 )
+from staticflow.measure.lines import lines_or_none
 from staticflow.measure.units import (
     bytes_in_words,
     flops_in_words,
@@ -241,7 +242,10 @@ def _memory(record: Comparison) -> Iterator[str]:
         for mode, found in record.memory.items():
             for buffer in found.largest[:LARGEST]:
                 size = bytes_in_words(buffer.bytes)
-                yield f"  {mode}: {size} {buffer.label}, {buffer.type}, {_short(buffer.lines)}"
+                yield (
+                    f"  {mode}: {size} {buffer.label}, {buffer.type}, "
+                    f"{_short(lines_or_none(buffer.lines))}"
+                )
     for mode, counts in record.compilations.items():
         told = ", ".join(f"{name}: {count}" for name, count in counts.items())
         yield f"  compilations so far, {mode}: {told}"
@@ -270,7 +274,8 @@ def _kernels(record: Comparison) -> Iterator[str]:
     for kernel in shown[:KERNELS]:
         seconds = "-" if kernel.seconds is None else seconds_in_words(kernel.seconds)
         size, flops = bytes_in_words(kernel.bytes), flops_in_words(kernel.flops)
-        yield f"  {kernel.name:<18}{seconds:>10}{size:>12}{flops:>13}  {_short(kernel.lines)}"
+        lines = _short(lines_or_none(kernel.lines))
+        yield f"  {kernel.name:<18}{seconds:>10}{size:>12}{flops:>13}  {lines}"
 
 
 def _ablation(record: Comparison) -> Iterator[str]:

@@ -20,12 +20,14 @@ from types import CodeType, FrameType
 import numpy as np
 
 __all__ = [
-    "PACKAGE", "Loc", "format_locs", "here", "is_inside", "is_rewriting", "merge_locs", "outside",
-    "using", "warn",
+    "EXAMPLES", "PACKAGE", "Loc", "format_locs", "here", "is_inside", "is_rewriting", "merge_locs",
+    "outside", "using", "warn",
 ]  # fmt: skip
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 """The folder of staticflow."""
+EXAMPLES = os.path.join(PACKAGE, "tools", "examples") + os.sep
+"""The folder of the models that staticflow brings along, whose lines are shown as a user's are."""
 _SKIPPED = PACKAGE, os.path.dirname(np.__file__) + os.sep, "<frozen "
 _PYTHONS = sysconfig.get_paths()["stdlib"] + os.sep
 _override = threading.local()
@@ -76,12 +78,14 @@ def outside(frame: FrameType | None) -> FrameType | None:
 
 
 def is_inside(file: str) -> bool:
-    """Whether code is staticflow's, NumPy's or Python's own, by its file."""
+    """Whether code is staticflow's, NumPy's or Python's own, by its file. A model that staticflow
+    brings along as an example is a user's."""
     known = _known_files.get(file)
     if known is None:
         # packages may be installed in a folder of Python's own
         is_pythons = file.startswith(_PYTHONS) and "-packages" not in file
-        known = _known_files[file] = is_pythons or file.startswith(_SKIPPED)
+        is_skipped = file.startswith(_SKIPPED) and not file.startswith(EXAMPLES)
+        known = _known_files[file] = is_pythons or is_skipped
     return known
 
 

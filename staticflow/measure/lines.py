@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from staticflow.graph.locs import Locs
+from staticflow.graph.locs import Locs, format_locs
 
-__all__ = ["lines_in_words"]
+__all__ = ["lines_in_words", "lines_or_none"]
 
 
 def lines_in_words(locs: Locs, most: int = 3) -> str:
@@ -27,7 +27,17 @@ def lines_in_words(locs: Locs, most: int = 3) -> str:
         last = file
     if len(lines) > most:
         words.append(f"{len(lines) - most} more")
-    return ", ".join(words) or "<unknown line>"
+    return ", ".join(words) or format_locs(())
+
+
+def lines_or_none(lines: str) -> str:
+    """The lines of something in a model, or that no line of the model is where it comes from: a
+    loss and an optimiser that are only named have none.
+
+    >>> lines_or_none("net.py:3"), lines_or_none("<unknown line>")
+    ('net.py:3', 'no line of the model')
+    """
+    return "no line of the model" if lines in ("", format_locs(())) else lines
 
 
 def _short_path(path: str) -> str:

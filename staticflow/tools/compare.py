@@ -12,7 +12,7 @@ from staticflow.tools.numbers import positive_int
 
 __all__ = ["add_arguments", "run"]
 
-DIGITS = Path(__file__).with_name("digits_model.py")
+DIGITS = Path(__file__).with_name("examples") / "digits.py"
 DTYPES = ("float32", "float64", "float16", "bfloat16")
 
 

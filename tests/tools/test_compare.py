@@ -45,6 +45,7 @@ def test_without_a_model_it_compares_the_digits(tmp_path: Path, capsys: Capture)
     printed = capsys.readouterr().out
     assert "AGREEMENT: they agree" in printed and "Perceptron" in printed
     assert max(map(len, printed.splitlines())) <= 80
+    assert "digits.py:" in printed and "<unknown line>" not in printed
     written = json.loads(path.read_text())
     assert written["schema"] == SCHEMA and written["agreement"]["agree"] is True
     assert len(written["static"]["losses"]) == len(written["eager"]["losses"]) == 25

@@ -17,6 +17,7 @@ from staticflow.comparison.record import (
     Peer,
     Spread,
 )
+from staticflow.measure.lines import lines_or_none
 from staticflow.measure.units import (
     bytes_in_words,
     digits,
@@ -110,7 +111,7 @@ def kernel_row(kernel: Kernel, all_seconds: float) -> Iterator[Cell]:
     """The cells of one kernel, in a step whose kernels take so many seconds."""
     seconds = kernel.seconds
     share = None if seconds is None or not all_seconds else seconds / all_seconds
-    yield Cell(tag("code", kernel.lines), kernel.lines)
+    yield Cell(tag("code", lines_or_none(kernel.lines)), kernel.lines)
     yield Cell("–" if seconds is None else seconds_in_words(seconds), seconds)
     yield Cell("–" if share is None else f"{100 * share:.1f} %", share, share)
     once = f" (where {', '.join(kernel.uncounted)} is 1)" if kernel.uncounted else None

@@ -11,6 +11,7 @@ from staticflow.comparison.page.chart import COLOURS, Canvas, Chart
 from staticflow.comparison.page.markup import Html, tag
 from staticflow.comparison.page.tables import Cell, Column, table
 from staticflow.comparison.record import Buffer, Memory
+from staticflow.measure.lines import lines_or_none
 from staticflow.measure.units import bytes_in_words, ratio_in_words
 
 __all__ = ["buffer_tables", "memory_chart", "memory_sentence", "predicted_words"]
@@ -142,5 +143,5 @@ def buffer_row(buffer: Buffer, length: int) -> list[Cell | str | Html]:
         bytes_in_words(buffer.bytes),
         f"{buffer.first:,} to {buffer.last:,}",
         tag("span", bar, class_="live", aria_hidden="true"),
-        tag("code", buffer.lines),
+        tag("code", lines_or_none(buffer.lines)),
     ]
