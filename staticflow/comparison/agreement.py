@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,22 +10,17 @@ import numpy as np
 from staticflow import pytree
 from staticflow.comparison.chance import Chance, has_drawn
 from staticflow.comparison.contest import Contestant, eager_contestant, leaves_of
-from staticflow.comparison.differences import (
-    SMALL,
-    compare_arrays,
-    compare_losses,
-    first_nan,
-    largest_magnitude,
-)
+from staticflow.comparison.differences import first_nan
 from staticflow.comparison.gradient_check import check_gradients
 from staticflow.comparison.inputs import Batch
 from staticflow.comparison.job import Job, default_dtype
-from staticflow.comparison.record import Agreement, Difference
+from staticflow.comparison.judge import Double, Judge, Look, Parts
+from staticflow.comparison.purpose import filling_contestant, stable_rules
+from staticflow.comparison.record import Agreement
 from staticflow.comparison.source import explain_failure
 from staticflow.eager.creation import from_numpy
-from staticflow.ops.tensors.queries import finfo
 from staticflow.runtime.threads import get_num_threads, set_num_threads
-from staticflow.static.compile import Program, compile
+from staticflow.static.compile import compile
 from staticflow.static.grad import grad
 
 __all__ = ["CHECKED_STEPS", "Look", "agreement_of", "look_eagerly", "look_statically"]
@@ -38,21 +31,8 @@ Arrays = dict[str, Array]
 CHECKED_STEPS = 50
 """The losses of so many steps are compared: training amplifies differences of rounding."""
 
-NOISE = 100
-"""A gradient is rounding alone below so many times what gradients of both modes differ by."""
-
 REPEATED_STEPS = 3
 """So many steps are made again, for the same bits."""
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """The outputs, the loss among them, and the gradients of the first step, and whether the model
-    draws random numbers."""
-
-    values: Arrays
-    gradients: Arrays
-    draws: bool
 
 
 def look_eagerly(job: Job) -> Look:
@@ -107,17 +87,6 @@ def look_statically(job: Job, **options: Any) -> Look:
 # -- all of it -------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Double:
-    """The eager mode in double precision: a look, the state after a step, and losses. All is None
-    where there is none, ``why`` says the reason."""
-
-    look: Look | None = None
-    state: Arrays | None = None
-    losses: tuple[float, ...] | None = None
-    why: str = ""
-
-
 def agreement_of(
     job: Job,
     static: Contestant,
@@ -127,89 +96,90 @@ def agreement_of(
     """What `Agreement` says, and notes on how it was found. ``static`` is a contestant before its
     first step, and is put back there; ``losses`` are those of both modes' steps."""
     progress("values and gradients")
-    eager_look, static_look = look_eagerly(job), look_statically(job)
-    double = _run_double(job, eager_look.draws)
+    looks = {"static": look_statically(job), "eager": look_eagerly(job)}
+    double = _run_double(job, looks["eager"].draws)
     progress("the state after a step")
     snapshot, chance = static.snapshot(), static.chance
-    batch = job.batches(1)
-    eager = eager_contestant(job)
-    _run_steps(eager, batch)
-    _run_steps(static, batch)
-    after = [static.snapshot(), eager.snapshot(), double.state]
-    values_64, gradients_64 = (
-        (None, None) if double.look is None else (double.look.values, double.look.gradients)
-    )
-    gradients = compare_arrays(
-        static_look.gradients,
-        eager_look.gradients,
-        gradients_64,
-        job.dtype,
-    )
-    left_out = _leave_out(after, static_look.gradients, eager_look.gradients, gradients)
-    state = compare_arrays(after[0] or {}, after[1] or {}, after[2], job.dtype)
+    _run_steps(static, job.batches(1))
+    after = static.snapshot()
     static.restore(snapshot, chance)
+    checked = losses["static"][: min(job.steps, CHECKED_STEPS)]
+    rules = stable_rules(static.program)
+    judge = Judge(job.dtype, looks["static"], looks["eager"], after, checked, rules)
+    parts, of_zeros = judge.compare(_first_state(job), losses["eager"], double), ""
+    if judge.find_apart(parts) or judge.unreached:
+        parts, of_zeros = _compare_with_zeros(job, judge, parts)
+    on_purpose = (*judge.on_purpose, *filter(None, [of_zeros]))
     progress("once more, and on one thread")
     deterministic, on_threads = _repeat(job, static)
-    checked = min(job.steps, CHECKED_STEPS)
-    of_steps = compare_losses(
-        losses["static"][:checked], losses["eager"][:checked], double.losses, job.dtype
-    )
-    values = compare_arrays(static_look.values, eager_look.values, values_64, job.dtype)
-    on_purpose = _on_purpose(static.program, losses, static_look, eager_look)
-    parts = {"values": values, "gradients": gradients, "state": state, "losses": of_steps}
-    agree, verdict = _verdict(parts, losses, on_purpose)
+    agree, verdict = _verdict(judge.find_apart(parts), losses, on_purpose)
     found = Agreement(
-        agree, verdict, values, gradients, state, of_steps, check_gradients(job),
-        deterministic, on_threads, on_purpose,
+        agree, verdict, **parts, gradcheck=check_gradients(job), deterministic=deterministic,
+        same_on_threads=on_threads, on_purpose=on_purpose,
     )  # fmt: skip
     notes = [double.why] if double.why else []
-    if left_out:
+    if judge.left_out:
         notes.append(
-            f"the state is compared without {left_out:,} elements whose gradient is rounding alone"
+            f"the state is compared without {judge.left_out:,} elements whose gradient is rounding "
+            "alone"
         )
     return found, tuple(notes)
 
 
-def _leave_out(
-    states: Sequence[Arrays | None], static: Arrays, eager: Arrays, gradients: Difference
-) -> int:
-    """Put zeros for the elements of parameters whose gradient is nothing but rounding, since a rule
-    such as Adam's makes a whole step of it; the number of elements."""
-    count = 0
-    least = SMALL * max(largest_magnitude(static), largest_magnitude(eager))
-    for name in static.keys() & eager.keys():
-        ours, other = np.abs(static[name]), np.abs(eager[name])
-        largest = max(ours.max(initial=0), other.max(initial=0), least)
-        rounding = max(gradients.static_eager or 0.0, finfo(ours.dtype).eps)
-        noise = min(NOISE * rounding, SMALL) * float(largest)
-        is_noise = (np.minimum(ours, other) <= noise) & ((ours != 0) | (other != 0))
-        count += int(is_noise.sum())
-        for state in states:
-            if state is not None and name in state:
-                state[name][is_noise] = 0
-    return count
+def _first_state(job: Job) -> Arrays:
+    """The state of the eager mode after its first step."""
+    eager = eager_contestant(job)
+    _run_steps(eager, job.batches(1))
+    return eager.snapshot()
 
 
-def _run_double(job: Job, draws: bool) -> _Double:
+def _compare_with_zeros(job: Job, judge: Judge, parts: Parts) -> tuple[Parts, str]:
+    """The differences from an eager mode that takes zeros for gradients that a step does not reach,
+    as the graph does, and a sentence on it, if it agrees by that; else ``parts`` and ""."""
+    names = judge.static.gradients.keys()
+    if job.optimizer is None or not names:
+        return parts, ""
+    contestant, filled = filling_contestant(job, names)
+    batches = job.batches(len(judge.losses))
+    losses = _run_steps(contestant, batches[:1])
+    state = contestant.snapshot()
+    losses += _run_steps(contestant, batches[1:])
+    if not filled:
+        return parts, ""
+    found = judge.compare(state, losses, _run_double(job, judge.eager.draws, names))
+    if judge.find_apart(found):
+        return parts, ""
+    some = ", ".join(sorted(filled)[:3])
+    more = f" and {len(filled) - 3} more" if len(filled) > 3 else ""
+    return found, (
+        f"where a step does not reach {some}{more}, as in a loop of no iterations, the gradient is "
+        "None eagerly and the optimiser passes over it; in the graph it is zeros, which the "
+        "optimiser takes. State and losses are compared with an eager mode that takes zeros"
+    )
+
+
+def _run_double(job: Job, draws: bool, filled: Collection[str] = ()) -> Double:
+    """The eager mode in double precision, with zeros for a gradient of ``filled`` that a step does
+    not reach."""
     if job.dtype == "float64":
-        return _Double()
+        return Double()
     if draws:
-        return _Double(
+        return Double(
             why="not compared with float64: the model draws random numbers, which differ by dtype"
         )
     try:
         with default_dtype("float64"):
             twin = job.in_dtype("float64")
             look = look_eagerly(twin)
-            contestant = eager_contestant(twin)
+            contestant = filling_contestant(twin, filled)[0] if filled else eager_contestant(twin)
             count = min(job.steps, CHECKED_STEPS)
             batches = twin.batches(count)
             losses = _run_steps(contestant, batches[:1])
             state = contestant.snapshot()
             losses += _run_steps(contestant, batches[1:])
     except Exception as error:  # whatever a model in float32 alone may raise
-        return _Double(why=f"not compared with float64: {explain_failure(error)}")
-    return _Double(look, state, tuple(losses))
+        return Double(why=f"not compared with float64: {explain_failure(error)}")
+    return Double(look, state, tuple(losses))
 
 
 def _run_steps(contestant: Contestant, batches: Sequence[Batch]) -> list[float]:
@@ -262,45 +232,18 @@ def _bits(contestant: Contestant, batches: Sequence[Batch]) -> list[bytes]:
 # -- the verdict -----------------------------------------------------------------------------------
 
 
-def _on_purpose(
-    program: Program | None, losses: Mapping[str, Sequence[float]], static: Look, eager: Look
-) -> tuple[str, ...]:
-    """Sentences on losses that are infinite or NaN eagerly, and numbers in the graph, where a
-    stable form stands for what was written; none where no such rule fired."""
-    rules = [rule for report in program.passes if report.name.startswith("stabilize")
-             for rule in report.counts] if program else []  # fmt: skip
-    if not rules:
-        return ()
-    pairs = list(zip(losses["eager"], losses["static"], strict=False))
-    if "loss" in static.values and "loss" in eager.values:
-        pairs.insert(0, (float(eager.values["loss"]), float(static.values["loss"])))
-    for ours, other in pairs:
-        if not math.isfinite(ours) and math.isfinite(other):
-            return (
-                f"the loss is {ours} eagerly and {other:.6g} in the graph, which rounds better "
-                f"({', '.join(sorted(rules))})",
-            )
-    return ()
-
-
 def _verdict(
-    parts: dict[str, Difference], losses: Mapping[str, Sequence[float]], on_purpose: tuple[str, ...]
+    apart: list[str], losses: Mapping[str, Sequence[float]], on_purpose: tuple[str, ...]
 ) -> tuple[bool, str]:
     """Whether all parts agree, and a sentence."""
-    if on_purpose:
-        return True, f"they differ on purpose: {on_purpose[0]}"
-    apart = [
-        f"the {part} differ by {d.static_eager:.1e}"
-        f"{f' at {d.where}' if d.where else ''}, more than {d.limit:.0e}"
-        for part, d in parts.items()
-        if d.static_eager is not None and not d.static_eager <= d.limit
-    ]
     nans = {mode: first_nan(losses[mode]) for mode in ("eager", "static")}
-    if nans["eager"] != nans["static"]:
+    if nans["eager"] != nans["static"] and not on_purpose:
         told = [f"{m} at step {n}" if n else f"{m} not" for m, n in nans.items()]
-        apart.insert(0, f"went to NaN: {', '.join(told)}")
+        apart = [f"went to NaN: {', '.join(told)}", *apart]
     if apart:
         return False, f"they do not agree: {'; '.join(apart)}"
+    if on_purpose:
+        return True, "they agree, but for what differs on purpose"
     if nans["eager"] is not None:
         return True, f"both went to NaN at step {nans['eager']}; until then they agree"
     return True, "they agree"

@@ -17,7 +17,8 @@ imports it imports inside, so that only a library that is not installed is left 
     peers = {"PyTorch": pytorch}
 
 A contestant that does not come to the losses and parameters of staticflow's eager mode is not
-timed.
+timed. Elements of parameters whose gradient is rounding alone are not compared, and how many these
+are is said: a rule such as Adam's moves them by a whole step, each library its own way.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from staticflow.comparison.differences import LIMITS, largest_difference, relati
 from staticflow.comparison.inputs import Batch
 from staticflow.comparison.job import Job
 from staticflow.comparison.record import Peer
+from staticflow.comparison.rounding import clear_elements, find_noise
 from staticflow.comparison.source import explain_failure
 from staticflow.measure.statistics import spread, spread_of_ratio, time_in_turns
 from staticflow.runtime.threads import get_num_threads
@@ -56,19 +58,23 @@ _PACKAGES = {"pytorch": "torch"}
 
 @dataclass(frozen=True, slots=True)
 class Peers:
-    """The peers that were timed, and for each other one a sentence that says why it was not."""
+    """The peers that were timed, for each other one a sentence that says why it was not, and
+    sentences on what of the timed ones was not compared."""
 
     timed: tuple[Peer, ...]
     left_out: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class _Entrant:
-    """A peer that agrees, the seconds that its first step took, and how far off it was."""
+    """A peer that agrees, the seconds that its first step took, how far off it was, and how many
+    elements of its parameters were not compared."""
 
     step: Callable[..., Any]
     first_step: float
     difference: float
+    noise: int
 
 
 def time_peers(
@@ -111,7 +117,13 @@ def time_peers(
         )
         for name, e in entrants.items()
     )
-    return Peers(timed, tuple(left_out))
+    notes = tuple(
+        f"{name} is compared without {e.noise:,} elements of its parameters, whose gradient is "
+        "rounding alone in one of the first steps"
+        for name, e in entrants.items()
+        if e.noise
+    )
+    return Peers(timed, tuple(left_out), notes)
 
 
 def _enter(job: Job, name: str, make: Make) -> _Entrant | str:
@@ -126,17 +138,23 @@ def _enter(job: Job, name: str, make: Make) -> _Entrant | str:
         first_step = time.perf_counter() - began
         for number, batch in enumerate(batches[1:], 2):
             losses[f"the loss of step {number}"] = _wait(step(*batch))
-        state = {n: np.asarray(a) for n, a in parameters().items()}
+        state = {n: np.array(a) for n, a in parameters().items()}
     except ImportError as error:
         return f"{name} is left out: {error}"
     except Exception as error:
         return f"{name} is left out, since it fails: {explain_failure(error)}"
-    expected = dict(zip(losses, (_wait(ours.step(*batch)) for batch in batches), strict=True))
-    wanted = {n: p.detach().numpy() for n, p in ours.model.named_parameters()}
+    expected: Arrays = {}
+    noise: Arrays = {}
+    for what, batch in zip(losses, batches, strict=True):
+        expected[what] = _wait(ours.step(*batch))
+        noise = _add_noise(noise, ours, job)
+    wanted = {n: p.detach().numpy().copy() for n, p in ours.model.named_parameters()}
     missing = sorted(wanted.keys() - state.keys())
     if missing:
         return f"{name} is left out: its parameters() has no {missing[0]!r}"
     apart = max((relative_difference(losses[n], expected[n]), n) for n in losses)
+    same = {n: m for n, m in noise.items() if state[n].shape == m.shape}
+    of_noise = clear_elements(same, (wanted, state))
     of_state = largest_difference(wanted, state)
     if of_state is not None:
         apart = max(apart, (of_state[0], f"parameter {of_state[1]}"))
@@ -146,7 +164,17 @@ def _enter(job: Job, name: str, make: Make) -> _Entrant | str:
             f"{name} is left out, since it does not compute the same: {apart[1]} is "
             f"{apart[0]:.1e} off, relative to its size, and {limit:.0e} is allowed"
         )
-    return _Entrant(step, first_step, apart[0])
+    return _Entrant(step, first_step, apart[0], of_noise)
+
+
+def _add_noise(noise: Arrays, ours: Contestant, job: Job) -> Arrays:
+    """The masks ``noise``, with the elements of parameters whose gradient was rounding alone in the
+    last step; without an update there are none."""
+    if job.optimizer is None:
+        return noise
+    parameters = ours.model.named_parameters()
+    gradients = {n: p.grad.numpy() for n, p in parameters if p.grad is not None}
+    return {n: noise.get(n, False) | mask for n, mask in find_noise([gradients]).items()}
 
 
 def _repeat(step: Callable[..., Any], batch: Batch) -> Callable[[int], None]:

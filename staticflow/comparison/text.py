@@ -93,6 +93,7 @@ def _agreement(record: Comparison) -> Iterator[str]:
         yield f"AGREEMENT: {NOT_MEASURED}"
         return
     yield f"{'AGREEMENT' if found.agree else 'FAILED'}: {found.verdict}"
+    yield from (f"  on purpose: {told}" for told in found.on_purpose)
     heads = f"{'static-eager':>14}{'static-f64':>12}{'eager-f64':>12}{'limit':>10}"
     yield f"{'  largest difference of':<26}{heads}"
     for name, difference in _parts(found):

@@ -55,7 +55,7 @@ def find_why(
         progress.stage(f"the same under {', '.join(job.peers)}")
         found = time_peers(job, job.peers, static or eager)
         why.peers = found.timed
-        notes.extend(found.left_out)
+        notes.extend((*found.left_out, *found.notes))
 
 
 def _try(what: str, find: Callable[[], T], notes: list[str]) -> T | None:

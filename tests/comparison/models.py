@@ -129,6 +129,18 @@ class Pair(Plain):
         return y, x
 
 
+class Repeating(Plain):
+    """A layer that is used as often as an input says."""
+
+    def __init__(self):
+        super().__init__()
+        self.middle = nn.Linear(5, 5)
+
+    def forward(self, x, repeats):
+        h = sf.fori_loop(0, repeats, lambda i, h: self.middle(h).tanh(), self.first(x))
+        return self.second(h)
+
+
 def no_model():
     return 3
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import staticflow as sf
-from staticflow.comparison.contest import static_contestant
+from staticflow.comparison.contest import eager_contestant, static_contestant
 from staticflow.comparison.job import Job, make_job
 from staticflow.comparison.peers import Peers, time_peers
 from staticflow.comparison.source import ModelFile, check_peers
@@ -86,6 +86,45 @@ def test_who_does_not_take_part_is_told_in_a_sentence(job: Job, names: dict[str,
     assert broke.startswith("broken is left out, since it fails: ValueError: no such thing, at ")
     assert silent == "silent is left out: its parameters() has no '0.bias'"
     assert single.startswith("single is left out, since it fails: TypeError")
+
+
+class Normed(sf.nn.Module):
+    """A bias in front of a normalisation, whose gradient is rounding alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = sf.nn.Linear(3, 4), sf.nn.Linear(4, 2)
+
+    def forward(self, x: Any) -> Any:
+        h = self.first(x)
+        return self.last((h - h.mean(dim=0)).tanh())
+
+
+def test_what_adam_makes_of_rounding_is_not_compared_and_said() -> None:
+    said = {"example_inputs": ("f32[8, 3]", "f32[8, 2]"), "loss": "mse_loss"}
+    job = make_job(ModelFile("here", "Normed", Normed, {**said, "optimizer": "adam(lr=0.01)"}))
+
+    def twin(shift: str, size: float) -> Any:
+        def make(parameters: Any) -> Any:
+            ours = eager_contestant(job)
+
+            def read() -> Any:
+                state = dict(ours.snapshot())
+                state[shift] = state[shift] + np.float32(size)
+                return state
+
+            return ours.step, read
+
+        return make
+
+    peers = {"shifted": twin("first.bias", 0.01), "wrong": twin("last.bias", 0.01)}
+    found = timed(job, peers)
+    assert [p.name for p in found.timed] == ["shifted"]
+    assert "wrong is left out, since it does not compute the same" in found.left_out[0]
+    assert found.notes == (
+        "shifted is compared without 4 elements of its parameters, whose gradient is rounding "
+        "alone in one of the first steps",
+    )
 
 
 def test_pytorch_has_as_many_threads_as_staticflow(
