@@ -14,6 +14,7 @@ PAGES = ("formatstrings", "operator-summary", "customization")
 TEXTS = [topics[page].encode("ascii", "replace") for page in PAGES]
 SHORTEST, LONGEST = 20, 60
 
+example_inputs = ("text: i64[N=32, T=60] < 128", "lengths: i64[N] <= T", "pages: i64[N] < 3")
 optimizer = "adam(lr=2e-2)"
 loss = nn.functional.cross_entropy
 

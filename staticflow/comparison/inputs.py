@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,21 +18,22 @@ Array = np.ndarray[Any, Any]
 Batch = tuple[Array, ...]
 
 _DTYPES = {name: d for d in DTYPES for name in (d.short, d.name)}
-_INPUT = re.compile(r"\s*(?:([A-Za-z_]\w*)\s*:)?\s*(\w+)\s*\[([^\]]*)\]\s*(?:<\s*(\d+)\s*)?")
+_INPUT = re.compile(r"\s*(?:([A-Za-z_]\w*)\s*:)?\s*(\w+)\s*\[([^\]]*)\]\s*(?:(<=?)\s*(\w+)\s*)?")
 _OPEN = re.compile(r"([A-Za-z_]\w*)(?:\s*=\s*(\d+))?")
-_FORM = 'such as "f32[batch=32, 784]", "labels: i64[batch] < 10" or "f32[]"'
+_FORM = 'such as "f32[batch=32, 784]", "labels: i64[batch] < 10", "lengths: i64[N] <= T" or "f32[]"'
 
 
 @dataclass(frozen=True, slots=True)
 class Input:
     """An argument of a step. A size is a number, or the name of one that is left open. Elements
-    are at least 0 and less than ``below``; where it is None, integers are 0 or 1 and floating
-    numbers anything."""
+    are at least 0 and less than ``below``, a number or an open size, or with ``counts`` at least 1
+    and at most that; where it is None, integers are 0 or 1 and floating numbers anything."""
 
     name: str
     dtype: DType
     shape: tuple[int | str, ...]
-    below: int | None = None
+    below: int | str | None = None
+    counts: bool = False
 
     def __str__(self) -> str:
         return self.describe({})
@@ -42,16 +43,18 @@ class Input:
         written = ", ".join(
             f"{s}={sizes[s]}" if isinstance(s, str) and s in sizes else str(s) for s in self.shape
         )
-        limit = "" if self.below is None else f" < {self.below}"
+        limit = "" if self.below is None else f" <{'=' * self.counts} {self.below}"
         return f"{self.name}: {self.dtype.short}[{written}]{limit}"
 
     def draw(self, random: np.random.Generator, sizes: Mapping[str, int]) -> Array:
         """Random elements: uniform ones below the bound, normal ones of floating dtype without."""
         shape = tuple(sizes[s] if isinstance(s, str) else s for s in self.shape)
+        below = sizes[self.below] if isinstance(self.below, str) else self.below
         if self.dtype.is_floating:
-            free = random.standard_normal(shape) if self.below is None else random.random(shape)
-            return np.asarray(free * (self.below or 1)).astype(self.dtype.numpy)
-        return np.asarray(random.integers(0, self.below or 2, shape)).astype(self.dtype.numpy)
+            free = random.standard_normal(shape) if below is None else random.random(shape)
+            return np.asarray(free * (below or 1)).astype(self.dtype.numpy)
+        found = random.integers(0, below or 2, shape) + self.counts
+        return np.asarray(found).astype(self.dtype.numpy)
 
     def convert(self, array: Any) -> Array:
         """An array as this input takes it, in its dtype."""
@@ -73,7 +76,7 @@ def parse_inputs(
     sizes: dict[str, int] = {}
     inputs = [_parse_input(text, sizes, dtype) for text in texts]
     for each, text in zip(inputs, texts, strict=True):
-        for size in each.shape:
+        for size in (*each.shape, each.below):
             if isinstance(size, str) and size not in sizes:
                 raise ArgumentError(
                     f"the input {text!r} has the open size {size}, for which there must be an "
@@ -86,21 +89,26 @@ def _parse_input(text: str, sizes: dict[str, int], dtype: DType | None) -> Input
     match = _INPUT.fullmatch(text)
     if match is None:
         raise ArgumentError(f"{text!r} is not an input; write a dtype and the sizes, {_FORM}")
-    name, word, dims, below = match.groups()
+    name, word, dims, order, limit = match.groups()
     if word not in _DTYPES:
         raise ArgumentError(
             f"the input {text!r} has the dtype {word!r}; the dtypes are "
             f"{', '.join(d.short for d in DTYPES)}"
         )
     kind = _DTYPES[word]
-    if below is not None and int(below) < 1:
-        raise ArgumentError(f"the input {text!r}: the bound must be at least 1, not {below}")
+    below = int(limit) if limit is not None and limit.isdecimal() else limit
+    if below == 0 or (isinstance(below, str) and not below.isidentifier()):
+        raise ArgumentError(
+            f"the input {text!r}: the bound must be a number of at least 1, or an open size, not "
+            f"{limit}"
+        )
     shape = tuple(_parse_size(d.strip(), text, sizes) for d in dims.split(",") if dims.strip())
     return Input(
         name or "",
         dtype if dtype is not None and kind.is_floating else kind,
         shape,
-        None if below is None else int(below),
+        below,
+        order == "<=",
     )
 
 
@@ -132,6 +140,9 @@ def inputs_of_batches(
     >>> inputs, sizes = inputs_of_batches([(few, few[:, 0]), (many, many[:, 0])])
     >>> [str(x) for x in inputs], sizes
     ([': f32[size0, 3]', ': f32[size0]'], {'size0': 2})
+
+    Integers are bounded by the largest that there is, or by an open size that their largest
+    follows.
     """
     names: dict[tuple[int, ...], str] = {}
 
@@ -149,11 +160,21 @@ def inputs_of_batches(
                 "",
                 dtype if dtype is not None and kind.is_floating else kind,
                 tuple(size(values) for values in shapes),
-                None if kind.is_floating else _bound(column),
             )
         )
-    return inputs, {name: values[0] for values, name in names.items()}
+    bounded = [
+        x if x.dtype.is_floating else replace(x, **_find_bound(column, names))
+        for x, column in zip(inputs, zip(*batches, strict=True), strict=True)
+    ]
+    return bounded, {name: values[0] for values, name in names.items()}
 
 
-def _bound(column: Iterable[Array]) -> int:
-    return 1 + max((int(a.max()) for a in column if a.size), default=0)
+def _find_bound(column: Sequence[Array], names: Mapping[tuple[int, ...], str]) -> dict[str, Any]:
+    """``below`` and ``counts`` of integers: an open size that their largest follows from batch to
+    batch, as lengths and positions do, or else the largest of all."""
+    largest = tuple(int(a.max(initial=0)) for a in column)
+    if largest in names and all(a.min(initial=1) >= 1 for a in column):
+        return {"below": names[largest], "counts": True}
+    if (above := tuple(n + 1 for n in largest)) in names:
+        return {"below": names[above]}
+    return {"below": max(above)}

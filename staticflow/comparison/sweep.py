@@ -22,6 +22,7 @@ from staticflow.comparison.contest import Contestant, eager_contestant, static_c
 from staticflow.comparison.inputs import Batch
 from staticflow.comparison.job import Job
 from staticflow.comparison.record import Sweep, SweepPoint, WinModel
+from staticflow.comparison.source import explain_failure
 from staticflow.measure.operations import record_operations
 from staticflow.measure.statistics import time_in_turns
 
@@ -51,17 +52,27 @@ def sweep(
     rounds: int = 5,
     seconds: float = 0.01,
     progress: Callable[[], object] = lambda: None,
+    left_out: list[str] | None = None,
 ) -> Sweep:
     """Time both modes in turns at every setting of the axes, and fit the model to the medians.
 
-    ``pair_at(sizes)`` makes the contestants; ``progress`` is called after each setting.
+    ``pair_at(sizes)`` makes the contestants; ``progress`` is called after each setting. A setting
+    at which the model fails has no point, and a sentence in ``left_out``; without that list the
+    error is raised.
     """
     points = []
     for sizes in grid(axes):
-        pair = pair_at(sizes)
-        samples = time_in_turns({"eager": pair.eager, "static": pair.static}, rounds, seconds)
-        eager, static = (float(np.median(samples[mode])) for mode in ("eager", "static"))
-        points.append(SweepPoint(sizes, eager, static, pair.operations, pair.flops))
+        try:
+            pair = pair_at(sizes)
+            samples = time_in_turns({"eager": pair.eager, "static": pair.static}, rounds, seconds)
+        except Exception as error:  # whatever a model raises at sizes that nobody has tried
+            if left_out is None:
+                raise
+            told = ", ".join(f"{name}={n}" for name, n in sizes.items())
+            left_out.append(f"no step with {told}: {explain_failure(error)}")
+        else:
+            eager, static = (float(np.median(samples[mode])) for mode in ("eager", "static"))
+            points.append(SweepPoint(sizes, eager, static, pair.operations, pair.flops))
         progress()
     return Sweep(tuple(points), fit_model(points))
 
@@ -85,8 +96,10 @@ def sweep_job(
     rounds: int = 5,
     seconds: float = 0.01,
     progress: Callable[[], object] = lambda: None,
+    left_out: list[str] | None = None,
 ) -> Sweep:
-    """The sweep of a job, over open sizes of its inputs and arguments of its model.
+    """The sweep of a job, over open sizes of its inputs and arguments of its model, with what
+    ``left_out`` is for `sweep`.
 
     One program serves all open sizes; other arguments make another model, and another program.
     Raises `ArgumentError` for an axis that the job does not have.
@@ -108,7 +121,9 @@ def sweep_job(
         timed = repeat_step(eager, batch), repeat_step(static, batch)
         return Pair(*timed, operations=_count_operations(eager, batch), flops=flops)
 
-    found = sweep(pair_at, axes, rounds=rounds, seconds=seconds, progress=progress)
+    found = sweep(
+        pair_at, axes, rounds=rounds, seconds=seconds, progress=progress, left_out=left_out
+    )
     compiled = (static.program for _, static in programs.values())
     return replace(found, compilations=sum(p.compile_count for p in compiled if p is not None))
 

@@ -50,12 +50,17 @@ def find_why(
         axes = usual_axes(job) if job.sweep is None else job.sweep
         if axes:
             progress.stage("both modes at other sizes")
-            why.sweep = _try("which sizes favour which mode", lambda: sweep_job(job, axes), notes)
+            found = _try(
+                "which sizes favour which mode",
+                lambda: sweep_job(job, axes, left_out=notes),
+                notes,
+            )
+            why.sweep = found if found is not None and found.points else None
     if job.peers:
         progress.stage(f"the same under {', '.join(job.peers)}")
-        found = time_peers(job, job.peers, static or eager)
-        why.peers = found.timed
-        notes.extend((*found.left_out, *found.notes))
+        others = time_peers(job, job.peers, static or eager)
+        why.peers = others.timed
+        notes.extend((*others.left_out, *others.notes))
 
 
 def _try(what: str, find: Callable[[], T], notes: list[str]) -> T | None:

@@ -28,6 +28,28 @@ def test_integers_without_a_bound_fit_any_table_and_bounded_numbers_are_chances(
     assert chances.min() >= 0 and chances.max() < 1 and chances.std() > 0.1
 
 
+def test_a_bound_may_be_an_open_size() -> None:
+    inputs, sizes = parse_inputs(["f32[N=6, T=9]", "i64[N] <= T", "i64[T] < T", "i64[N] <= 3"])
+    written = [x.describe(sizes) for x in inputs]
+    assert written[1:] == [": i64[N=6] <= T", ": i64[T=9] < T", ": i64[N=6] <= 3"]
+    assert parse_inputs([w[2:] for w in written])[0] == inputs  # as a fresh process reads it
+    random = np.random.default_rng(0)
+    _, lengths, places, few = (x.draw(random, {"N": 200, "T": 4}) for x in inputs)
+    assert set(lengths) == {1, 2, 3, 4} and set(places) <= {0, 1, 2, 3} and set(few) == {1, 2, 3}
+
+
+def test_a_size_that_integers_follow_from_batch_to_batch_is_their_bound() -> None:
+    def batch(n: int) -> tuple[np.ndarray, ...]:
+        return np.zeros((3, n)), np.array([n, 1, 2]), np.arange(n), np.array([0, 1, 7])
+
+    inputs, _ = inputs_of_batches([batch(5), batch(4)])
+    assert [(x.below, x.counts) for x in inputs[1:]] == [
+        ("size0", True), ("size0", False), (8, False)
+    ]  # fmt: skip
+    (_, *others), _ = inputs_of_batches([batch(5)])
+    assert [x.below for x in others] == [6, 5, 8]  # one batch tells nothing
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
@@ -38,6 +60,8 @@ def test_integers_without_a_bound_fit_any_table_and_bounded_numbers_are_chances(
         ("f32[-2]", "the size '-2'"),
         ("f32[N=2, N=3]", "must be one number"),
         ("i64[2] < 0", "at least 1"),
+        ("i64[2] < 3x", "at least 1, or an open size, not 3x"),
+        ("i64[2] <= T", "the open size T, for which there must be an example"),
         ("", "is not an input"),
     ],
 )
@@ -52,7 +76,7 @@ def test_sizes_that_vary_from_batch_to_batch_are_open() -> None:
     ]
     inputs, sizes = inputs_of_batches(batches)
     assert [x.shape for x in inputs] == [("size0", "size1", 2), ("size0",), (3,)]
-    assert sizes == {"size0": 4, "size1": 5} and inputs[1].below == 4
+    assert sizes == {"size0": 4, "size1": 5} and inputs[1].below == "size0"
 
 
 @pytest.mark.parametrize("text", ["f(x)", "a.b", "1", "f(", "f(*[1])", "lambda: 3", "f(open('x'))"])

@@ -91,6 +91,21 @@ def test_every_setting_is_timed_in_turns(monkeypatch: pytest.MonkeyPatch) -> Non
     assert found.fit is not None and found.fit.static["per_step"] == pytest.approx(1.0)
 
 
+def test_a_setting_at_which_the_model_fails_is_told_and_the_others_stand() -> None:
+    def pair_at(sizes: dict[str, int]) -> Pair:
+        if sizes["n"] == 2:
+            raise ValueError("no two")
+        return Pair(lambda n: None, lambda n: None, 1, 1)
+
+    told: list[str] = []
+    axes = {"n": (1, 2, 3)}
+    found = sweep(pair_at, axes, rounds=1, seconds=0.0, left_out=told)
+    assert [p.sizes["n"] for p in found.points] == [1, 3]
+    assert len(told) == 1 and told[0].startswith("no step with n=2: ValueError: no two, at ")
+    with pytest.raises(ValueError, match="no two"):
+        sweep(pair_at, axes, rounds=1, seconds=0.0)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
