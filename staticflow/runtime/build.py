@@ -42,18 +42,19 @@ def build(
     """
     graph, given = _with_given_sizes(graph)
     sources = [p.attrs["source"] for p in graph.params]
+    changes = {id(t) for t in updated}
     specs = []
     for i, (p, own) in enumerate(zip(graph.params, graph.declared, strict=True)):
         declared = own.substitute(given)
         name = names[i] if i < len(names) else p.attrs["name"]
-        is_updated = any(sources[i] is t for t in updated)
-        specs.append(ParamSpec(name, declared, is_updated))
+        specs.append(ParamSpec(name, declared, id(sources[i]) in changes))
     literals = list(_literals(graph))
     slots = {n: i for i, n in enumerate([*graph.params, *literals])}
     first = len(slots)
     wanted = [Wanted(o, first + i) for i, o in enumerate(graph.outputs[:n_out])]
+    variables = {id(p.attrs["source"]): p for p in reversed(graph.params)}
     for t, node in zip(updated, graph.outputs[n_out:], strict=True):
-        variable = next(p for p in graph.params if p.attrs["source"] is t)
+        variable = variables[id(t)]
         wanted.append(Wanted(node, slots[variable], variable))
     named = {symbol for s in free_symbols(graph) for symbol in symbols_of(given.get(s, Dim.of(s)))}
     sizes: tuple[Sym, ...] = tuple(sorted(named, key=lambda s: (s.name, s.serial)))

@@ -112,11 +112,12 @@ class _Assembler:
         self.updated = {places[p] for p in overs}
         self.strided = {places[p]: p.tensor_type for p in overs if p.tensor_type.strides}
         first = [w for w in wanted if w.over is None or w.over in in_place]
+        later = [w for w in wanted if w.over is not None and w.over not in in_place]
         given: list[Step] = []
         self._settle_sizes(graph)
         targets = {w.slot: self._target(w, given) for w in wanted}
         direct, copied = split_direct([(w.node, targets[w.slot]) for w in first])
-        copied += [(w.node, targets[w.slot]) for w in wanted if w not in first]
+        copied += [(w.node, targets[w.slot]) for w in later]
         for node, place in copied:
             if place in self.strided:
                 raise CompileError(

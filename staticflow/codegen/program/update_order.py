@@ -4,9 +4,9 @@ kernels run.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-
-import networkx as nx
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from heapq import heappop, heappush
 
 from staticflow.graph.graph import Graph, binders_of, regions_of
 from staticflow.graph.node import Node, item, maker_of
@@ -48,25 +48,105 @@ def order_updates(
     program before its time, runs before the kernel that overwrites it; where that is impossible, or
     where that kernel reads the param elsewhere than it writes, the new value goes through a copy.
     """
-    dag = nx.DiGraph()
-    rank = {n: i for i, n in enumerate(graph.nodes)}
-    dag.add_nodes_from(graph.nodes)
-    dag.add_edges_from((a, n) for n in graph.nodes for a in n.args)
-    dag.add_edges_from((b, n) for n, found in binders_of(graph.nodes).items() for b in found)
-    in_place: set[Node] = set()
-    for value, over in updates:
-        maker = maker_of(value)
+    order = _Order(graph)
+    in_place = {over for value, over in updates if order.put_last(maker_of(value), value, over)}
+    return order.nodes(), in_place
+
+
+class _Order:
+    """An order of a graph's nodes, to which one update after another adds what it must wait for.
+
+    All updates wait for what may end the program. That is one gate, not an edge to each of them
+    from each such node, and whether a node leads there is known without a search.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.later: dict[Node, list[Node]] = {n: list(graph.users[n]) for n in graph.nodes}
+        for node, binders in binders_of(graph.nodes).items():
+            for binder in binders:
+                self.later[binder].append(node)
+        self.ending = {n for n in graph.nodes if _may_end(n)}
+        self.before_gate = self._nodes_before(self.ending)
+        self.behind_gate: set[Node] = set()
+
+    def put_last(self, maker: Node, value: Node, over: Node) -> bool:
+        """Whether ``maker`` may write ``value`` over ``over``: then it waits for what reads that,
+        and for what may end the program, from now on."""
         if maker.op is not cluster or not _reads_in_place(maker, value, over):
-            continue
-        if _may_end(maker) and not _updates(maker, over):
-            continue
-        before = {r for r in _readers(graph, over) if r is not maker}
-        before |= {n for n in graph.nodes if n is not maker and _may_end(n)}
-        if any(nx.has_path(dag, maker, r) for r in before):
-            continue
-        dag.add_edges_from((r, maker) for r in before)
-        in_place.add(over)
-    return list(nx.lexicographical_topological_sort(dag, key=rank.__getitem__)), in_place
+            return False
+        ends = maker in self.ending
+        if ends and not _updates(maker, over):
+            return False
+        if not self.before_gate.isdisjoint(self.later[maker] if ends else (maker,)):
+            return False
+        readers = {r for r in _readers(self.graph, over) if r is not maker}
+        if readers and not readers.isdisjoint(self._nodes_after(maker)):
+            return False
+        for reader in readers:
+            self.later[reader].append(maker)
+        if not ends:
+            self.behind_gate.add(maker)
+            return True
+        for other in self.ending:  # which happens once: then all that may end is before this one
+            if other is not maker:
+                self.later[other].append(maker)
+        self.before_gate = self._nodes_before(self.ending)
+        return True
+
+    def nodes(self) -> list[Node]:
+        """All nodes, each as early as what it waits for lets it be."""
+        rank = {n: i for i, n in enumerate(self.graph.nodes)}
+        waits = Counter(n for after in self.later.values() for n in after)
+        waits.update(self.behind_gate)
+        order: list[Node] = []
+        ready: list[int] = []
+        ending = len(self.ending)
+
+        def start(nodes: Iterable[Node]) -> None:
+            for node in nodes:
+                waits[node] -= 1
+                if not waits[node]:
+                    heappush(ready, rank[node])
+
+        waits.update(self.graph.nodes)  # for the start itself
+        start(self.graph.nodes)
+        if not ending:
+            start(self.behind_gate)
+        while ready:
+            node = self.graph.nodes[heappop(ready)]
+            order.append(node)
+            start(self.later[node])
+            if node in self.ending:
+                ending -= 1
+                if not ending:
+                    start(self.behind_gate)
+        return order
+
+    def _nodes_after(self, start: Node) -> set[Node]:
+        """What waits for ``start``."""
+        gate = self.behind_gate if start in self.ending else ()
+        return _reach((*self.later[start], *gate), self.later)
+
+    def _nodes_before(self, ends: Iterable[Node]) -> set[Node]:
+        """``ends``, and what they wait for."""
+        earlier: dict[Node, list[Node]] = {n: [] for n in self.later}
+        for node, after in self.later.items():
+            for n in after:
+                earlier[n].append(node)
+        return _reach(ends, earlier)
+
+
+def _reach(start: Iterable[Node], edges: Mapping[Node, Sequence[Node]]) -> set[Node]:
+    """``start``, and all that edges lead to from there."""
+    found = set(start)
+    stack = list(found)
+    while stack:
+        for node in edges[stack.pop()]:
+            if node not in found:
+                found.add(node)
+                stack.append(node)
+    return found
 
 
 def _readers(graph: Graph, node: Node) -> Iterator[Node]:
