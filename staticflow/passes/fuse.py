@@ -12,13 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
-import networkx as nx
-
 from staticflow.graph.dim_queries import coefficient, symbols_of
 from staticflow.graph.dims import Sym
 from staticflow.graph.graph import Graph, close, new_param, substitute_nodes
 from staticflow.graph.locs import Locs, merge_locs
 from staticflow.graph.node import Node, item, make_node
+from staticflow.graph.order import in_order
 from staticflow.graph.types import Shape, TensorType, types_of
 from staticflow.ops.basics.reduce import reduced_shape
 from staticflow.ops.declaring.lowering import (
@@ -355,16 +354,17 @@ def _in_order(
     groups: Mapping[Node, Group], arrays: Mapping[Node, Sequence[Node]]
 ) -> Iterator[Group | Node]:
     """Groups, and nodes that are in none but stand in memory, each after what it reads."""
-    dag = nx.DiGraph()
     rank: dict[Group | Node, int] = {}
+    later: dict[Group | Node, dict[Group | Node, None]] = {}
     for position, (node, sources) in enumerate(arrays.items()):
         unit = groups.get(node, node)
         rank.setdefault(unit, position)
-        dag.add_node(unit)
-        dag.add_edges_from(
-            (other, unit) for s in sources if (other := groups.get(s, s)) is not unit
-        )
-    yield from nx.lexicographical_topological_sort(dag, key=rank.__getitem__)
+        later.setdefault(unit, {})
+        for source in sources:
+            other = groups.get(source, source)
+            if other is not unit:
+                later.setdefault(other, {})[unit] = None
+    return in_order(later, rank)
 
 
 def _emit_group(

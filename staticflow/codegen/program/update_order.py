@@ -4,12 +4,12 @@ kernels run.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from heapq import heappop, heappush
+from typing import Any
 
 from staticflow.graph.graph import Graph, binders_of, regions_of
 from staticflow.graph.node import Node, item, maker_of
+from staticflow.graph.order import in_order
 from staticflow.ops.declaring.late import prefix_op
 from staticflow.ops.declaring.lowering import Contract, Host, LoopNest
 from staticflow.ops.loops.loop import loop_ops
@@ -96,32 +96,12 @@ class _Order:
 
     def nodes(self) -> list[Node]:
         """All nodes, each as early as what it waits for lets it be."""
-        rank = {n: i for i, n in enumerate(self.graph.nodes)}
-        waits = Counter(n for after in self.later.values() for n in after)
-        waits.update(self.behind_gate)
-        order: list[Node] = []
-        ready: list[int] = []
-        ending = len(self.ending)
-
-        def start(nodes: Iterable[Node]) -> None:
-            for node in nodes:
-                waits[node] -= 1
-                if not waits[node]:
-                    heappush(ready, rank[node])
-
-        waits.update(self.graph.nodes)  # for the start itself
-        start(self.graph.nodes)
-        if not ending:
-            start(self.behind_gate)
-        while ready:
-            node = self.graph.nodes[heappop(ready)]
-            order.append(node)
-            start(self.later[node])
-            if node in self.ending:
-                ending -= 1
-                if not ending:
-                    start(self.behind_gate)
-        return order
+        gate = object()
+        rank: dict[Any, int] = {n: i for i, n in enumerate(self.graph.nodes)} | {gate: -1}
+        later: dict[Any, Sequence[Any]] = {gate: [*self.behind_gate]}
+        for node, after in self.later.items():
+            later[node] = [*after, gate] if node in self.ending else after
+        return [n for n in in_order(later, rank) if n is not gate]
 
     def _nodes_after(self, start: Node) -> set[Node]:
         """What waits for ``start``."""
