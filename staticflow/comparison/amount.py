@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from staticflow.codegen.program.routine import Repeat, walk_steps
-from staticflow.graph.dim_queries import evaluate_dim
 from staticflow.static.compile import Program
 
 __all__ = ["Work", "work_of_call"]
@@ -41,6 +40,6 @@ def work_of_call(program: Program, *arguments: Any) -> Work | None:
     if any(kernel.uncounted for kernel in kernels):
         return None
     outputs = [t.size * t.dtype.itemsize for t in executable.signature.outputs]
-    touched = sum((evaluate_dim(b, values) for b in [executable.plan.arena, *outputs]), start=0)
+    touched = executable.plan.evaluate(executable.plan.arena + sum(outputs, start=0), values)
     touched += sum(a.nbytes for a in (*arrays, *executable.signature.constants))
     return Work(sum(k.bytes for k in kernels), sum(k.flops for k in kernels), touched)

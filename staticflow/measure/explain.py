@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from staticflow.eager.tensor import Tensor
 from staticflow.errors import ArgumentError
-from staticflow.graph.dim_queries import evaluate_dim, symbols_of
+from staticflow.graph.dim_queries import symbols_of
 from staticflow.graph.dims import Size
 from staticflow.graph.graph import Graph
 from staticflow.graph.locs import Locs, format_locs, here
@@ -164,15 +164,14 @@ def _costs(subject: Subject, kernels: Sequence[Kernel], at: Mapping[str, int]) -
 
 def _peak(plan: Plan, at: Mapping[str, int]) -> tuple[str, list[str]]:
     """The peak in words, and the sizes in it that only the run can tell."""
-    symbols = symbols_of(plan.peak)
-    late = [s.name for s in symbols if s.name not in at]
-    return f"{_bytes(plan.peak, at)} at the peak", late
+    late = [s.name for s in plan.unknown if s.name not in at]
+    return f"{_bytes(plan.peak, at, plan)} at the peak", late
 
 
-def _bytes(size: Size, at: Mapping[str, int]) -> str:
+def _bytes(size: Size, at: Mapping[str, int], plan: Plan) -> str:
     try:
-        values = {s: at.get(s.name, 1) for s in symbols_of(size)}
-        return bytes_in_words(evaluate_dim(size, values))
+        values = {s: at.get(s.name, 1) for s in plan.layout.expand(symbols_of(size))}
+        return bytes_in_words(plan.evaluate(size, values))
     except (ValueError, ZeroDivisionError):  # no such sizes can be
         return f"{size} bytes"
 
@@ -232,7 +231,7 @@ def _plan(subject: Subject, at: Mapping[str, int]) -> list[str]:
     plan = subject.plan
     where = ", ".join(f"{name} = {value}" for name, value in at.items())
     lines = [
-        cut(f"peak: {_bytes(plan.peak, at)}, {plan.peak} bytes", WIDTH),
+        cut(f"peak: {_bytes(plan.peak, at, plan)}, {plan.peak} bytes", WIDTH),
         *(f"at {where}" for _ in [0] if where),
     ]
     lines += [cut(f"where {name} is {what}", WIDTH) for name, what in plan.meanings]
@@ -241,11 +240,11 @@ def _plan(subject: Subject, at: Mapping[str, int]) -> list[str]:
         plan.routine.buffers, plan.offsets, plan.live, strict=True
     ):
         kind = f"{buffer.dtype}[{', '.join(map(str, buffer.shape))}]"
-        place = "grows" if buffer.grows else cut(_bytes(offset, at), 20)
+        place = "grows" if buffer.grows else cut(_bytes(offset, at, plan), 20)
         rows.append(
             [
-                cut(buffer.label, 24), cut(kind, 24), cut(_bytes(buffer.bytes, at), 20), place,
-                f"{first}..{last}", lines_in_words(buffer.locs),
+                cut(buffer.label, 24), cut(kind, 24), cut(_bytes(buffer.bytes, at, plan), 20),
+                place, f"{first}..{last}", lines_in_words(buffer.locs),
             ]
         )  # fmt: skip
     return [*lines, *table(rows, "<<>>><"), "every expression in full: print(program.plan)"]

@@ -170,9 +170,7 @@ def measure_program(
         for i, a in enumerate(outputs)
     ]
     given = sum(a.nbytes for a in outputs)
-    predicted = (
-        evaluate_dim(plan.peak, names) + given if symbols_of(plan.peak) <= {*names} else None
-    )
+    predicted = plan.evaluate(plan.peak, names) + given if plan.unknown <= {*names} else None
     timeline = tuple(
         sum(b.bytes for b in buffers if b.first <= at <= b.last) for at in range(1, steps + 1)
     )

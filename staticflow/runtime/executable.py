@@ -121,9 +121,8 @@ class Executable(Sealed):
         table = [_bytes(a) for a in arrays]
         poison = plan_poison(plan, signature.outputs) if config.poison else None
         self.llvm = render_routine(
-            program, plan.offsets, plan.arena, table, updated, keeps_arena, host_target(), probes,
-            poison,
-        )  # fmt: skip
+            program, plan.layout, table, updated, keeps_arena, host_target(), probes, poison
+        )
         self.generated = time.perf_counter()
         """When all text was generated, and machine code was asked for, on `time.perf_counter`."""
         asks = (s for s in walk_steps(program.steps) if isinstance(s, Ask))
@@ -149,7 +148,7 @@ class Executable(Sealed):
         return self._entry.boxing(portable, example) if self._entry else portable
 
     def _native_entry(self, variables: Sequence[object], box: BoxType) -> NativeEntry | None:
-        signature, plan = self.signature, self.plan
+        signature = self.signature
         entry = Entry(
             self.program,
             tuple(p.type for p in signature.params),
@@ -158,7 +157,7 @@ class Executable(Sealed):
             tuple(c.nbytes for c in signature.constants),
             signature.outputs,
             tuple(e for e in signature.equalities if _is_known(e, signature)),
-            (plan.arena, *plan.offsets),
+            (self.plan.layout.most,),
         )
         if not fits(entry):
             return None
@@ -171,7 +170,7 @@ class Executable(Sealed):
         anything runs, and `MemoryError` if the arena cannot be had.
         """
         values = self.bind(arrays)
-        if evaluate_dim(self.plan.arena, values) > _LARGEST:
+        if self.plan.evaluate(self.plan.arena, values) > _LARGEST:
             self.fail(NO_MEMORY)
         with self._turn:
             return self._run_on(arrays, values)
@@ -281,7 +280,7 @@ class Executable(Sealed):
     def fail(self, status: int) -> None:
         """Raise what a status of the native run means."""
         if status == NO_MEMORY:
-            raise MemoryError(f"no memory for the program's {self.plan.peak} bytes")
+            raise MemoryError(f"no memory for the program's {self.plan.peak_in_words} bytes")
         site, code = divmod(status, 256)
         failure = self.program.failures[site - 1]
         where = format_locs(failure.locs) + self._in_loops(failure)

@@ -1,8 +1,8 @@
 """The memory plan: where in the arena each buffer lies.
 
-Buffers that are never needed at the same time share a *slot*. Sizes may be unknown, so a buffer
-takes over a free slot only where one of the two provably holds the other; the slot has the larger
-size. Offsets follow from the slots' sizes and are computed as the program starts.
+Each buffer is needed from one step to another, and buffers that are never needed at the same time
+may lie in the same place: `staticflow.codegen.program.layout` finds where. Offsets are expressions
+of the unknown sizes, computed as the program starts.
 
 Buffers that grow are no part of the arena. Their sizes name what an op binds, as the iterations of
 a loop, and they are part of the peak, unless the caller is given them: what a program returns is
@@ -15,6 +15,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from staticflow.codegen.program.layout import ALIGNMENT, Layout, Tenant, lay_out_arena
 from staticflow.codegen.program.routine import (
     Ahead,
     Arena,
@@ -33,21 +34,18 @@ from staticflow.codegen.program.routine import (
     walk_steps,
 )
 from staticflow.errors import ShapeError
-from staticflow.graph.dim_queries import evaluate_dim, substitute_dim, symbols_of
-from staticflow.graph.dims import Dim, Size, Sym, ceil_div, is_provably_ge
+from staticflow.graph.dim_queries import substitute_dim, symbols_of
+from staticflow.graph.dims import Dim, Size, Sym
 from staticflow.graph.locs import format_locs, here
 
 __all__ = ["ALIGNMENT", "Plan", "name_bound_sizes", "plan_memory"]
 
-ALIGNMENT = 64
-"""Bytes to which every buffer is aligned: a cache line, and the widest vector."""
-
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """``offsets`` of the buffers in the arena, in bytes, the size of the ``arena``, and the
-    ``peak``, which counts the buffers that grow, too. Those have up to a tenth more than they need,
-    or 64 KiB.
+    """When the buffers of a routine are ``live`` (the first and last step that touch each), their
+    ``layout`` in the arena, and the ``peak`` in bytes, which counts the buffers that grow, too.
+    Those have up to a tenth more than they need, or 64 KiB.
 
     The peak names the sizes that only the run can tell, each by a name of its own; where such a
     size differs from time to time, as the iterations of a loop in a loop, it stands for the
@@ -66,15 +64,42 @@ class Plan:
 
     routine: Routine
     live: tuple[tuple[int, int], ...]
-    slots: tuple[int, ...]
-    offsets: tuple[Size, ...]
-    arena: Size
+    layout: Layout
     peak: Size
     meanings: tuple[tuple[str, str], ...] = ()
 
+    @property
+    def offsets(self) -> tuple[Size, ...]:
+        """Where each buffer lies in the arena, in bytes."""
+        return self.layout.offsets
+
+    @property
+    def arena(self) -> Size:
+        """The size of the arena, in bytes."""
+        return self.layout.arena
+
+    @property
+    def unknown(self) -> frozenset[Sym]:
+        """The unknown sizes on which the peak depends."""
+        return self.layout.expand(symbols_of(self.peak))
+
+    @property
+    def peak_in_words(self) -> str:
+        """The peak as an expression, and what the marks in it are."""
+        marks = [*self._name_marks()]
+        return f"{self.peak} (where {'; '.join(marks)})" if marks else str(self.peak)
+
+    def _name_marks(self) -> Iterator[str]:
+        for mark, height in self.layout.marks:
+            yield f"{mark} is {height}"
+
+    def evaluate(self, size: Size, values: Mapping[Sym, int]) -> int:
+        """An offset, the arena or the peak where the unknown sizes have these ``values``."""
+        return self.layout.evaluate(size, values)
+
     def peak_bytes(self, **sizes: int) -> int:
         """The peak in bytes where the unknown sizes have these values, by name."""
-        names = {s.name: s for s in symbols_of(self.peak)}
+        names = {s.name: s for s in self.unknown}
         missing = sorted(names.keys() - sizes)
         if missing:
             form = f"peak_bytes({', '.join(f'{n}=...' for n in sorted(names))})"
@@ -83,7 +108,7 @@ class Plan:
                 f"{self._explain_names(missing)}; call it as {form}, "
                 f"at {format_locs(here())}"
             )
-        return evaluate_dim(self.peak, {s: sizes[n] for n, s in names.items()})
+        return self.evaluate(self.peak, {s: sizes[n] for n, s in names.items()})
 
     def _explain_names(self, names: Sequence[str]) -> str:
         said = [f"{name} is {what}" for name, what in self.meanings if name in names]
@@ -94,6 +119,7 @@ class Plan:
             f"peak of {self.peak} bytes, arena of {self.arena} bytes, {len(self.offsets)} buffers"
         ]
         lines += [f"  where {name} is {what}" for name, what in self.meanings]
+        lines += [f"  where {mark}" for mark in self._name_marks()]
         names = name_bound_sizes(self.routine)
         for i, buffer in enumerate(self.routine.buffers):
             shape = ", ".join(str(substitute_dim(d, names)) for d in buffer.shape)
@@ -109,46 +135,28 @@ class Plan:
 def plan_memory(program: Routine, given: Mapping[Sym, str] | None = None) -> Plan:
     """Lay out the buffers of a program. ``given`` says of sizes of the caller's where they are."""
     live = _live_ranges(program)
-    sizes: list[Size] = []  # of the slots
-    busy: list[int] = []  # the step until which each slot is taken
-    slots = [0] * len(program.buffers)
-    for i in sorted(range(len(live)), key=lambda i: live[i][0]):
-        if program.buffers[i].grows:
-            continue
-        first, last = live[i]
-        want = ceil_div(program.buffers[i].bytes, ALIGNMENT) * ALIGNMENT
-        slot = _fitting(sizes, busy, want, first)
-        if slot is None:
-            slot = len(sizes)
-            sizes.append(want)
-            busy.append(last)
-        else:
-            if _is_enough(want, sizes[slot]):
-                sizes[slot] = want
-            busy[slot] = last
-        slots[i] = slot
-    starts: list[Size] = []
-    at: Size = 0
-    for size in sizes:
-        starts.append(at)
-        at = at + size
-    offsets = tuple(
-        0 if b.grows else starts[s] for b, s in zip(program.buffers, slots, strict=True)
+    layout = lay_out_arena(
+        [
+            Tenant(first, last, 0 if b.grows else b.bytes)
+            for b, (first, last) in zip(program.buffers, live, strict=True)
+        ]
     )
-    peak = at + _growing_bytes(program)
-    meanings = tuple(_meanings(program, peak, given or {}))
-    return Plan(program, tuple(live), tuple(slots), offsets, at, peak, meanings)
+    peak = layout.arena + _growing_bytes(program)
+    meanings = tuple(_meanings(program, layout, peak, given or {}))
+    return Plan(program, tuple(live), layout, peak, meanings)
 
 
-def _meanings(program: Routine, peak: Size, given: Mapping[Sym, str]) -> Iterator[tuple[str, str]]:
-    """The names in the peak, in their order, with what each stands for."""
+def _meanings(
+    program: Routine, layout: Layout, peak: Size, given: Mapping[Sym, str]
+) -> Iterator[tuple[str, str]]:
+    """The unknown sizes on which the peak depends, in their order, with what each stands for."""
     names = name_bound_sizes(program)
     found = {str(s): where for s, where in given.items()}
     for symbol, step, inside in _binding_steps(program.steps, inside=False):
         most = "the largest" if inside else "the"
         what = "number of iterations of the loop" if isinstance(step, Repeat) else "size found"
         found[str(names[symbol])] = f"{most} {what} at {format_locs(step.locs)}"
-    for symbol in sorted(symbols_of(peak), key=Sym.sort_key):
+    for symbol in sorted(layout.expand(symbols_of(peak)), key=Sym.sort_key):
         yield symbol.name, found.get(symbol.name, "a size that only the run can tell")
 
 
@@ -186,52 +194,6 @@ def name_bound_sizes(program: Routine) -> dict[Sym, Size]:
         taken.add(name)
         found[bound] = Dim.of(Sym(name))
     return found
-
-
-def _fitting(sizes: Sequence[Size], busy: Sequence[int], want: Size, first: int) -> int | None:
-    """A free slot for a buffer: preferably one of just its size."""
-    free = [s for s in range(len(sizes)) if busy[s] < first]
-    for s in free:
-        if sizes[s] == want:
-            return s
-    for s in free:
-        if _is_enough(sizes[s], want) or _is_enough(want, sizes[s]):
-            return s
-    return None
-
-
-_SAMPLES = (
-    (1, 1),
-    (40, 40),
-    (4096, 4096),
-    (4096, 40),
-    (40, 4096),
-    (200, 200),
-    (4096, 1),
-    (1, 4096),
-)
-"""Values of the symbols of an even and of an odd number."""
-
-
-def _is_enough(a: Size, b: Size) -> bool:
-    """Whether ``a >= b`` at all sizes. The workspaces of products are long expressions: a proof
-    takes up to a second, and a few sizes refute most."""
-    symbols = sorted(symbols_of(a) | symbols_of(b), key=Sym.sort_key)
-    if all(s.upper is None for s in symbols):
-        for values in _SAMPLES:
-            at = {s: values[i % 2] for i, s in enumerate(symbols)}
-            if _is_refuted(a, b, at):
-                return False
-    return is_provably_ge(a, b)
-
-
-def _is_refuted(a: Size, b: Size, at: Mapping[Sym, int]) -> bool:
-    """Whether ``a < b`` at some sizes, if there may be such, as there are none of ``root(n - 2)``
-    where n is 1."""
-    try:
-        return evaluate_dim(a, at) < evaluate_dim(b, at)
-    except (ValueError, ZeroDivisionError):
-        return False
 
 
 def _live_ranges(program: Routine) -> list[tuple[int, int]]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from staticflow.errors import ArgumentError, StaticflowError
-from staticflow.graph.dim_queries import evaluate_dim, symbols_of
+from staticflow.graph.dim_queries import symbols_of
 from staticflow.graph.dims import Size, Sym, prod
 from staticflow.graph.graph import Graph
 from staticflow.graph.locs import format_locs, here
@@ -55,9 +55,10 @@ class Held:
     def check(self, values: Mapping[Sym, int]) -> None:
         """Raise `ArgumentError` if a program of these sizes takes more than the budget; else leave
         what grows the rest of it."""
-        bytes_ = evaluate_dim(self.own, values)
+        plan = self.executable.plan
+        bytes_ = plan.evaluate(self.own, values)
         if bytes_ > self.budget.bytes:
-            used = sorted(symbols_of(self.own), key=Sym.sort_key)
+            used = sorted(plan.layout.expand(symbols_of(self.own)), key=Sym.sort_key)
             sizes = ", ".join(f"{s} is {values[s]}" for s in used)
             where = f", where {sizes}," if used else ""
             more = " beside what grows as it runs" if self.grows else ""

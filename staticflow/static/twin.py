@@ -12,7 +12,6 @@ from staticflow import pytree
 from staticflow.codegen.llvm.probes import Probes
 from staticflow.eager.tensor import Tensor
 from staticflow.errors import ArgumentError
-from staticflow.graph.dim_queries import symbols_of
 from staticflow.graph.locs import format_locs, here
 from staticflow.measure.memory import Memory, bytes_in_steps, measure_program
 from staticflow.measure.probing import Contestants, find_sizes, probes_of_host, profile_runs
@@ -61,7 +60,7 @@ def measure_memory(program: Program, *args: Any, **named: Any) -> Memory:
 
     run()
     found = {}
-    if not symbols_of(program.plan.peak) <= {*program.plan.routine.sizes}:
+    if not program.plan.unknown <= {*program.plan.routine.sizes}:
         probed = twin_of(program, probes_of_host())
         found = find_sizes(probed.executable, partial(probed, *args, **named))
     _reset(program, call)

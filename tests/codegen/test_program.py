@@ -113,7 +113,7 @@ def ends(program: Any, at: dict[Sym, int]) -> list[tuple[int, int]]:
     """Where each buffer lies in the arena; one that grows is no part of it."""
     plan = program.plan
     return [
-        (evaluate_dim(o, at), evaluate_dim(o, at) + (0 if b.grows else evaluate_dim(b.bytes, at)))
+        (start := plan.evaluate(o, at), start + (0 if b.grows else evaluate_dim(b.bytes, at)))
         for o, b in zip(plan.offsets, plan.routine.buffers, strict=True)
     ]
 
@@ -128,17 +128,17 @@ def test_buffers_that_live_at_once_lie_apart(drawn: Drawn, values: dict[Sym, int
         return
     plan = program.plan
     at = {s: values[s] for s in plan.routine.sizes}
-    peak = evaluate_dim(plan.arena, at)
+    peak = plan.evaluate(plan.arena, at)
     found = ends(program, at)
     for i, (start, stop) in enumerate(found):
-        assert start % ALIGNMENT == 0
+        line = start // ALIGNMENT * ALIGNMENT
+        assert start == line or stop <= line + ALIGNMENT  # small ones share lines
         assert stop <= peak
         for j, (other_start, other_stop) in enumerate(found[:i]):
             (first, last), (other_first, other_last) = plan.live[i], plan.live[j]
             if start == stop or other_start == other_stop:
                 continue
             if first <= other_last and other_first <= last:
-                assert plan.slots[i] != plan.slots[j]
                 assert stop <= other_start or other_stop <= start
 
 
@@ -159,17 +159,19 @@ def test_buffers_of_equal_size_take_turns() -> None:
     for _ in range(6):
         y = (y @ x).tanh()
     plan = sf.compile([x], y).plan
-    assert (len(plan.offsets), len(set(plan.slots))) == (5 + 6, 2 + 1)
+    assert len(plan.offsets) == 5 + 6
     assert plan.peak_bytes(x_0=16, x_1=16) == 2 * 16 * 16 * 4
 
 
-def test_a_buffer_of_an_unknown_size_takes_over_only_what_is_surely_large_enough() -> None:
+def test_buffers_of_unknown_sizes_lie_apart_whichever_is_larger() -> None:
     x, y = sf.placeholder(("n",), name="x"), sf.placeholder(("m",), name="y")
     first = (x.unsqueeze(1) @ x.unsqueeze(0)).sin().sum(0)
     second = (y.unsqueeze(1) @ y.unsqueeze(0)).cos().sum(0)
-    plan = sf.compile([x, y], (first.sum() * second).sum()).plan
-    squares = {str(b.shape): plan.slots[i] for i, b in enumerate(plan.routine.buffers)}
-    assert squares["(n, n)"] != squares["(m, m)"]
+    program = sf.compile([x, y], (first.sum() * second).sum())
+    for n, m in ((100, 2), (2, 100), (50, 50)):
+        at = {s: {"n": n, "m": m}[s.name] for s in program.plan.routine.sizes}
+        largest = max(4 * n * n, 4 * m * m)
+        assert largest <= program.plan.evaluate(program.plan.arena, at) < 1.2 * largest + 1024
 
 
 def test_a_plan_reads_as_text() -> None:

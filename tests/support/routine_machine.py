@@ -74,7 +74,7 @@ class Machine:
         self.grown = {b: np.zeros(0, np.uint8) for b in plan.routine.growing}
 
     def number(self, size: Size) -> int:
-        return evaluate_dim(size, self.sizes)
+        return self.plan.evaluate(size, self.sizes)
 
     def run(self) -> int:
         return self.steps(self.routine.steps)

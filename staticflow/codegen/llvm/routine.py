@@ -28,6 +28,7 @@ from staticflow.codegen.llvm.poison import Poison, capacity_of, fill, fill_from,
 from staticflow.codegen.llvm.probes import Probes
 from staticflow.codegen.llvm.render import LOOK, looks, render_module
 from staticflow.codegen.llvm.text import I64, BasicBlock, FunctionText, Type, phi
+from staticflow.codegen.program.layout import Layout
 from staticflow.codegen.program.routine import (
     Ask,
     Choose,
@@ -72,8 +73,7 @@ _MOST_ITERATIONS = (1 << 6) - 1
 
 def render_routine(
     program: Routine,
-    offsets: Sequence[Size],
-    peak: Size,
+    layout: Layout,
     table: Sequence[Size],
     updated: Collection[int] = (),
     keeps_arena: bool = True,
@@ -81,8 +81,8 @@ def render_routine(
     probes: Probes | None = None,
     poison: Poison | None = None,
 ) -> str:
-    """The text of the kernels, of ``run``, and, if there is an arena, of ``release``. ``offsets``
-    and ``peak`` are the memory plan; an arena that is not kept is freed at the end of each run.
+    """The text of the kernels, of ``run``, and, if there is an arena, of ``release``. ``layout``
+    says where buffers lie in it; an arena that is not kept is freed at the end of each run.
     ``table`` has the bytes of the caller's arrays, of which ``updated`` are variables' that the
     program overwrites, ``target`` the machine whose instructions the text may name, ``probes`` what
     reads a clock around each step, ``poison`` what spoils freed memory, if anything does."""
@@ -90,7 +90,7 @@ def render_routine(
     kernels = render_module(program.kernels, target)
     if probes is not None:
         kernels = probes.around_parts(kernels, sum(1 for _ in walk_steps(program.steps)))
-    run = _Writer(program, offsets, peak, table, updated, keeps_arena, probes, poison).write()
+    run = _Writer(program, layout, table, updated, keeps_arena, probes, poison).write()
     asks = sum(isinstance(s, Ask) for s in walk_steps(program.steps))
     answers = "".join(f"@answer{i} = external global i8\n" for i in range(asks))
     ask = f"{answers}declare i1 @ask(ptr, ptr, ptr)\n" if asks else ""
@@ -106,15 +106,14 @@ class _Writer:
     def __init__(
         self,
         program: Routine,
-        offsets: Sequence[Size],
-        peak: Size,
+        layout: Layout,
         table: Sequence[Size],
         updated: Collection[int],
         keeps_arena: bool,
         probes: Probes | None,
         poison: Poison | None,
     ) -> None:
-        self.program, self.offsets, self.peak = program, offsets, peak
+        self.program, self.layout = program, layout
         self.table, self.updated, self.keeps_arena = table, updated, keeps_arena
         self.kernels = {k.name: k for k in program.kernels}
         self.asked = 0  # of the answers, which are in the order of the steps
@@ -139,8 +138,10 @@ class _Writer:
         for slot in range(self.program.slots):
             at = text.op(f"getelementptr ptr, ptr %table, i64 {slot}")
             self.places.tables.append(text.op(f"load ptr, ptr {at}"))
+        for mark, height in self.layout.marks:
+            self.indices.define(mark, self.indices.value(height))
         lent = self._borrow() if self.program.buffers else ""
-        self.places.arrays = [self._offset(o) for o in self.offsets] if lent else []
+        self.places.arrays = [self._offset(o) for o in self.layout.offsets] if lent else []
         for i, buffer in enumerate(self.program.growing):
             cell = f"getelementptr i8, ptr {lent}, i64 {8 + CELL * i}"
             self.places.cells[buffer] = text.op(cell)
@@ -177,7 +178,7 @@ class _Writer:
 
     def _borrow(self) -> str:
         text = self.text
-        bytes_ = self.indices.value(self.peak)
+        bytes_ = self.indices.value(self.layout.arena)
         lent = text.op(f"call ptr @borrow(ptr %state, i64 {bytes_}, i64 {self.header})")
         there, missing = text.new_block("there"), text.new_block("missing")
         text.branch(text.op(f"icmp eq ptr {lent}, null"), missing, there)
@@ -248,7 +249,7 @@ class _Writer:
     def _spoil_all(self, poison: Poison) -> None:
         """Spoil all that has no value as a run begins."""
         if self.program.buffers:
-            fill(self.text, self.arena, self.indices.value(self.peak))
+            fill(self.text, self.arena, self.indices.value(self.layout.arena))
         for cell in self.places.cells.values():
             fill_room(self.text, cell)
         for slot in poison.outputs:

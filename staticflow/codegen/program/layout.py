@@ -1,0 +1,263 @@
+"""Where in the arena the buffers of a program lie, whatever its unknown sizes are.
+
+Where all sizes are known, buffers are packed and their offsets are numbers. Else they are packed at
+a few examples of the sizes, and what is kept of that is only which buffer lies above which: each
+begins where the highest of those below it ends that are in use at the same time. That is right for
+all sizes, and small for those that are in some proportion to the examples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from staticflow.codegen.program.packing import Item, arena_bound, pack
+from staticflow.graph.dim_queries import evaluate_dim, symbols_of
+from staticflow.graph.dims import (
+    Call,
+    Dim,
+    Size,
+    Sym,
+    ceil_div,
+    is_provably_ge,
+    size_from,
+    terms_of,
+)
+from staticflow.graph.terms import collect, key_of
+
+__all__ = ["ALIGNMENT", "Layout", "Tenant", "lay_out_arena"]
+
+ALIGNMENT = 64
+"""Bytes to which the arena and every large buffer are aligned: a cache line, the widest vector."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """A buffer of some ``bytes``, in use from step ``first`` to step ``last``."""
+
+    first: int
+    last: int
+    bytes: Size
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The ``offsets`` of buffers in an ``arena`` of some size, all in bytes. They name the unknown
+    sizes, and *marks*: heights in the arena, each defined by the unknown sizes and the marks before
+    it. ``most`` names no mark, and is no less than the arena, whatever the sizes."""
+
+    offsets: tuple[Size, ...]
+    arena: Size
+    most: Size
+    marks: tuple[tuple[Sym, Size], ...] = ()
+
+    def evaluate(self, size: Size, values: Mapping[Sym, int]) -> int:
+        """What ``size``, which may name marks, is where the unknown sizes have ``values``."""
+        if isinstance(size, int):
+            return size
+        found = dict(values)
+        for mark, height in self._marks_of(symbols_of(size)):
+            found[mark] = evaluate_dim(height, found)
+        return evaluate_dim(size, found)
+
+    def expand(self, symbols: Iterable[Sym]) -> frozenset[Sym]:
+        """The unknown sizes among ``symbols``, and those on which the marks among them depend."""
+        marks = self._marks_of(symbols)
+        inside = (symbols_of(height) for _, height in marks)
+        return frozenset(symbols).union(*inside) - {mark for mark, _ in marks}
+
+    def _marks_of(self, symbols: Iterable[Sym]) -> list[tuple[Sym, Size]]:
+        """The marks among ``symbols``, and those that they name, each after those that it names."""
+        wanted = set(symbols)
+        found = []
+        for mark, height in reversed(self.marks):
+            if mark in wanted:
+                wanted |= symbols_of(height)
+                found.append((mark, height))
+        return found[::-1]
+
+
+def lay_out_arena(tenants: Sequence[Tenant]) -> Layout:
+    """The layout of ``tenants``, whose sizes may be unknown.
+
+    >>> n = Dim.of(Sym("N"))
+    >>> found = lay_out_arena([Tenant(1, 2, 640), Tenant(2, 3, 64 * n), Tenant(3, 4, 64 * n)])
+    >>> found.offsets, found.arena, found.marks
+    ((64*N, 0, max(64*N, 640)), ..., ...)
+    """
+    symbols = {s for t in tenants for s in symbols_of(t.bytes)}
+    if not symbols:
+        return _lay_out_known(tenants)
+    if sum(t.bytes != 0 for t in tenants) == 1:
+        whole = sum(_padded(t.bytes) for t in tenants)
+        return Layout((0,) * len(tenants), whole, whole)
+    return _lay_out_open(tenants, sorted(symbols, key=Sym.sort_key))
+
+
+def _lay_out_known(tenants: Sequence[Tenant]) -> Layout:
+    offsets, top = pack([_item(t, evaluate_dim(t.bytes, {})) for t in tenants])
+    whole = -(-top // ALIGNMENT) * ALIGNMENT
+    return Layout(tuple(offsets), whole, whole)
+
+
+def _item(tenant: Tenant, bytes_: int) -> Item:
+    """A buffer of so many bytes, one of a few with an alignment that keeps it in one cache line."""
+    power = 1 << max(bytes_ - 1, 0).bit_length()
+    return Item(tenant.first, tenant.last, bytes_, min(power, ALIGNMENT))
+
+
+def _padded(bytes_: Size) -> Size:
+    return ceil_div(bytes_, ALIGNMENT) * ALIGNMENT
+
+
+# -- unknown sizes ---------------------------------------------------------------------------------
+
+_DECIDING = ((64, 64), (64, 16), (16, 64), (512, 512), (8, 8))
+"""Examples at which buffers are packed: values of the symbols of an even and of an odd number."""
+
+_JUDGING = (*_DECIDING, (4096, 4096), (256, 32), (32, 256))
+"""Examples at which the layouts are compared."""
+
+Stack = list[tuple[int, list[int]]]
+"""Buffers from below to above, each with those on which it may lie."""
+
+
+def _lay_out_open(tenants: Sequence[Tenant], symbols: Sequence[Sym]) -> Layout:
+    small = [i for i, t in enumerate(tenants) if isinstance(t.bytes, int) and t.bytes < ALIGNMENT]
+    block = _lay_out_known([tenants[i] for i in small])
+    offsets: list[Size] = [0] * len(tenants)
+    for i, at in zip(small, block.offsets, strict=True):
+        offsets[i] = at
+    others = [i for i in range(len(tenants)) if i not in set(small) and tenants[i].bytes != 0]
+    large = [tenants[i] for i in others]
+    padded = [_padded(t.bytes) for t in large]
+    stack = _choose_stack(large, padded, symbols)
+    work = _Heights(block.arena)
+    ends: dict[int, Size] = {}
+    for i, below in stack:
+        start = work.top_of([ends[j] for j in below], others[i])
+        offsets[others[i]] = start
+        ends[i] = start + padded[i]
+    covered = {j for _, below in stack for j in below}
+    arena = _highest([e for i, e in ends.items() if i not in covered]) if ends else block.arena
+    most = size_from(collect(term for p in (block.arena, *padded) for term in terms_of(p)))
+    return Layout(tuple(offsets), arena, most, tuple(work.marks))
+
+
+def _choose_stack(
+    tenants: Sequence[Tenant], padded: Sequence[Size], symbols: Sequence[Sym]
+) -> Stack:
+    """Of the stacks that come of packing at some examples the one that is nearest to the bound at
+    the example that suits it least."""
+    examples = dict.fromkeys(e if len(symbols) > 1 else (e[0], e[0]) for e in _JUDGING)
+    packed = {e: found for e in examples if (found := _items_at(e, tenants, padded, symbols))}
+    bounds = {e: max(arena_bound(items), 1) for e, items in packed.items()}
+    best: tuple[float, Stack] | None = None
+    seen = []
+    for example in _DECIDING:
+        if example not in packed:
+            continue
+        items = packed[example]
+        stack = _stack_of(items, pack(items)[0])
+        if stack in seen:
+            continue
+        seen.append(stack)
+        worst = max(_height_of(stack, packed[e]) / bounds[e] for e in packed)
+        if best is None or worst < best[0]:
+            best = worst, stack
+    if best is not None:
+        return best[1]
+    items = [Item(t.first, t.last, 1) for t in tenants]  # no example is allowed
+    return _stack_of(items, pack(items)[0])
+
+
+def _items_at(
+    example: tuple[int, int], tenants: Sequence[Tenant], padded: Sequence[Size],
+    symbols: Sequence[Sym],
+) -> list[Item] | None:  # fmt: skip
+    """The buffers at an example of the sizes; None if there may be no such sizes, as there are
+    none of ``root(n - 2)`` where n is 1."""
+    values = {s: example[i % 2] for i, s in enumerate(symbols)}
+    try:
+        return [
+            Item(t.first, t.last, max(evaluate_dim(p, values), 0))
+            for t, p in zip(tenants, padded, strict=True)
+        ]
+    except (ValueError, ZeroDivisionError):
+        return None
+
+
+def _stack_of(items: Sequence[Item], offsets: Sequence[int]) -> Stack:
+    """The buffers by their offsets, each with those of the buffers below it, in use at the same
+    time, that have no other such buffer between."""
+    order = sorted(range(len(items)), key=lambda i: (offsets[i], items[i].bytes, i))
+    below: list[int] = []  # by place, as bits
+    stack: Stack = []
+    for i in order:
+        meets = covered = 0
+        for place, (j, _) in enumerate(stack):
+            if items[j].first <= items[i].last and items[i].first <= items[j].last:
+                meets |= 1 << place
+                covered |= below[place]
+        below.append(meets)
+        direct = meets & ~covered
+        stack.append((i, [j for place, (j, _) in enumerate(stack) if direct >> place & 1]))
+    return stack
+
+
+def _height_of(stack: Stack, items: Sequence[Item]) -> int:
+    """The bytes of a stack where its buffers are ``items``."""
+    ends = [0] * len(items)
+    for i, below in stack:
+        ends[i] = max([ends[j] for j in below], default=0) + items[i].bytes
+    return max(ends, default=0)
+
+
+class _Heights:
+    """Finds where buffers begin that lie on others, above a ``floor``, and gives marks to heights
+    that are not plain."""
+
+    def __init__(self, floor: Size) -> None:
+        self.floor = floor
+        self.marks: list[tuple[Sym, Size]] = []
+        self.known: dict[Size, Size] = {}
+
+    def top_of(self, ends: Sequence[Size], buffer: int) -> Size:
+        """The highest of ``ends``, where a ``buffer`` begins."""
+        height = _highest(ends) if ends else self.floor
+        if isinstance(height, int) or not _is_max(height):
+            return height
+        if height not in self.known:
+            mark = Sym(f"at_{buffer}", _MARK)
+            self.marks.append((mark, height))
+            self.known[height] = Dim.of(mark)
+        return self.known[height]
+
+
+_MARK = -7
+"""The serial of marks, so that no unknown size of a user's is one."""
+
+
+def _is_max(size: Dim) -> bool:
+    return any(isinstance(a, Call) and a.fn == "max" for m, _ in size.terms for a in m)
+
+
+def _highest(ends: Sequence[Size]) -> Size:
+    """The largest of sizes, without those that others are as large as at first sight: a proof in
+    full could take long, and what is left out is all that it could change."""
+    kept: list[Size] = []
+    for end in dict.fromkeys(ends):
+        if not any(_is_plainly_ge(k, end) for k in kept):
+            kept = [*(k for k in kept if not _is_plainly_ge(end, k)), end]
+    first, *rest = sorted(kept, key=key_of)
+    for other in rest:
+        first = Dim.of(Call("max", first, other))
+    return first
+
+
+def _is_plainly_ge(a: Size, b: Size) -> bool:
+    """Whether ``a - b`` is a sum of products that are not negative."""
+    terms = collect((*terms_of(a), *((m, -c) for m, c in terms_of(b))))
+    return all(c > 0 for _, c in terms) and all(
+        isinstance(atom, Sym) or is_provably_ge(Dim.of(atom), 0) for m, _ in terms for atom in m
+    )
