@@ -89,7 +89,7 @@ def lay_out_arena(tenants: Sequence[Tenant]) -> Layout:
     if not symbols:
         return _lay_out_known(tenants)
     if sum(t.bytes != 0 for t in tenants) == 1:
-        whole = sum(_padded(t.bytes) for t in tenants)
+        whole = sum(_pad(t.bytes) for t in tenants)
         return Layout((0,) * len(tenants), whole, whole)
     return _lay_out_open(tenants, sorted(symbols, key=Sym.sort_key))
 
@@ -106,7 +106,7 @@ def _item(tenant: Tenant, bytes_: int) -> Item:
     return Item(tenant.first, tenant.last, bytes_, min(power, ALIGNMENT))
 
 
-def _padded(bytes_: Size) -> Size:
+def _pad(bytes_: Size) -> Size:
     return ceil_div(bytes_, ALIGNMENT) * ALIGNMENT
 
 
@@ -130,7 +130,7 @@ def _lay_out_open(tenants: Sequence[Tenant], symbols: Sequence[Sym]) -> Layout:
         offsets[i] = at
     others = [i for i in range(len(tenants)) if i not in set(small) and tenants[i].bytes != 0]
     large = [tenants[i] for i in others]
-    padded = [_padded(t.bytes) for t in large]
+    padded = [_pad(t.bytes) for t in large]
     stack = _choose_stack(large, padded, symbols)
     work = _Heights(block.arena)
     ends: dict[int, Size] = {}
