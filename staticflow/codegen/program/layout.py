@@ -83,7 +83,7 @@ def lay_out_arena(tenants: Sequence[Tenant]) -> Layout:
     >>> n = Dim.of(Sym("N"))
     >>> found = lay_out_arena([Tenant(1, 2, 640), Tenant(2, 3, 64 * n), Tenant(3, 4, 64 * n)])
     >>> found.offsets, found.arena, found.marks
-    ((64*N, 0, max(64*N, 640)), ..., ...)
+    ((64*N, 0, 64*N), max(64*N + 640, 128*N), ())
     """
     symbols = {s for t in tenants for s in symbols_of(t.bytes)}
     if not symbols:
