@@ -1,4 +1,4 @@
-"""Workload k: the first call of the steps of a, d, e and i, with everything that it compiles.
+"""Workload k: the first call of the steps of a, d, e, i, m and n, with all that it compiles.
 
 Each in a process of its own, from after the imports to the end of the first step: *cold* with an
 empty folder for machine code, *warm* with what an earlier process has left in it.
@@ -31,6 +31,8 @@ STEPS = {
     "LeNet": ("lenet", "module.{}()", "module.pytorch_compiled()"),
     "LSTM T 50 B 32": ("lstm", "module.{}(module.SIZES[0])", None),
     "transformer block": ("transformer", "module.{}()", "module.pytorch(compiled=True)"),
+    "residual net": ("image_nets", "module.residual_step('{}')", None),
+    "GPT": ("gpt", "module.{}()", None),
 }
 """Modules of this folder, how their contestants are made, and how that of torch.compile is."""
 

@@ -1,11 +1,15 @@
-"""Workload l: how long a library takes to be imported, each time in a new process."""
+"""Workload l: how long a library takes to be imported, and the memory that a process then holds.
+
+Each time in a new process. Memory is the most that was resident: behind the import, and behind ten
+steps of the two-layer net of workload a, one call a step.
+"""
 
 from __future__ import annotations
 
 import tempfile
 from functools import partial
 
-from processes import main_of_processes
+from processes import Child, main_of_processes
 
 LIBRARIES = {
     "staticflow": "staticflow",
@@ -15,23 +19,44 @@ LIBRARIES = {
     "numba": "numba",
 }
 
-CHILD = """
+TIME = """
 import time
 began = time.perf_counter()
 import {}
 print(time.perf_counter() - began)
 """
 
+RESIDENT = """
+import resource
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+"""
+STEPS = "import two_layer\ntwo_layer.{}().run(10)"
+TRAINING = {
+    "staticflow static": "staticflow_static",
+    "staticflow eager": "staticflow_eager",
+    "NumPy": "numpy_by_hand",
+    "PyTorch eager": "pytorch_eager",
+    "JAX jit": "jax_jit",
+}
 
 ROOT = tempfile.TemporaryDirectory()
 
 
-def program(library: str) -> tuple[str, dict[str, str]]:
-    """The program that imports a library, with a folder in which staticflow finds from the second
-    time on what it has compiled."""
-    return CHILD.format(library), {"STATICFLOW_CACHE_DIR": ROOT.name}
+def program(text: str, name: str) -> tuple[str, dict[str, str]]:
+    """A program about a library or a contestant, with a folder in which staticflow finds from the
+    second time on what it has compiled."""
+    return text.format(name), {"STATICFLOW_CACHE_DIR": ROOT.name}
+
+
+def table(text: str, named: dict[str, str]) -> dict[str, Child]:
+    """A process for each of what is ``named``."""
+    return {name: partial(program, text, what) for name, what in named.items()}
 
 
 if __name__ == "__main__":
-    table = {name: partial(program, library) for name, library in LIBRARIES.items()}
-    main_of_processes(__doc__, {"import": table}, most=15)
+    memory = {
+        "memory behind the import": table("import {}" + RESIDENT, LIBRARIES),
+        "memory behind ten steps of training": table(STEPS + RESIDENT, TRAINING),
+    }
+    tables = {"import": table(TIME, LIBRARIES), **memory}
+    main_of_processes(__doc__, tables, most=15, units=dict.fromkeys(memory, "B"))

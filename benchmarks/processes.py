@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping
 
 from common import options_of, settle_threads
@@ -24,8 +25,9 @@ def main_of_processes(
     """Run a benchmark of whole processes: each contestant gives the text of a Python program that
     prints how many seconds its work took, and what to set in its environment.
 
-    Of ``--rounds`` at most ``most`` are made, each of one process a contestant. A table whose title
-    is among the ``units`` counts those instead of seconds: ``"B"`` is bytes.
+    Of ``--rounds`` at most ``most`` are made, each of one process a contestant, and none begins
+    once a table has taken half of ``--most`` seconds. A table whose title is among the ``units``
+    counts those instead of seconds: ``"B"`` is bytes.
     """
     options = options_of(description)
     settle_threads(options.threads)
@@ -35,7 +37,10 @@ def main_of_processes(
         print(f"{title}; threads: {options.threads}")
         measured: dict[str, list[float]] = {n: [] for n in children if options.only in n}
         left_out: list[str] = []
-        for _ in range(min(options.rounds, most)):
+        began = time.monotonic()
+        for number in range(min(options.rounds, most)):
+            if number and time.monotonic() - began > options.most / 2:
+                break
             for name in [*measured]:
                 print(f"  {name}", flush=True)
                 found = number_of_process(*children[name](), limit=options.limit)

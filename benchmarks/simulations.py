@@ -7,6 +7,7 @@ right side, which is another solution: that of ones.
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 import numpy as np
@@ -221,6 +222,69 @@ def jax_solve() -> Contestant:
     return repeated(lambda: program(a, b), jax.block_until_ready)
 
 
+def staticflow_through() -> Contestant:
+    """``grad`` through the loop, whose carries are kept."""
+    import staticflow as sf
+
+    arrays = system()
+    a = sf.placeholder((SIZE, SIZE), "float64", name="a")
+    b = sf.placeholder((SIZE,), "float64", name="b")
+    x = conjugate(a, b, sf.fori_loop)
+    return call_program(sf.compile([a, b], (x, *sf.grad(x.sum(), [b]))), *arrays)
+
+
+def jax_through() -> Contestant:
+    """``grad`` through a scan."""
+    import jax
+    import jax.numpy as jnp
+
+    jax.config.update("jax_enable_x64", True)
+    a, b = map(jnp.asarray, system())
+
+    def scan(first: int, last: int, step: Any, state: Any) -> Any:
+        return jax.lax.scan(lambda c, _: (step(0, c), None), state, length=last - first)[0]
+
+    def total_of(b: Any, a: Any) -> Any:
+        x = conjugate(a, b, scan)
+        return x.sum(), x
+
+    gradient = jax.value_and_grad(total_of, has_aux=True)
+
+    @jax.jit
+    def program(a: Any, b: Any) -> Any:
+        (_, x), to_b = gradient(b, a)
+        return x, to_b
+
+    return repeated(lambda: program(a, b), jax.block_until_ready)
+
+
+def pytorch_through() -> Contestant:
+    """Autograd through a Python loop."""
+    return through_eager("torch")
+
+
+def staticflow_eager_through() -> Contestant:
+    """Autograd through a Python loop."""
+    return through_eager("staticflow")
+
+
+def through_eager(name: str) -> Contestant:
+    """The gradient of a Python loop, by the library of that name."""
+    library = importlib.import_module(name)
+    if name == "torch":
+        library.set_num_threads(threads())
+    a, b = map(library.from_numpy, system())
+    b.requires_grad_()
+
+    def call() -> Any:
+        b.grad = None
+        x = conjugate(a, b, python_loop)
+        x.sum().backward()
+        return x.detach(), b.grad
+
+    return repeated(call)
+
+
 def scipy_solve() -> Contestant:
     """``scipy.sparse.linalg.cg`` on the dense matrix."""
     from scipy.sparse.linalg import cg
@@ -251,6 +315,13 @@ if __name__ == "__main__":
                 "staticflow static": staticflow_solve,
                 "SciPy": scipy_solve,
                 "JAX jit": jax_solve,
+            },
+            "the same, the gradient through the loop": {
+                "NumPy, two solutions": numpy_solve,
+                "staticflow static": staticflow_through,
+                "staticflow eager": staticflow_eager_through,
+                "PyTorch eager": pytorch_through,
+                "JAX jit": jax_through,
             },
         },
         tolerance=1e-3,

@@ -1,16 +1,18 @@
-"""Workload t: what a program of ten tiny operations costs, and an optimiser of 200 parameters.
+"""Workload t: what programs of a few tiny operations cost, and an optimiser of 1,000 parameters.
 
-Ten operations on 16 float32, called as a function; a step of Adam on 200 tensors of 16.
+One operation and ten on 16 float32, called as a function; a step of Adam on 1,000 tensors of 16.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 from common import Contestant, main, repeated, threads
 
-SIZE, TENSORS = 16, 200
+SIZE, TENSORS = 16, 1000
 
 
 def data() -> tuple[Any, Any]:
@@ -28,84 +30,112 @@ def ten(x: Any, y: Any) -> Any:
     return z - y
 
 
-def numpy_ten() -> Contestant:
+def one(x: Any, y: Any) -> Any:
+    """One operation."""
+    return x + y
+
+
+def ten_of_float32(x: Any, y: Any) -> Any:
+    """The ten for a compiler to which a number of Python's is a float64."""
+    z = x * y + x
+    z = z - np.float32(0.5) * y
+    z = z * z + np.float32(1.0)
+    z = z / (x + np.float32(2.0))
+    return z - y
+
+
+Function = Callable[[Any, Any], Any]
+
+
+def numpy_call(function: Function) -> Contestant:
     """Without compiling."""
     arrays = data()
-    return repeated(lambda: ten(*arrays))
+    return repeated(lambda: function(*arrays))
 
 
-def staticflow_ten() -> Contestant:
+def staticflow_jit(function: Function) -> Contestant:
     """``jit``."""
     import staticflow as sf
 
     x, y = map(sf.from_numpy, data())
-    program = sf.jit(ten)
+    program = sf.jit(function)
     return repeated(lambda: program(x, y))
 
 
-def staticflow_compiled_ten() -> Contestant:
+def staticflow_static(function: Function) -> Contestant:
     """``compile``."""
     import staticflow as sf
 
     arrays = data()
     x, y = (sf.placeholder((None,), name=n) for n in "xy")
-    program = sf.compile([x, y], ten(x, y))
+    program = sf.compile([x, y], function(x, y))
     return repeated(lambda: program(*arrays), program=program, arguments=arrays)
 
 
-def staticflow_eager_ten() -> Contestant:
+def staticflow_eager(function: Function) -> Contestant:
     """One after the other."""
     import staticflow as sf
 
     x, y = map(sf.from_numpy, data())
-    return repeated(lambda: ten(x, y))
+    return repeated(lambda: function(x, y))
 
 
-def pytorch_ten() -> Contestant:
+def pytorch_eager(function: Function) -> Contestant:
     """One after the other."""
     import torch
 
     torch.set_num_threads(threads())
     x, y = map(torch.from_numpy, data())
-    return repeated(lambda: ten(x, y))
+    return repeated(lambda: function(x, y))
 
 
-def torch_compile_ten() -> Contestant:
+def torch_compile(function: Function) -> Contestant:
     """``torch.compile``."""
     import torch
 
     torch.set_num_threads(threads())
     x, y = map(torch.from_numpy, data())
-    program = torch.compile(ten)
+    program = torch.compile(function)
     return repeated(lambda: program(x, y))
 
 
-def jax_ten() -> Contestant:
+def jax_jit(function: Function) -> Contestant:
     """``jit``."""
     import jax
     import jax.numpy as jnp
 
     x, y = map(jnp.asarray, data())
-    program = jax.jit(ten)
+    program = jax.jit(function)
     return repeated(lambda: program(x, y), jax.block_until_ready)
 
 
-def numba_ten() -> Contestant:
-    """``njit``, a loop."""
+def numba_loop(function: Function) -> Contestant:
+    """``njit``, a loop whose body is the function, on float32 alone."""
     import numba
+
+    each = numba.njit(ten_of_float32 if function is ten else function)
 
     @numba.njit
     def program(x: Any, y: Any) -> Any:
         found = np.empty_like(x)
         for i in range(len(x)):
-            z = x[i] * y[i] + x[i]
-            z = z - np.float32(0.5) * y[i]
-            z = z * z + np.float32(1)
-            found[i] = z / (x[i] + np.float32(2)) - y[i]
+            found[i] = each(x[i], y[i])
         return found
 
     arrays = data()
     return repeated(lambda: program(*arrays))
+
+
+CALLS: dict[str, Callable[[Function], Contestant]] = {
+    "NumPy": numpy_call,
+    "staticflow jit": staticflow_jit,
+    "staticflow static": staticflow_static,
+    "staticflow eager": staticflow_eager,
+    "PyTorch eager": pytorch_eager,
+    "torch.compile": torch_compile,
+    "JAX jit": jax_jit,
+    "numba": numba_loop,
+}
 
 
 # -- Adam -----------------------------------------------------------------------------------------
@@ -165,25 +195,48 @@ def pytorch_adam(fused: bool) -> Contestant:
     return adam(torch, fused=fused)
 
 
+def jax_adam() -> Contestant:
+    """``jit`` of the step on a list of parameters, which are donated with their moments."""
+    import jax
+    import jax.numpy as jnp
+
+    values, slopes = gradients()
+    state = [(jnp.asarray(v), jnp.zeros(SIZE), jnp.zeros(SIZE)) for v in values]
+    slopes, count = [jnp.asarray(g) for g in slopes], jnp.zeros(())
+
+    @jax.jit(donate_argnums=(0, 1))
+    def step(state: Any, count: Any, slopes: Any) -> Any:
+        count = count + 1
+        rate, scale = 1e-3 / (1 - 0.9**count), (1 - 0.999**count) ** -0.5
+        new = []
+        for (p, m, v), g in zip(state, slopes, strict=True):
+            m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g * g
+            new.append((p - rate * m / (jnp.sqrt(v) * scale + 1e-8), m, v))
+        return new, count
+
+    def run(n: int) -> None:
+        nonlocal state, count
+        for _ in range(n):
+            state, count = step(state, count, slopes)
+        jax.block_until_ready(state)
+
+    return Contestant(run, lambda: [np.stack([np.asarray(p) for p, _, _ in state])])
+
+
 if __name__ == "__main__":
     main(
         __doc__,
         {
+            "a program of x + y": {n: partial(make, one) for n, make in CALLS.items()},
             "a program of ten tiny operations": {
-                "NumPy": numpy_ten,
-                "staticflow jit": staticflow_ten,
-                "staticflow static": staticflow_compiled_ten,
-                "staticflow eager": staticflow_eager_ten,
-                "PyTorch eager": pytorch_ten,
-                "torch.compile": torch_compile_ten,
-                "JAX jit": jax_ten,
-                "numba": numba_ten,
+                n: partial(make, ten) for n, make in CALLS.items()
             },
-            "Adam on 200 tensors": {
+            f"Adam on {TENSORS:,} tensors": {
                 "staticflow eager": staticflow_eager_adam,
                 "staticflow static": staticflow_static_adam,
                 "PyTorch, for each": lambda: pytorch_adam(fused=False),
                 "PyTorch, fused": lambda: pytorch_adam(fused=True),
+                "JAX jit": jax_adam,
             },
         },
     )

@@ -10,7 +10,7 @@ import math
 from typing import Any
 
 import numpy as np
-from common import Contestant, main, threads
+from common import Contestant, main, threads, training
 
 B, T, D, HEADS, FF = 8, 128, 256, 4, 1024
 LR = 0.01
@@ -113,6 +113,29 @@ def pytorch(compiled: bool) -> Contestant:
     return Contestant(run, lambda: [t.detach() for t in (loss, *layer.parameters())])
 
 
+def pytorch_whole_step() -> Contestant:
+    """``torch.compile`` of the whole step, gradient and update included."""
+    import torch
+
+    torch.set_num_threads(threads())
+    x, target, *values = map(torch.from_numpy, data())
+    layer = torch_like(torch.nn)
+    names = [name for name, _ in layer.named_parameters()]
+
+    def objective(params: Any) -> Any:
+        y = torch.func.functional_call(layer, dict(zip(names, params, strict=True)), (x,))
+        return torch.nn.functional.mse_loss(y, target)
+
+    @torch.compile
+    def step(params: Any) -> Any:
+        grads, loss = torch.func.grad_and_value(objective)(params)
+        for p, g in zip(params, grads, strict=True):
+            p.sub_(g, alpha=LR)
+        return loss
+
+    return training(lambda: step(values), lambda: values)
+
+
 def jax_jit() -> Contestant:
     """``jit`` of the whole step, the weights donated."""
     import jax
@@ -160,6 +183,7 @@ if __name__ == "__main__":
                 "staticflow static": staticflow_static,
                 "staticflow eager": staticflow_eager,
                 "torch.compile": lambda: pytorch(compiled=True),
+                "torch.compile, whole step": pytorch_whole_step,
                 "JAX jit": jax_jit,
             }
         },

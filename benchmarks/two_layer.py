@@ -1,4 +1,4 @@
-"""Workload a: a two-layer network, a whole SGD step, one call a step.
+"""Workload a: a two-layer network, a whole SGD step, one call a step and 500 steps in one call.
 
 N 64, D_in 1000, H 100, D_out 10, float32; loss = sum((relu(x w1) w2 - y) ** 2), lr 1e-6.
 """
@@ -8,11 +8,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from common import Contestant, main, threads
+from common import Contestant, main, threads, training
 
 N, D_IN, H, D_OUT = 64, 1000, 100, 10
 LR = 1e-6
 STEPS_CHECKED = 5
+STEPS = 500
+"""Of one call."""
 
 
 def data() -> list[Any]:
@@ -169,6 +171,96 @@ def jax_jit() -> Contestant:
     return Contestant(run, lambda: (loss, *weights))
 
 
+# -- many steps in one call -----------------------------------------------------------------------
+
+
+def many_numpy() -> Contestant:
+    """The step by hand, as often."""
+    one = numpy_by_hand()
+    return Contestant(lambda n: one.run(n * STEPS), one.result)
+
+
+def staticflow_loop() -> Contestant:
+    """A loop of the graph, whose carries are the weights; they are variables of the program."""
+    import staticflow as sf
+
+    x, y, *weights = data()
+    w1, w2 = map(sf.from_numpy, weights)
+    xs = sf.placeholder(("N", D_IN), name="x")
+    ys = sf.placeholder(("N", D_OUT), name="y")
+
+    def step(_: Any, carry: Any) -> Any:
+        v1, v2, _ = carry
+        total = (xs.mm(v1).clamp(min=0).mm(v2) - ys).pow(2).sum()
+        g1, g2 = sf.grad(total, [v1, v2])
+        return v1 - LR * g1, v2 - LR * g2, total
+
+    last1, last2, total = sf.fori_loop(0, STEPS, step, (w1, w2, sf.zeros(())))
+    program = sf.compile([xs, ys], total, updates={w1: last1, w2: last2})
+    return training(lambda: program(x, y), lambda: (w1, w2), program, (x, y))
+
+
+def jax_loop() -> Contestant:
+    """``fori_loop``, the weights donated."""
+    import jax
+    import jax.numpy as jnp
+
+    x, y, *weights = map(jnp.asarray, data())
+
+    def objective(weights: Any, x: Any, y: Any) -> Any:
+        w1, w2 = weights
+        return jnp.square(jnp.maximum(x @ w1, 0) @ w2 - y).sum()
+
+    @jax.jit(donate_argnums=0)
+    def steps(weights: Any, x: Any, y: Any) -> Any:
+        def step(_: Any, carry: Any) -> Any:
+            total, grads = jax.value_and_grad(objective)(carry[1], x, y)
+            return total, [w - LR * g for w, g in zip(carry[1], grads, strict=True)]
+
+        return jax.lax.fori_loop(0, STEPS, step, (jnp.float32(0), weights))
+
+    loss = None
+
+    def run(n: int) -> None:
+        nonlocal loss, weights
+        for _ in range(n):
+            loss, weights = steps(weights, x, y)
+        jax.block_until_ready(weights)
+
+    return Contestant(run, lambda: (loss, *weights))
+
+
+def pytorch_loop() -> Contestant:
+    """The loop operator of PyTorch, compiled, with the gradient by hand, of which it has none."""
+    import torch
+    from torch._higher_order_ops.while_loop import while_loop
+
+    torch.set_num_threads(threads())
+    x, y, w1, w2 = map(torch.from_numpy, data())
+
+    def step(i: Any, w1: Any, w2: Any, _: Any) -> Any:
+        h = x.mm(w1)
+        alive = h.clamp(min=0)
+        d = alive.mm(w2) - y
+        scaled = d * (2 * LR)
+        to_h = scaled.mm(w2.t()) * (h > 0)
+        return i + 1, w1 - x.t().mm(to_h), w2 - alive.t().mm(scaled), d.square().sum()
+
+    @torch.compile
+    def steps(w1: Any, w2: Any) -> Any:
+        start = torch.zeros((), dtype=torch.int64), w1, w2, torch.zeros(())
+        return while_loop(lambda i, *_: i < STEPS, step, start)
+
+    loss = None
+
+    def run(n: int) -> None:
+        nonlocal loss, w1, w2
+        for _ in range(n):
+            _, w1, w2, loss = steps(w1, w2)
+
+    return Contestant(run, lambda: (loss, w1, w2))
+
+
 if __name__ == "__main__":
     main(
         __doc__,
@@ -180,7 +272,13 @@ if __name__ == "__main__":
                 "PyTorch eager": pytorch_eager,
                 "torch.compile": pytorch_compiled,
                 "JAX jit": jax_jit,
-            }
+            },
+            f"two-layer net, {STEPS} SGD steps in one call": {
+                "NumPy": many_numpy,
+                "staticflow static": staticflow_loop,
+                "torch.compile, loop": pytorch_loop,
+                "JAX fori_loop": jax_loop,
+            },
         },
         checked_runs=STEPS_CHECKED,
     )
