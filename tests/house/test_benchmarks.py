@@ -8,6 +8,8 @@ import json
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -33,7 +35,11 @@ def plain(values: Sequence[Any]) -> list[np.ndarray]:
 
 
 WORKLOADS = {
-    "two_layer": [("numpy_by_hand", "staticflow_static"), ("numpy_by_hand", "staticflow_eager")],
+    "two_layer": [
+        ("numpy_by_hand", "staticflow_static"),
+        ("numpy_by_hand", "staticflow_eager"),
+        ("many_numpy", "staticflow_loop"),
+    ],
     "fused_chain": [
         ("numpy_value", "staticflow_static_value"),
         ("numpy_value", "staticflow_eager_value"),
@@ -62,14 +68,26 @@ WORKLOADS = {
     "clusters": [
         (f"numpy_{name}", f"staticflow_{name}") for name in ("kmeans", "viterbi", "partition")
     ],
-    "simulations": [("numpy_bodies", "staticflow_bodies"), ("numpy_solve", "staticflow_solve")],
+    "simulations": [
+        ("numpy_bodies", "staticflow_bodies"),
+        ("numpy_solve", "staticflow_solve"),
+        ("numpy_solve", "staticflow_through"),
+        ("numpy_solve", "staticflow_eager_through"),
+    ],
     "embedding": [("numpy_rows", "staticflow_static"), ("numpy_rows", "staticflow_eager")],
-    "small_programs": [
-        *(("numpy_ten", f"staticflow_{name}ten") for name in ("", "compiled_", "eager_")),
-        ("staticflow_eager_adam", "staticflow_static_adam"),
+    "small_programs": [("staticflow_eager_adam", "staticflow_static_adam")],
+    "gpt": [
+        ("staticflow_eager", "staticflow_static"),
+        ("staticflow_eager_decode", "staticflow_decode"),
+    ],
+    "tagger": [("staticflow_eager", "staticflow_static")],
+    "logistic": [
+        ("numpy_by_hand", "staticflow_static"),
+        ("numpy_by_hand", "staticflow_eager"),
     ],
 }
 SMALLER = {
+    "two_layer": {"STEPS": 2},
     "fused_chain": {"SIZE": 1000},
     "rows": {"ROWS": 12},
     "rnn_shapes": {"SHAPES": 3},
@@ -77,6 +95,9 @@ SMALLER = {
     "simulations": {"STEPS": 5, "SIZE": 50},
     "embedding": {"ROWS": 600},
     "small_programs": {"TENSORS": 4},
+    "gpt": {"LAYERS": 1, "WIDTH": 8, "WORDS": 12, "BATCH": 2, "LENGTH": 5, "DECODED": 4},
+    "tagger": {"LONGEST": 6, "BATCH": 3, "INPUTS": 4, "HIDDEN": 5},
+    "logistic": {"ROWS": 60, "SIZE": 5, "ITERATIONS": 2},
 }
 """Sizes at which a workload is checked sooner."""
 
@@ -109,8 +130,17 @@ def test_operations_on_large_arrays_run(monkeypatch: pytest.MonkeyPatch) -> None
         assert all(np.all(np.isfinite(r)) for r in contestant.result()), title
 
 
+LARGE = (("tagger", "staticflow_static"), ("gpt", "staticflow_static"))
+"""Steps that take long to compile: they are compared in the nightly run."""
+
+
 @pytest.mark.parametrize(
-    ("name", "one", "other"), [(n, *pair) for n, pairs in WORKLOADS.items() for pair in pairs]
+    ("name", "one", "other"),
+    [
+        pytest.param(name, *pair, marks=[pytest.mark.campaign] if (name, pair[1]) in LARGE else [])
+        for name, pairs in WORKLOADS.items()
+        for pair in pairs
+    ],
 )
 def test_contestants_agree(
     name: str, one: str, other: str, common: ModuleType, monkeypatch: pytest.MonkeyPatch
@@ -124,6 +154,69 @@ def test_contestants_agree(
         contestant.run(3)
         results.append(plain(contestant.result()))
     common._check(other, results[1], results[0], 1e-5)
+
+
+def agree(common: ModuleType, *makers: Any) -> None:
+    results = []
+    for make in makers:
+        contestant = make()
+        contestant.run(2)
+        results.append(plain(contestant.result()))
+        common._check(str(make), results[-1], results[0], 1e-5)
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("net", ["residual", "depthwise"])
+def test_nets_agree(net: str, common: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    nets = importlib.import_module("image_nets")
+    for name, value in {"SIDE": 6, "WIDTHS": (4, 6), "PAIRS": ((4, 6, 2),)}.items():
+        monkeypatch.setattr(nets, name, value)
+    task = nets.task(getattr(nets, net), 2)
+    agree(common, task.eager, task.static)
+
+
+def test_attention_and_calls_agree(common: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    attention, calls = map(importlib.import_module, ("attention", "small_programs"))
+    monkeypatch.setattr(attention, "SIZE", 4)
+    both = attention.staticflow_eager, attention.staticflow_static
+    agree(common, *(partial(make, 5, True) for make in both))
+    every = (
+        calls.numpy_call,
+        calls.staticflow_jit,
+        calls.staticflow_static,
+        calls.staticflow_eager,
+    )
+    agree(common, *(partial(make, calls.ten) for make in every))
+
+
+def test_products_are_swept_and_those_behind_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    products = importlib.import_module("products")
+    assert 180 <= sum(len(kind.shapes) for kind in products.kinds().values()) <= 220
+    shapes = ((3, 4, 5), (1, 6, 2))
+    for kind in [*products.kinds().values()][2::4]:  # one of float32 and one of batches
+        small = replace(kind, shapes=tuple((2,) * (len(kind.shapes[0]) - 3) + s for s in shapes))
+        makers = {n: m(small) for n, m in products.CONTESTANTS.items() if n != "PyTorch"}
+        found = [seconds for _, seconds in products.measure(small, makers, 2, 0.0)]
+        assert len(found) == 2 and set(found[0]) == {"NumPy", "staticflow static"}
+    samples = [
+        {"staticflow static": [1.0, 1.0], "NumPy": [4.0, 4.0]},
+        {"staticflow static": [4.0, 4.0], "NumPy": [1.0, 1.0]},
+    ]
+    assert products.means(samples)["NumPy"] == pytest.approx([2.0, 2.0])
+    notes = products.notes_about(shapes, samples)
+    assert notes[0].endswith(": 1 of 2 shapes") and "1 x 6 x 2 at 0.25" in notes[2]
+
+
+def test_the_memory_of_a_process_is_what_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    processes = importlib.import_module("processes")
+    imports = importlib.import_module("imports")
+    (text, environment) = imports.table("import {}" + imports.RESIDENT, {"one": "math"})["one"]()
+    found = processes.number_of_process(text, environment)
+    assert isinstance(found, float) and 2**22 < found < 2**30
+    assert processes.number_of_process("raise SystemExit('no')", {}) == "no"
+    assert processes.number_of_process("import time; time.sleep(9)", {}, 0.2) == (
+        "it takes more than 0 s"
+    )
 
 
 def test_a_wrong_result_ends_the_benchmark(common: ModuleType) -> None:
