@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from staticflow.comparison.amount import sizes_of_call
 from staticflow.comparison.contest import Contestant
 from staticflow.comparison.inputs import Batch
 from staticflow.comparison.job import Job
@@ -28,26 +29,21 @@ def memory_of_steps(
     return found
 
 
-def sizes_of_program(static: Contestant, sizes: dict[str, int]) -> dict[str, int]:
-    """The open ``sizes`` of a job that its program has."""
-    from staticflow.measure.work import size_names
-
-    assert static.program is not None
-    names, _ = size_names(static.program._executable)
-    return {name: sizes[name] for name in names if name in sizes}
-
-
 def kernels_of(
     job: Job, static: Contestant, seconds: float | None
 ) -> tuple[tuple[Kernel, ...], float | None]:
-    """The kernels of the compiled step, at the job's sizes, and the share of its ``seconds`` that
-    is spent in none. What a kernel takes is the share that a profile gives it; without ``seconds``
-    none is made."""
+    """The kernels of the compiled step, at the sizes of the job's first batch and with as many
+    iterations of loops as that has, and the share of the step's ``seconds`` that is spent in none.
+    What a kernel takes is the share that a profile gives it; without ``seconds`` none is made."""
+    from staticflow.static.twin import late_sizes_finder
+
     assert static.program is not None
-    kernels = static.program.work(**sizes_of_program(static, job.sizes))
+    batch = job.batches(1)[0]
+    late = late_sizes_finder(static.program)(*batch)
+    kernels = static.program.work(**sizes_of_call(static.program, batch), **late)
     if seconds is None:
         return kernels, None
-    profile = static.program.profile(*job.batches(1)[0])
+    profile = static.program.profile(*batch)
     shares: dict[str, float] = {}
     for row in profile.rows:
         shares[row.name] = shares.get(row.name, 0.0) + row.share

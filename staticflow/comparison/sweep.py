@@ -25,6 +25,7 @@ from staticflow.comparison.record import Sweep, SweepPoint, WinModel
 from staticflow.comparison.source import explain_failure
 from staticflow.measure.operations import record_operations
 from staticflow.measure.statistics import time_in_turns
+from staticflow.static.twin import late_sizes_finder
 
 __all__ = ["Pair", "fit_model", "sweep", "sweep_job", "usual_axes"]
 
@@ -105,18 +106,20 @@ def sweep_job(
     Raises `ArgumentError` for an axis that the job does not have.
     """
     opened, given = split_axes(axes, job.sizes, job.make)
-    programs: dict[tuple[int, ...], tuple[Contestant, Contestant]] = {}
+    programs: dict[tuple[int, ...], tuple[Contestant, Contestant, Callable[..., Any]]] = {}
 
     def pair_at(sizes: dict[str, int]) -> Pair:
         arguments = {name: sizes[name] for name in given}
         key = tuple(arguments.values())
         if key not in programs:
             one = replace(job, make=functools.partial(job.make, **arguments))
-            programs[key] = eager_contestant(one), static_contestant(one)
-        eager, static = programs[key]
+            both = eager_contestant(one), static_contestant(one)
+            assert both[1].program is not None
+            programs[key] = *both, late_sizes_finder(both[1].program)
+        eager, static, find_late = programs[key]
         batch = job.batches(1, {**job.sizes, **{name: sizes[name] for name in opened}})[0]
         assert static.program is not None
-        work = work_of_call(static.program, *batch)
+        work = work_of_call(static.program, *batch, late=find_late(*batch))
         flops = None if work is None else work.flops
         timed = repeat_step(eager, batch), repeat_step(static, batch)
         return Pair(*timed, operations=_count_operations(eager, batch), flops=flops)
@@ -124,7 +127,7 @@ def sweep_job(
     found = sweep(
         pair_at, axes, rounds=rounds, seconds=seconds, progress=progress, left_out=left_out
     )
-    compiled = (static.program for _, static in programs.values())
+    compiled = (static.program for _, static, _ in programs.values())
     return replace(found, compilations=sum(p.compile_count for p in compiled if p is not None))
 
 

@@ -256,17 +256,17 @@ def _probes(contestants: Contestants) -> Any:
     return np.ctypeslib.as_array(counted).reshape(sites, 2)
 
 
-def find_sizes(executable: Executable, probed: Callable[[], object]) -> dict[Sym, int]:
+def find_sizes(executable: Executable, probed: Callable[[], object]) -> dict[Sym, list[int]]:
     """The sizes that only a run can tell, the iterations of loops and what is counted, as they are
-    in one call, each the largest that it came to. A call of more than `MOST_SPANS` steps tells of
-    none."""
-    found: dict[Sym, int] = {}
+    in one call, each as often as it was found: in a loop that is once an iteration. A call of more
+    than `MOST_SPANS` steps tells of none."""
+    found: dict[Sym, list[int]] = {}
     steps = [*walk_steps(executable.program.steps)]
     rows, left_out = _read_one(executable, probed)
     for row in () if left_out else rows:
         step = steps[row.site - 1] if 0 < row.site <= len(steps) else None
         if isinstance(step, Repeat | Measure) and step.binds is not None:
-            found[step.binds] = max(found.get(step.binds, 0), row.number)
+            found.setdefault(step.binds, []).append(row.number)
     return found
 
 

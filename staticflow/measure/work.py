@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -79,7 +80,9 @@ def size_names(executable: Executable) -> tuple[tuple[str, ...], tuple[str, ...]
     return tuple(s.name for s in routine.sizes), tuple(late)
 
 
-def work_of_program(executable: Executable, sizes: Mapping[str, int]) -> tuple[Kernel, ...]:
+def work_of_program(
+    executable: Executable, sizes: Mapping[str, int | Sequence[int]]
+) -> tuple[Kernel, ...]:
     """The kernels of a program in the order in which they are first run, with what they do in one
     call where the unknown sizes have these values, by name.
 
@@ -99,7 +102,8 @@ def work_of_program(executable: Executable, sizes: Mapping[str, int]) -> tuple[K
     Copies from array to array are one more row, ``copy``, and each operation that runs in Python a
     row of its name. Of two branches that the data choose, the one that touches more counts; so do
     all iterations of a loop that may end early, where its longest run is known. A number that only
-    the run can tell counts as 1 unless it is among ``sizes``, and is named as ``uncounted``.
+    the run can tell counts as 1 unless it is among ``sizes``, and is named as ``uncounted``. One
+    that is found anew in each iteration of a loop is a sequence there, in the order of the run.
     """
     counter = _Counter(executable, sizes)
     counter.steps(executable.program.steps, 1, counter.totals)
@@ -123,7 +127,7 @@ Totals = dict[str, _Total]
 class _Counter:
     """Walks the steps of a routine at given sizes."""
 
-    def __init__(self, executable: Executable, sizes: Mapping[str, int]) -> None:
+    def __init__(self, executable: Executable, sizes: Mapping[str, int | Sequence[int]]) -> None:
         routine = executable.program
         names = [s.name for s in routine.sizes]
         missing = [name for name in names if name not in sizes]
@@ -140,8 +144,15 @@ class _Counter:
         self.routine = routine
         equal = unify(executable.signature.equalities, frozenset())[0]
         self.table = [substitute_dim(n, equal) for n in _table_bytes(executable.signature)]
-        self.values: dict[Sym, int] = {s: sizes[s.name] for s in routine.sizes}
-        self.values |= {s: sizes[name] for s, name in late.items() if name in sizes}
+        self.values: dict[Sym, int] = {}
+        self.varying: dict[Sym, Sequence[int]] = {}
+        given = {**{s: sizes[s.name] for s in routine.sizes},
+                 **{s: sizes[name] for s, name in late.items() if name in sizes}}  # fmt: skip
+        for sym, value in given.items():
+            if isinstance(value, int):
+                self.values[sym] = value
+            else:
+                self.varying[sym] = value
         self.late = late
         self.kernels: dict[str, KernelCode] = {k.name: k for k in routine.kernels}
         self.known: dict[Any, KernelWork] = {}
@@ -211,6 +222,9 @@ class _Counter:
             length = self.value(step.length, uncounted)
         inner: Totals = {}
         (count,) = symbols_of(iteration_count(step.loop))
+        if length > 0 and self.repeat_varying(step, count, length, inner):
+            _add(inner, totals, uncounted.uncounted)
+            return
         parts = [(0, length)] if length > 0 else []
         if length > 1 and any(count in symbols_of(s) for s in _sizes_in(step.body)):
             edges = sorted({length * i // _EACH for i in range(_EACH + 1)})
@@ -220,6 +234,25 @@ class _Counter:
             self.steps(step.body, times * like, inner)
         self.values.pop(count, None)
         _add(inner, totals, uncounted.uncounted)
+
+    def repeat_varying(self, step: Repeat, count: Sym, length: int, inner: Totals) -> bool:
+        """Count the iterations of a loop in which sizes are found that are others each time, as
+        often as they were found; whether there are such sizes."""
+        found = (s.binds for s in step.body if isinstance(s, Repeat | Measure))
+        varying = [s for s in found if s is not None and s in self.varying]
+        if not varying or len({len(self.varying[s]) for s in varying}) > 1:
+            return False
+        depends = any(count in symbols_of(size) for size in _sizes_in(step.body))
+        order = range(len(self.varying[varying[0]]))
+        settings = [
+            (i % length if depends else 0, *(self.varying[s][i] for s in varying)) for i in order
+        ]
+        for setting, times in Counter(settings).items():
+            self.values |= dict(zip((count, *varying), setting, strict=True))
+            self.steps(step.body, times, inner)
+        for sym in (count, *varying):
+            del self.values[sym]
+        return True
 
     def choose(self, step: Choose, times: int, totals: Totals) -> None:
         branches: list[Totals] = [{}, {}]

@@ -282,7 +282,7 @@ class Program:
         """How many different kernels the program has."""
         return len(self._executable.program.kernels)
 
-    def work(self, **sizes: int) -> tuple[Kernel, ...]:
+    def work(self, **sizes: int | Sequence[int]) -> tuple[Kernel, ...]:
         """What each kernel does in one call where the unknown sizes have these values, by name: its
         launches, bytes and FLOPs, and the lines that it comes from, as `work_of_program` counts.
 

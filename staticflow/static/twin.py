@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,12 +18,13 @@ from staticflow.measure.probing import Contestants, find_sizes, probes_of_host, 
 from staticflow.measure.profile import Profile
 from staticflow.runtime.executable import Executable
 from staticflow.runtime.object_layout import box_type
+from staticflow.runtime.plan import name_bound_sizes
 from staticflow.static.caller import Caller
 
 if TYPE_CHECKING:
     from staticflow.static.compile import Program
 
-__all__ = ["measure_memory", "profile_program", "twin_of"]
+__all__ = ["late_sizes_finder", "measure_memory", "profile_program", "twin_of"]
 
 
 def twin_of(program: Program, probes: Probes | None = None) -> Caller:
@@ -62,9 +63,39 @@ def measure_memory(program: Program, *args: Any, **named: Any) -> Memory:
     found = {}
     if not program.plan.unknown <= {*program.plan.routine.sizes}:
         probed = twin_of(program, probes_of_host())
-        found = find_sizes(probed.executable, partial(probed, *args, **named))
+        of_run = find_sizes(probed.executable, partial(probed, *args, **named))
+        found = {size: max(numbers) for size, numbers in of_run.items()}
     _reset(program, call)
     return measure_program(call.executable, call.arrays(*args, **named), run, found)
+
+
+def late_sizes_finder(program: Program) -> Callable[..., dict[str, int | Sequence[int]]]:
+    """A function of the arguments of a program that gives the sizes that only the run can tell,
+    such as the iterations of a loop, as `Program.work` takes them. One that is another each time it
+    is found, as that of a loop in a loop, is a list in the order of the run. What the program
+    updates stays as it is.
+
+    >>> import staticflow as sf
+    >>> x = sf.placeholder((None,), name="x")
+    >>> step = sf.compile([x], sf.while_loop(lambda y: y.sum() < 9, lambda y: y * 2, x))
+    >>> late_sizes_finder(step)(sf.ones(3))
+    {'iterations': 2}
+    """
+    names = name_bound_sizes(program._executable.program)
+    if not names:
+        return lambda *args, **named: {}
+    twin = twin_of(program, probes_of_host())
+
+    def find(*args: Any, **named: Any) -> dict[str, int | Sequence[int]]:
+        _reset(program, twin)
+        found = find_sizes(twin.executable, partial(twin, *args, **named))
+        return {
+            str(names[size]): numbers[0] if len(set(numbers)) == 1 else numbers
+            for size, numbers in found.items()
+            if size in names
+        }
+
+    return find
 
 
 def _reset(program: Program, twin: Caller) -> None:

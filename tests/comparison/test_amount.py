@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import staticflow as sf
-from staticflow.comparison.amount import Work, work_of_call
+from staticflow.comparison.amount import Work, sizes_of_call, work_of_call
+from staticflow.static.twin import late_sizes_finder
 
 
 def test_the_work_of_a_call_is_that_of_its_sizes() -> None:
@@ -30,3 +31,40 @@ def test_only_a_run_can_tell_where_some_loops_end() -> None:
     rows = sf.scan(lambda c, _: (c + x, c), x, length=1000, until=lambda c, row: c > 5)[1]
     for output in (ends, rows):
         assert work_of_call(sf.compile([x], output), sf.ones(())) is None
+
+
+def test_iterations_that_a_run_made_are_counted_as_the_runtime_counts_them() -> None:
+    """A loop that ends by its values, of kernels that are launched in it."""
+    x, w = sf.placeholder((None, 3), name="x"), sf.variable(sf.ones(3, 3))
+    end = sf.while_loop(lambda y: y.sum() < 1000, lambda y: y @ sf.symbol(w), x)
+    step = sf.compile([x], sf.grad(end.sum(), x), updates={w: sf.symbol(w) * 2})
+    find = late_sizes_finder(step)
+    for rows, iterations in ((2, 5), (50, 2)):
+        given = sf.ones(rows, 3)
+        late = find(given)
+        assert late == {"iterations": iterations} and w[0, 0] == 1  # nothing was updated
+        kernels = step.work(**sizes_of_call(step, [given]), **late)
+        ran = {r.name: r.count for r in step.profile(given, repeat=1).rows if r.kind == "kernel"}
+        assert {k.name: k.launches for k in kernels if k.name != "copy"} == ran
+        work = work_of_call(step, given, late=late)
+        assert work is not None and work.flops == sum(k.flops for k in kernels)
+        assert not any(k.uncounted for k in kernels)
+
+
+def test_a_loop_in_a_loop_that_ends_another_time_each_time_is_counted() -> None:
+    x = sf.placeholder((2, 2), name="x")
+
+    def row(carry: sf.Symbol, r: sf.Symbol) -> tuple[sf.Symbol, sf.Symbol]:
+        return carry, sf.while_loop(lambda y: y.sum() < 99, lambda y: y @ carry * r, carry)
+
+    step = sf.compile([x], sf.scan(row, x, sf.tensor([2.0, 30.0, 2.0]))[1])
+    given = sf.ones(2, 2)
+    late = late_sizes_finder(step)(given)
+    assert late == {"iterations": [3, 1, 3]}
+    kernels = step.work(**late)
+    ran = {r.name: r.count for r in step.profile(given, repeat=1).rows if r.kind == "kernel"}
+    assert {k.name: k.launches for k in kernels if k.name != "copy"} == ran
+    work = work_of_call(step, given, late=late)
+    assert work is not None and work_of_call(step, given) is None
+    (product,) = (k for k in kernels if k.name.startswith("contract"))
+    assert product.launches == 7 and product.flops % 7 == 0
