@@ -120,8 +120,8 @@ def agreement_of(
     notes = [double.why] if double.why else []
     if judge.left_out:
         notes.append(
-            f"the state is compared without {judge.left_out:,} elements whose gradient is rounding "
-            "alone"
+            f"the state is compared without {judge.left_out:,} element"
+            f"{'s' * (judge.left_out != 1)} whose gradient is rounding alone"
         )
     return found, tuple(notes)
 

@@ -3,27 +3,24 @@ model's file or the caller gives."""
 
 from __future__ import annotations
 
-import copy
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from staticflow import pytree
 from staticflow.comparison.assign import assign_inputs, positional, targets_of
 from staticflow.comparison.axes import Axes, parse_axes, split_axes
 from staticflow.comparison.calls import NamedLoss, find_loss, find_optimizer
 from staticflow.comparison.chance import seed_all
 from staticflow.comparison.inputs import Batch, Input, inputs_of_batches, parse_inputs
-from staticflow.comparison.source import ModelFile, check_peers, explain_failure, load_file
-from staticflow.eager.creation import from_numpy
-from staticflow.eager.grad_mode import no_grad
+from staticflow.comparison.precision import default_dtype
+from staticflow.comparison.source import ModelFile, check_peers, load_file
+from staticflow.comparison.trial import add_target, attempt, refuse_arguments, try_once
 from staticflow.eager.tensor import Tensor
 from staticflow.errors import ArgumentError
-from staticflow.graph.dtypes import DType, dtype_of, get_default_dtype, set_default_dtype
+from staticflow.graph.dtypes import DType, dtype_of
 from staticflow.nn.module import Module
 from staticflow.static.inputs import placeholder
 
@@ -136,17 +133,6 @@ def _convert(inputs: Sequence[Input], batch: Batch) -> Batch:
     return tuple(x.convert(a) for x, a in zip(inputs, batch, strict=True))
 
 
-@contextmanager
-def default_dtype(dtype: str) -> Iterator[None]:
-    """``dtype`` is what floating tensors are made in, inside."""
-    before = get_default_dtype()
-    set_default_dtype(dtype_of(dtype))
-    try:
-        yield
-    finally:
-        set_default_dtype(before)
-
-
 # -- from a request --------------------------------------------------------------------------------
 
 
@@ -166,13 +152,16 @@ def make_job(
 
     Raises `ArgumentError` for parts that are missing or do not fit together.
     """
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        raise ArgumentError(f"the seed is {seed!r}; it must be a whole number from 0 on")
     if steps > MOST_STEPS:
         raise ArgumentError(f"at most {MOST_STEPS:,} steps are compared, not {steps:,}")
     kind = dtype_of(dtype)
     given, sizes, data = _find_inputs(file, inputs, steps, seed, kind)
     loss_function, loss_name = _find_loss(file, loss)
     make_optimizer, optimizer_name = _find_optimizer(file, optimizer, lr)
-    model = _try(lambda: _make_by_seed(file.make, seed), f"{file.name} cannot be made")
+    refuse_arguments(file)
+    model = attempt(lambda: _make_by_seed(file.make, seed), f"{file.name} cannot be made")
     least, most, names = positional(model.forward)
     wanted = targets_of(loss_function)
     model_takes, loss_takes, given = assign_inputs(given, least, most, names, wanted)
@@ -186,8 +175,8 @@ def make_job(
         sweep=_find_sweep(file, sweep, sizes),
     )
     if isinstance(loss_function, NamedLoss) and loss_function.targets and not loss_takes:
-        job = _with_target(job, loss_function)
-    return _probe(job)
+        job = add_target(job, loss_function)
+    return try_once(job)
 
 
 def job_without_trial(request: Request, model_takes: int, loss_takes: tuple[int, ...]) -> Job:
@@ -208,13 +197,6 @@ def _make_by_seed(make: Make, seed: int) -> Module:
     return make()
 
 
-def _try(what: Callable[[], Any], wrong: str) -> Any:
-    try:
-        return what()
-    except Exception as error:
-        raise ArgumentError(f"{wrong}: {explain_failure(error)}") from error
-
-
 def _find_inputs(
     file: ModelFile, inputs: Any, steps: int, seed: int, dtype: DType
 ) -> tuple[list[Input], dict[str, int], tuple[Batch, ...]]:
@@ -222,15 +204,15 @@ def _find_inputs(
     batches = file.names.get("batches") if inputs is None else None
     example = file.names.get("example_inputs") if inputs is None else inputs
     if callable(example):
-        example = _try(example, "example_inputs()")
+        example = attempt(example, "example_inputs()")
     if example is None and batches is None:
         raise ArgumentError(
-            f'{file.source} says nothing of its inputs; give them, as --input "f32[batch=32, 784]"'
-            ", or write example_inputs, a tuple, into the file"
+            f'{file.source} says nothing of its inputs; give them, such as "f32[batch=32, 784]" '
+            "(--input on the command line), or write example_inputs, a tuple, into the file"
         )
     data: list[Batch] = []
     if batches is not None:
-        made = _try(lambda: list(itertools.islice(iter(batches(seed)), steps)), "batches(seed)")
+        made = attempt(lambda: list(itertools.islice(iter(batches(seed)), steps)), "batches(seed)")
         data = [_arrays(batch, "a batch") for batch in made]
         if not data or len({len(batch) for batch in data}) != 1:
             raise ArgumentError("batches(seed) must give tuples of arrays, all of one length")
@@ -264,10 +246,16 @@ def _texts(example: Any) -> list[str] | None:
 
 def _arrays(batch: Any, what: str) -> Batch:
     items = tuple(batch) if isinstance(batch, tuple | list) else (batch,)
-    arrays = tuple(x.detach().numpy() if isinstance(x, Tensor) else np.asarray(x) for x in items)
-    for array in arrays:
+    wrong = f"{what} must be a tuple of arrays or tensors of numbers"
+    try:
+        arrays = tuple(
+            x.detach().numpy() if isinstance(x, Tensor) else np.asarray(x) for x in items
+        )
+    except ValueError as error:  # such as rows of several lengths
+        raise ArgumentError(f"{wrong}: {error}") from None
+    for x, array in zip(items, arrays, strict=True):
         if array.dtype == object:
-            raise ArgumentError(f"{what} must be a tuple of arrays or tensors of numbers")
+            raise ArgumentError(f"{wrong}, not of a {type(x).__name__}")
     return arrays
 
 
@@ -291,6 +279,8 @@ def _find_loss(file: ModelFile, loss: Any) -> tuple[Loss | None, str]:
         return None, "none"
     if isinstance(given, str):
         return find_loss(given), given
+    if isinstance(given, type) and issubclass(given, Module):
+        given = attempt(given, f"the loss {given.__name__} cannot be made")
     if not callable(given):
         raise ArgumentError(
             f"the loss is a {type(given).__name__}; it must be a name or a function of the output"
@@ -316,77 +306,3 @@ def _find_optimizer(
     if lr is not None:
         raise ArgumentError("the file's optimizer has its own learning rate; name one to set it")
     return given, getattr(given, "__name__", type(given).__name__)
-
-
-# -- the target of a named loss --------------------------------------------------------------------
-
-
-def _with_target(job: Job, loss: NamedLoss) -> Job:
-    """The job with a target for its loss, of a shape that fits the output."""
-    output, shape = _output_type(job)
-    dtype, sizes, below = loss.target_for(shape, output.dtype)
-    target = Input("target", dtype, tuple(sizes), below)
-    random = np.random.default_rng(job.seed + 1)
-    inputs = (*job.inputs, target)
-    data = []
-    for batch in job.data:
-        known = dict(job.sizes)
-        for x, array in zip(job.inputs, batch, strict=True):
-            known |= {s: n for s, n in zip(x.shape, array.shape, strict=True) if isinstance(s, str)}
-        data.append((*batch, target.draw(random, known)))
-    return replace(job, inputs=inputs, data=tuple(data), loss_takes=(len(job.inputs),))
-
-
-def _output_type(job: Job) -> tuple[Tensor, tuple[int | str, ...]]:
-    """The first output of the model, and its shape with the names of open sizes where it has the
-    first size of an input that is open."""
-    batch = job.batches(1)[0]
-    output = _run(job, job.make_model(), [from_numpy(a) for a in batch])
-    first = pytree.flatten(output)[0][0]
-    if not isinstance(first, Tensor) or not first.shape:
-        raise ArgumentError(f"the loss {job.loss_name} needs an output that is a tensor")
-    leading = {a.shape[0]: x.shape[0] for x, a in zip(job.inputs, batch, strict=True) if a.ndim}
-    head = leading.get(first.shape[0], first.shape[0])
-    rest = [s if isinstance(s, int) else int(s) for s in first.shape[1:]]
-    return first, (head, *rest)
-
-
-# -- the first run ---------------------------------------------------------------------------------
-
-
-def _run(job: Job, model: Module, tensors: Sequence[Tensor]) -> Any:
-    shown = ", ".join(x.describe(job.sizes) for x in job.inputs)
-    with no_grad(), default_dtype(job.dtype):
-        return _try(
-            lambda: job.output_of(model, tensors), f"the model does not run on its inputs ({shown})"
-        )
-
-
-def _probe(job: Job) -> Job:
-    """The job, after the model and the loss have been run once."""
-    model = job.make_model()
-    tensors = [from_numpy(copy.copy(a)) for a in job.batches(1)[0]]
-    output = _run(job, model, tensors)
-    leaves = pytree.flatten(output)[0]
-    if not any(isinstance(leaf, Tensor) for leaf in leaves):
-        raise ArgumentError(f"the model gives {type(output).__name__}, in which no tensor is")
-    if job.loss is None:
-        if job.optimizer is not None:
-            raise ArgumentError("an optimiser needs a loss, as --loss cross_entropy")
-        return job
-    with no_grad(), default_dtype(job.dtype):
-        loss = _try(lambda: job.loss_of(output, tensors), f"the loss {job.loss_name} does not run")
-    if not isinstance(loss, Tensor) or loss.shape != ():
-        shape = f" of shape {list(loss.shape)}" if isinstance(loss, Tensor) else ""
-        raise ArgumentError(
-            f"the loss {job.loss_name} gives a {type(loss).__name__}{shape}; it must be a single "
-            "number: reduce it, as in loss.mean()"
-        )
-    if not any(p.requires_grad for p in model.parameters()):
-        note = "no parameter requires a gradient, so a step is the model and its loss"
-        return replace(job, optimizer=None, optimizer_name="none", notes=(*job.notes, note))
-    if job.optimizer is not None:
-        made = _try(lambda: job.make_optimizer(model), f"the optimiser {job.optimizer_name}")
-        rate = made.param_groups[0]["lr"] if made.param_groups else 0.0
-        return replace(job, optimizer_name=f"{type(made).__name__}, lr {float(rate):g}")
-    return job

@@ -20,6 +20,7 @@ class Output:
     """
 
     def __init__(self, path: Path, what: str) -> None:
+        self._what, self._given = what, str(path)
         is_device = str(path).startswith(("/dev/", "/proc/"))  # such as where the table goes to
         self._part: str | None = None
         try:
@@ -32,11 +33,25 @@ class Output:
                 handle, self._part = tempfile.mkstemp(".part", self._path.name, self._path.parent)
                 os.close(handle)
         except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or str(error)
-            raise ArgumentError(f"{what} cannot be written to {str(path)!r}: {reason}") from None
+            raise self._error(error) from None
+
+    @property
+    def path(self) -> Path:
+        """Where it is written to."""
+        return self._path
 
     def write(self, text: str) -> None:
-        """Write the file."""
+        """Write the file. Raises `ArgumentError` where that fails, as on a full disk."""
+        try:
+            self._write(text)
+        except OSError as error:
+            raise self._error(error) from None
+
+    def _error(self, error: Exception) -> ArgumentError:
+        reason = getattr(error, "strerror", None) or str(error)
+        return ArgumentError(f"{self._what} cannot be written to {self._given!r}: {reason}")
+
+    def _write(self, text: str) -> None:
         if self._part is None:
             with self._path.open("a", encoding="utf-8") as file:
                 file.write(text)

@@ -118,8 +118,8 @@ def time_peers(
         for name, e in entrants.items()
     )
     notes = tuple(
-        f"{name} is compared without {e.noise:,} elements of its parameters, whose gradient is "
-        "rounding alone in one of the first steps"
+        f"{name} is compared without {e.noise:,} element{'s' * (e.noise != 1)} of its parameters, "
+        "whose gradient is rounding alone in one of the first steps"
         for name, e in entrants.items()
         if e.noise
     )

@@ -68,8 +68,11 @@ class BarProgress(Progress):
 
 
 def progress_for(file: TextIO | None = None) -> Progress:
-    """A bar where there is a terminal and tqdm is installed, else lines of text."""
-    there = sys.stderr if file is None else file
+    """A bar where there is a terminal and tqdm is installed, else lines of text; to nobody where
+    the process has no standard error."""
+    there: TextIO | None = sys.stderr if file is None else file
+    if there is None:
+        return Progress()
     if there.isatty():
         try:
             from tqdm import tqdm

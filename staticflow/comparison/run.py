@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,11 +36,13 @@ from staticflow.comparison.record import (
     Roofline,
 )
 from staticflow.comparison.refusal import try_statically
+from staticflow.comparison.source import explain_failure, is_of_model
 from staticflow.comparison.why import Why, find_why
+from staticflow.errors import ArgumentError
 from staticflow.measure.machine import Machine, machine
 from staticflow.measure.statistics import Spread, spread
 
-__all__ = ["InterruptedComparison", "Options", "compare_job"]
+__all__ = ["FailedComparison", "InterruptedComparison", "Options", "compare_job"]
 
 MODES = ("eager", "static")
 
@@ -57,6 +61,14 @@ class InterruptedComparison(KeyboardInterrupt):
 
     def __init__(self, record: Comparison) -> None:
         super().__init__("the comparison was interrupted")
+        self.record = record
+
+
+class FailedComparison(ArgumentError):
+    """A model that failed on the way, with what was found before it as ``record``."""
+
+    def __init__(self, message: str, record: Comparison) -> None:
+        super().__init__(message)
         self.record = record
 
 
@@ -148,17 +160,45 @@ class Findings:
 def compare_job(
     job: Job, options: Options | None = None, progress: Progress | None = None
 ) -> Comparison:
-    """The record of a job. Raises `InterruptedComparison` for Ctrl-C."""
+    """The record of a job. What the model prints is counted and not shown, since it prints at every
+    eager step.
+
+    Raises `InterruptedComparison` for Ctrl-C, and `FailedComparison` where the model raises what it
+    did not raise in its first run.
+    """
     told = progress or Progress()
     findings = Findings(job, machine(measure=False))
     stage = _Stage(told)
+    printed = _LineCounter()
     try:
-        _find_all(findings, options or Options(), stage)
+        with redirect_stdout(printed):
+            _find_all(findings, options or Options(), stage)
     except KeyboardInterrupt:
         raise InterruptedComparison(findings.as_record(stage.name)) from None
+    except (Exception, SystemExit) as error:
+        if not is_of_model(error):
+            raise
+        message = f"the model fails in the stage {stage.name!r}: {explain_failure(error)}"
+        raise FailedComparison(message, findings.as_record(stage.name)) from error
     finally:
         told.close()
+    if printed.lines:
+        findings.notes.append(
+            f"the model printed {printed.lines:,} lines, which are not shown: eagerly it prints at "
+            "every step, in the time that is measured, in a graph as it is traced"
+        )
     return findings.as_record()
+
+
+class _LineCounter(io.TextIOBase):
+    """A file that counts the lines that are written to it."""
+
+    lines = 0
+
+    def write(self, text: str) -> int:
+        """Count the lines of a text."""
+        self.lines += text.count("\n")
+        return len(text)
 
 
 class _Stage(Progress):

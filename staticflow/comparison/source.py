@@ -18,7 +18,14 @@ from staticflow.errors import ArgumentError, StaticflowError
 from staticflow.graph.locs import PACKAGE, format_locs, is_inside
 from staticflow.nn.module import Module
 
-__all__ = ["ModelFile", "check_peers", "explain_failure", "import_source", "load_file"]
+__all__ = [
+    "ModelFile",
+    "check_peers",
+    "explain_failure",
+    "import_source",
+    "is_of_model",
+    "load_file",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +160,13 @@ def _only_model(module: ModuleType, place: str) -> str:
             f"{place} does not say which model; write {place}:NAME, it has {_known_models(module)}"
         )
     return names[0]
+
+
+def is_of_model(error: BaseException) -> bool:
+    """Whether an error comes of a model: it is one that staticflow words, or it went through code
+    that is not staticflow's. Any other is a defect of staticflow."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return isinstance(error, StaticflowError) or any(not is_inside(f.filename) for f in frames)
 
 
 def explain_failure(error: BaseException) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -64,6 +65,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"there is no command {given[0]!r}; the commands are\n{known}", file=sys.stderr)
         return 2
     options = parser.parse_args(given)
+    if isinstance(sys.stdout, io.TextIOWrapper):  # which may know fewer letters than a table has
+        sys.stdout.reconfigure(errors="replace")
     try:
         return int(options.run(options))
     except (StaticflowError, OSError) as error:  # such as a file that cannot be written

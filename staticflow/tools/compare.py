@@ -8,6 +8,7 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
+from staticflow.errors import ArgumentError
 from staticflow.tools.numbers import positive_int
 
 __all__ = ["add_arguments", "run"]
@@ -69,7 +70,12 @@ def run(arguments: argparse.Namespace) -> int:
     from staticflow.comparison.output import Output
     from staticflow.comparison.progress import progress_for
     from staticflow.comparison.requests import job_of
-    from staticflow.comparison.run import InterruptedComparison, Options, compare_job
+    from staticflow.comparison.run import (
+        FailedComparison,
+        InterruptedComparison,
+        Options,
+        compare_job,
+    )
     from staticflow.comparison.text import format_comparison
 
     request = Request(
@@ -86,6 +92,10 @@ def run(arguments: argparse.Namespace) -> int:
 
             check_report()
             html_file = outputs.enter_context(Output(arguments.html, "the page"))
+        if json_file is not None and html_file is not None and json_file.path == html_file.path:
+            raise ArgumentError(
+                f"--json and --html both name {str(arguments.json)!r}; give them two files"
+            )
         job = job_of(request)
         try:
             record = compare_job(job, Options(arguments.quick), progress_for())
@@ -93,6 +103,10 @@ def run(arguments: argparse.Namespace) -> int:
             print(format_comparison(interrupt.record))
             print("interrupted; no file was written", file=sys.stderr)
             return 130
+        except FailedComparison as failure:
+            if failure.record.eager.losses:
+                print(format_comparison(failure.record))
+            raise
         print(format_comparison(record))
         if json_file is not None:
             json_file.write(json.dumps(record.as_dict(), indent=2, allow_nan=False) + "\n")

@@ -141,6 +141,52 @@ class Repeating(Plain):
         return self.second(h)
 
 
+class Printing(Plain):
+    def forward(self, x):
+        print("x has", x.shape)
+        return super().forward(x)
+
+
+class Tired(Plain):
+    """A model that fails in the third step."""
+
+    calls = 0
+
+    def forward(self, x):
+        if type(x) is sf.Tensor:
+            self.calls += 1
+        if self.calls > 2:
+            raise RuntimeError("tired")  # AFTER SOME STEPS
+        return super().forward(x)
+
+
+class Counts(Plain):
+    """An output of integers, which has no derivative."""
+
+    def forward(self, x):
+        return super().forward(x).argmax(dim=1)
+
+
+class Silent(Plain):
+    def forward(self, x):
+        super().forward(x)
+
+
+class Recurrent(nn.Module):
+    """An output of several open sizes."""
+
+    def __init__(self):
+        super().__init__()
+        self.read = nn.RNN(3, 2, batch_first=True)
+
+    def forward(self, x):
+        return self.read(x)[0]
+
+
+def needs(width):
+    return nn.Linear(3, width)
+
+
 def no_model():
     return 3
 

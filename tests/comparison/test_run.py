@@ -98,6 +98,11 @@ def test_targets_are_made_for_losses_by_name() -> None:
 
 
 @pytest.mark.campaign
+def test_the_target_of_a_loss_has_all_open_sizes_of_the_output() -> None:
+    job = job_of(Request(f"{MODELS}:Recurrent", ("f32[N=2, T=5, 3]",), "mse"))
+    assert [str(x) for x in job.inputs][1:] == ["target: f32[N, T, 2]"]
+
+
 def test_several_inputs_of_integers() -> None:
     given = ("words: i64[N=2, T=6] < 11", "places: i64[T] < 6", "i64[12] < 11")
     assert compared("Words", inputs=given, loss="cross_entropy").has_passed
@@ -279,6 +284,10 @@ def test_in_python_a_module_a_class_and_a_function_are_compared() -> None:
         ({"loss": lambda y: y}, "reduce it"),
         ({"loss": lambda y, a, b: y.sum()}, "only 1 for all"),
         ({"optimizer": None, "lr": 0.1}, "needs an optimiser"),
+        ({"optimizer": lambda parameters: 3}, "gives a int; it must be one of sf.optim"),
+        ({"seed": -1}, "the seed is -1; it must be a whole number"),
+        ({"inputs": ([[1, 2], [3]],)}, "must be a tuple of arrays or tensors of numbers"),
+        ({"model": lambda x: x}, "needs x to be made"),
     ],
 )
 def test_mistakes_in_python(change: dict[str, object], says: str) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from staticflow.comparison import refusal, run
+from staticflow.comparison.progress import progress_for
 from staticflow.comparison.record import SCHEMA
 from staticflow.comparison.source import load_file
 from staticflow.tools.cli import COMMANDS, main
@@ -115,6 +116,10 @@ MISTAKES = {
     f"{PLAIN} --stepz 3": "unrecognized arguments",
     f"{PLAIN} --json /no/such/folder/x.json": "cannot be written to '/no/such/folder/x.json'",
     f"{PLAIN} --json {MODELS.parent}": "Is a directory",
+    f"{PLAIN} --json x.out --html x.out": "both name 'x.out'; give them two files",
+    f"{MODELS}:needs": "needs needs width to be made",
+    f"{MODELS}:Silent --loss mse": "the model gives NoneType, in which no tensor is",
+    f"{MODELS}:Counts --input f32[4,3] --loss sum": "has no gradient by any parameter",
     f"{PLAIN} --html /no/such/folder/x.html": "the page cannot be written to '/no/such/folder/",
 }
 
@@ -150,6 +155,39 @@ def test_a_file_that_cannot_be_run(text: str, says: str, tmp_path: Path, capsys:
     assert compare(f"{path}:Net") == 2
     (line,) = lines_of(capsys.readouterr().err)
     assert says in line and "wrong.py" in line
+
+
+def test_a_model_that_fails_later_loses_nothing(tmp_path: Path, capsys: Capture) -> None:
+    status = compare(f"{MODELS}:Tired", "--steps", 4, "--json", tmp_path / "report.json")
+    said = capsys.readouterr()
+    (line,) = lines_of(said.err)
+    assert status == 2 and not list(tmp_path.iterdir())
+    number = MODELS.read_text().split("# AFTER SOME STEPS")[0].count("\n") + 1
+    assert "fails in the stage '4 steps in either mode': RuntimeError: tired, at" in line
+    assert line.endswith(f"models.py:{number}") and "INTERRUPTED in 4 steps" in said.out
+
+
+def test_what_a_model_prints_is_counted_and_not_shown(capsys: Capture) -> None:
+    assert compare(f"{MODELS}:Printing", "--steps", 2) == 0
+    printed = capsys.readouterr().out
+    assert printed.count("x has") <= 2  # as it was tried
+    assert "Note: the model printed" in printed
+
+
+def test_without_standard_error_progress_is_told_to_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", None)
+    progress_for().stage("one")
+
+
+@pytest.mark.campaign
+def test_a_terminal_without_all_letters_and_a_process_without_standard_error() -> None:
+    words = [sys.executable, "-m", "staticflow", "compare", PLAIN, "--steps", "2", "--quick"]
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(
+        ["sh", "-c", '"$@" 2>&-', "sh", *words], cwd=ROOT, env=environment, stdout=subprocess.PIPE,
+        text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0 and "AGREEMENT: they agree" in done.stdout
 
 
 def test_what_is_not_finished_leaves_the_file_as_it_was(

@@ -473,7 +473,11 @@ class Symbol(SymbolAttributes, Methods):
 
     def item(self, *, force: bool = False) -> Any:
         """Refused: a symbol has no number yet."""
-        self._refuse("the number", "compile it with sf.compile and call the program")
+        self._refuse(
+            "the number",
+            "go on with the symbol itself, which serves where a number does in what is computed, "
+            "or compile it with sf.compile and call the program",
+        )
 
     numpy = tolist = item
 
