@@ -6,7 +6,7 @@ made of the value. So what a person wrote is rewritten before the reverse walk g
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from staticflow.errors import VerifyError
 from staticflow.graph.graph import bound_symbols
@@ -29,22 +29,33 @@ def stabilize_nodes(outputs: Sequence[Node], closed: Collection[Node]) -> dict[N
     found = {node: node for node in order}
     if not thread.state.stable or not any(node.op in _TABLE for node in order):
         return found
+    known: dict[Node, Node] = {}  # what became of nodes in rounds before
     for _ in range(_MOST_ROUNDS):
-        new = _rewrite_once(toposort(found[o] for o in outputs), {found[c] for c in closed})
-        if not any(a is not b for a, b in new.items()):
+        new = _rewrite_once(toposort(found[o] for o in outputs), {found[c] for c in closed}, known)
+        changed = {a: b for a, b in new.items() if a is not b and a not in known}
+        if not changed:
             return found
+        known |= changed
         found = {node: new.get(now, now) for node, now in found.items()}
     raise VerifyError(f"the stable forms keep changing after {_MOST_ROUNDS} rounds")
 
 
-def _rewrite_once(order: Sequence[Node], closed: Collection[Node]) -> dict[Node, Node]:
+def _rewrite_once(
+    order: Sequence[Node], closed: Collection[Node], known: Mapping[Node, Node]
+) -> dict[Node, Node]:
     """What becomes of each node in one go from the arguments to the users. What names sizes that
-    only the run tells, or marks an effect, is there once, and stays."""
+    only the run tells, or marks an effect, is there once, and stays, with its arguments as they
+    were: of these it is ``known`` what became of them."""
     new: dict[Node, Node] = {}
     shut = set(closed)  # with what has come in their place
     for node in order:
         if node.op is param or is_mark(node) or bound_symbols(node):
             new[node] = node
+            continue
+        if node in known:
+            new[node] = known[node]
+            if node in closed:
+                shut.add(new[node])
             continue
         args = tuple(new[a] for a in node.args)
         same = all(a is b for a, b in zip(args, node.args, strict=True))
