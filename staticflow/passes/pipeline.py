@@ -34,8 +34,8 @@ from staticflow.passes.rules import CANONICAL, FAST, PARTS
 from staticflow.passes.transpose import transpose_products
 
 __all__ = [
-    "AS_WRITTEN", "INTO_KERNELS", "PASSES", "SIMPLIFY", "STABILIZING", "PassReport",
-    "choose_passes", "optimize",
+    "AS_WRITTEN", "INTO_KERNELS", "ONCE", "ORDER", "PASSES", "SIMPLIFY", "STABILIZING", "Before",
+    "PassReport", "arrange_passes", "choose_passes", "optimize",
 ]  # fmt: skip
 
 
@@ -107,6 +107,40 @@ _NEEDED = {
 }
 """What the passes that always run are needed for."""
 
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """That each of the passes ``first`` runs before any of ``then``, where both run, and why."""
+
+    first: tuple[str, ...]
+    then: tuple[str, ...]
+    why: str
+
+
+ORDER = (
+    Before(
+        ("stabilize", "stabilize_more", "relax", "order_products"),
+        ("decompose",),
+        "what it writes may be an operation that has no kernel of its own",
+    ),
+    Before(
+        tuple(name for name, _ in SIMPLIFY),
+        tuple(name for name, _ in INTO_KERNELS),
+        "it takes operations, and the other prepares or makes kernels of them",
+    ),
+    Before(
+        ("copy_strided", "cut_views"),
+        ("fuse", "scalar_loops"),
+        "it copies what operations take, and a kernel takes what it was made for",
+    ),
+    Before(("fuse",), ("scalar_loops",), "a loop that is a kernel is no operation"),
+)
+"""The legal orders of passes, as a partial order: whatever it does not name may run in any order,
+and however often, with the same results. `tests/fuzz` runs graphs through orders by chance."""
+
+ONCE = ("fuse",)
+"""The passes that run at most once: what is a kernel is not made one again."""
+
 _INSTEAD: dict[str, tuple[str, Pass]] = {"fuse": ("separate", separate)}
 """What runs in the place of a pass that is left out, where something has to."""
 
@@ -114,12 +148,13 @@ _INSTEAD: dict[str, tuple[str, Pass]] = {"fuse": ("separate", separate)}
 def choose_passes(
     names: str | Iterable[str] | None, numerics: str = "strict"
 ) -> tuple[tuple[str, Pass], ...]:
-    """The passes that run for ``passes=names``, in the order of `PASSES`.
+    """The passes that run for ``passes=names``.
 
-    ``names`` are those that are to run, or, each with a ``-`` before it, those that are not; commas
-    separate them in a string. None are all of them. The few that no program can do without run
-    whether they are named or not, and it is an `ArgumentError` to leave one out. Without ``fuse``
-    every operation is a kernel of its own.
+    ``names`` are those that are to run, in this order, or, each with a ``-`` before it, those that
+    are not; commas separate them in a string. None are all of them. The few that no program can do
+    without run whether they are named or not, and it is an `ArgumentError` to leave one out.
+    Without ``fuse`` every operation is a kernel of its own. Raises `ArgumentError` for an order
+    that `ORDER` does not allow.
     """
     if names is None:
         return PASSES
@@ -137,14 +172,40 @@ def choose_passes(
         raise _wrong_passes(f"{name!r} cannot be left out: {_NEEDED[name]}")
     for name in sorted(wanted.intersection(_FAST_ONLY) if numerics == "strict" else ()):
         raise _wrong_passes(f'{name!r} runs with numerics="fast" only')
-    runs = {name for name, _ in PASSES if (name not in out if out else name in wanted)}
-    chosen = []
-    for name, run in PASSES:
-        if name in runs or name in _NEEDED:
-            chosen.append((name, run))
-        elif name in _INSTEAD:
-            chosen.append(_INSTEAD[name])
-    return tuple(chosen)
+    if out:
+        return _add_needed([(name, run) for name, run in PASSES if name not in out])
+    return _add_needed(arrange_passes([name for name in given if not name.startswith("-")]))
+
+
+def arrange_passes(names: Sequence[str]) -> tuple[tuple[str, Pass], ...]:
+    """The passes of these names, in their order. Raises `ArgumentError` where there is no such pass
+    or where `ORDER` wants another order."""
+    for name in names:
+        _check_name(name)
+    for name in ONCE:
+        if names.count(name) > 1:
+            raise _wrong_passes(
+                f"{name!r} runs once at most: what is a kernel is not made one again"
+            )
+    for position, name in enumerate(names):
+        for late in names[position + 1 :]:
+            for rule in ORDER:
+                if late in rule.first and name in rule.then:
+                    raise _wrong_passes(f"{late!r} runs before {name!r}: {rule.why}")
+    known = dict(PASSES)
+    return tuple((name, known[name]) for name in names)
+
+
+def _add_needed(chosen: Sequence[tuple[str, Pass]]) -> tuple[tuple[str, Pass], ...]:
+    """The passes that are ``chosen``, and those that no program can do without, each as early as
+    it may run."""
+    runs = list(chosen)
+    missing = [p for p in PASSES if p[0] in {*_NEEDED, *_INSTEAD} - {name for name, _ in runs}]
+    for name, run in missing:
+        before = {first for rule in ORDER if name in rule.then for first in rule.first}
+        at = max((i + 1 for i, (other, _) in enumerate(runs) if other in before), default=0)
+        runs.insert(at, _INSTEAD.get(name, (name, run)))
+    return tuple(runs)
 
 
 def _read_names(names: str | Iterable[str]) -> list[str]:

@@ -32,8 +32,8 @@ def test_one_is_left_out_in_any_form() -> None:
     assert names("-hoist, -fold") == [name for name in wanted if name != "fold"]
 
 
-def test_those_that_are_named_run_in_the_order_of_the_pipeline() -> None:
-    assert names(["fuse", "canonicalize"]) == ["canonicalize", "decompose", "copy_strided", "fuse"]
+def test_those_that_are_named_run_in_their_order_and_what_is_needed_where_it_may() -> None:
+    assert names(["canonicalize", "fuse"]) == ["decompose", "canonicalize", "copy_strided", "fuse"]
     assert names([]) == names("") == ["decompose", "copy_strided", "separate"]
 
 
@@ -81,6 +81,8 @@ def program_derivatives(f: Any) -> Any:
         ("-decompose", "'decompose' cannot be left out: many operations have no kernel"),
         (["-copy_strided"], "'copy_strided' cannot be left out: loops, branches and the caller"),
         ("fuse,-hoist", "'fuse' is one to run and '-hoist' one to leave out; name either"),
+        (["fuse", "canonicalize"], "'canonicalize' runs before 'fuse': it takes operations, and"),
+        (["fuse", "fuse"], "'fuse' runs once at most: what is a kernel"),
         (["relax"], "'relax' runs with numerics=\"fast\" only"),
         ([3], "3 is no name of a pass; give names, as in"),
         (3, "3 is no name of a pass; give names, as in"),
