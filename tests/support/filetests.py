@@ -83,7 +83,18 @@ def run_passes(text: str, commands: Commands, counts: Counts | None = None) -> s
     return print_graph(graph)
 
 
-SUITES: dict[str, Suite] = {"kernel": run_kernel, "passes": run_passes, "verify": run_graph}
+def run_found(text: str, commands: Commands) -> str:
+    """Whether all ways to run the case that ``text`` describes agree, or how they differ."""
+    from graph_judge import find_difference, read_case
+
+    ((_, *words),) = commands
+    difference = find_difference(read_case(words, text))
+    return "they agree" if difference is None else f"{difference.way}: {difference.what}"
+
+
+SUITES: dict[str, Suite] = {
+    "kernel": run_kernel, "passes": run_passes, "verify": run_graph, "found": run_found,
+}  # fmt: skip
 
 
 # -- the files -----------------------------------------------------------------------------------
