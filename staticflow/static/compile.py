@@ -96,8 +96,8 @@ def compile(
     in place after the last thing that can fail. Tensors that the symbols mention are read afresh
     at every call. ``numerics="fast"`` allows rewrites that ignore signed zeros, infinities and NaN.
     ``passes`` are all, or those of these names in their order, or all but those with a ``-`` before
-    their names, as in ``passes=["-fuse"]``; results are the same, and what no program can do without
-    runs in any case. ``program.explain("passes")`` says what each did.
+    their names, as in ``passes=["-fuse"]``; results are the same, and what no program can do
+    without runs in any case. ``program.explain("passes")`` says what each did.
 
     What overflows on its way, as ``log(1 + exp(x))`` does, is computed in a form that does not,
     unless ``stabilize`` is False; a gradient was written so, or not, where `grad` was called.
