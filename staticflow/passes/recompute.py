@@ -67,4 +67,4 @@ def _instead_of(
             fresh = [s for s in arrays[node] if s not in seen]
             seen.update(fresh)
             stack.extend(fresh)
-    return tuple(instead) if large == 1 and len(seen) - len(instead) <= _MOST else None
+    return tuple(instead) if large <= 1 and len(seen) - len(instead) <= _MOST else None

@@ -6,6 +6,7 @@ from staticflow.codegen.kernel import Accumulate, Block, Kernel, Let, Loop, walk
 from staticflow.codegen.lower.cluster import Lowered
 from staticflow.codegen.rewrite import find_loop
 from staticflow.codegen.schedule.loops import is_vectorizable, split, vectorize
+from staticflow.codegen.schedule.short_loops import write_out_short
 from staticflow.codegen.schedule.strips import strips
 from staticflow.codegen.target import Target
 
@@ -27,8 +28,10 @@ the next one, which lies elsewhere. More of them would leave fewer tasks for thr
 
 def schedule_cpu(lowered: Lowered, target: Target) -> Kernel:
     """The kernel with its innermost loops vectorised, where that is legal."""
-    kernel = lowered.kernel
-    for var in lowered.inner:
+    kernel, innermost = write_out_short(
+        lowered.kernel, lowered.inner, target.vector_bits // lowered.bits
+    )
+    for var in innermost:
         if is_vectorizable(kernel, var):
             body = find_loop(kernel, var).body
             is_short = sum(isinstance(stmt, Let) for stmt in walk(body)) < _SHORT

@@ -1,0 +1,85 @@
+"""Short innermost loops, written out, so that the loop around them gets the lanes.
+
+A loop over the three coordinates of a point fills three lanes of a vector, and what is computed of
+their sum none. Written out, it is a part of the loop over the points, whose iterations are lanes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from staticflow.codegen.kernel import Accumulate, Block, Kernel, Let, Load, Loop, Store, walk
+from staticflow.codegen.rewrite import find_loop
+from staticflow.codegen.schedule.loops import is_vectorizable, iteration_count, unroll
+from staticflow.graph.dim_queries import coefficient
+from staticflow.graph.dims import Sym
+
+__all__ = ["write_out_short"]
+
+_SHORT = 4
+"""Iterations of a loop that is written out: at strides up to this one, vectors are taken apart and
+put together sooner than element by element. Where nothing is summed up there must be fewer."""
+
+_MOST = 160
+"""Statements that loops are written out to."""
+
+
+def write_out_short(
+    kernel: Kernel, inner: Sequence[Sym], lanes: int
+) -> tuple[Kernel, tuple[Sym, ...]]:
+    """The kernel without the short ones of its ``inner`` loops, and which are the inner loops then.
+
+    A loop is written out where it and the other loops beside it have few iterations, and those of
+    the loop around them, which is parallel, are ``lanes`` at least and lie near to each other.
+    """
+    found: dict[Sym, None] = {}
+    gone: set[Sym] = set()
+    for var in inner:
+        if var in gone:
+            continue
+        around = _loop_around(kernel.body, var)
+        written = None if around is None else _write_out(kernel, around, lanes)
+        if written is None or around is None:
+            found[var] = None
+        else:
+            kernel = written
+            found[around.var] = None
+            gone.update(s.var for s in walk(around.body) if isinstance(s, Loop))
+    return kernel, tuple(found)
+
+
+def _write_out(kernel: Kernel, around: Loop, lanes: int) -> Kernel | None:
+    """The kernel without the loops in the loop ``around`` them; None if that does not pay or cannot
+    be."""
+    loops = [s for s in walk(around.body) if isinstance(s, Loop)]
+    count = iteration_count(around)
+    if around.kind != "parallel" or around.step != 1 or (isinstance(count, int) and count < lanes):
+        return None
+    most = _SHORT if any(isinstance(s, Accumulate) for s in walk(around.body)) else _SHORT - 1
+    if not all(_is_short(loop, most) for loop in loops) or not _is_near(around):
+        return None
+    before = len([*walk(around.body)])
+    for loop in reversed(loops):
+        kernel = unroll(kernel, loop.var, _SHORT)
+    after = len([*walk(find_loop(kernel, around.var).body)])
+    return kernel if after - before <= _MOST and is_vectorizable(kernel, around.var) else None
+
+
+def _is_short(loop: Loop, most: int) -> bool:
+    count = iteration_count(loop)
+    return loop.going is None and isinstance(count, int) and count <= most
+
+
+def _is_near(loop: Loop) -> bool:
+    """Whether iterations beside each other read and write elements that are."""
+    parts = (s.expr if isinstance(s, Let) else s for s in walk(loop.body))
+    strides = (coefficient(p.index, loop.var) for p in parts if isinstance(p, Load | Store))
+    return all(isinstance(s, int) and 0 <= s <= _SHORT for s in strides)
+
+
+def _loop_around(body: Block, var: Sym) -> Loop | None:
+    """The loop whose body has the one over ``var``; None if there is none."""
+    for loop in walk(body):
+        if isinstance(loop, Loop) and any(isinstance(s, Loop) and s.var == var for s in loop.body):
+            return loop
+    return None
