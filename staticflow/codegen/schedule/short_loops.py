@@ -16,11 +16,14 @@ from staticflow.graph.dims import Sym
 
 __all__ = ["write_out_short"]
 
-_SHORT = 4
-"""Iterations of a loop that is written out: at strides up to this one, vectors are taken apart and
-put together sooner than element by element. Where nothing is summed up there must be fewer."""
+_SHORT = 6
+"""Iterations of a loop that is written out. Farther apart than this, elements are picked into
+vectors more slowly than rows are summed up one by one, and the code is long."""
 
-_MOST = 160
+_SHORT_EACH = 3
+"""The same where nothing is summed up: a part of a vector is filled without this, too."""
+
+_MOST = 200
 """Statements that loops are written out to."""
 
 
@@ -55,14 +58,19 @@ def _write_out(kernel: Kernel, around: Loop, lanes: int) -> Kernel | None:
     count = iteration_count(around)
     if around.kind != "parallel" or around.step != 1 or (isinstance(count, int) and count < lanes):
         return None
-    most = _SHORT if any(isinstance(s, Accumulate) for s in walk(around.body)) else _SHORT - 1
-    if not all(_is_short(loop, most) for loop in loops) or not _is_near(around):
+    most = _longest(around)
+    if not all(_is_short(loop, most) for loop in loops) or not _is_near(around, most):
         return None
     before = len([*walk(around.body)])
     for loop in reversed(loops):
-        kernel = unroll(kernel, loop.var, _SHORT)
+        kernel = unroll(kernel, loop.var, most)
     after = len([*walk(find_loop(kernel, around.var).body)])
     return kernel if after - before <= _MOST and is_vectorizable(kernel, around.var) else None
+
+
+def _longest(around: Loop) -> int:
+    """How many iterations a loop has that is written out."""
+    return _SHORT if any(isinstance(s, Accumulate) for s in walk(around.body)) else _SHORT_EACH
 
 
 def _is_short(loop: Loop, most: int) -> bool:
@@ -70,11 +78,11 @@ def _is_short(loop: Loop, most: int) -> bool:
     return loop.going is None and isinstance(count, int) and count <= most
 
 
-def _is_near(loop: Loop) -> bool:
-    """Whether iterations beside each other read and write elements that are."""
+def _is_near(loop: Loop, most: int) -> bool:
+    """Whether iterations beside each other read and write elements at most so far apart."""
     parts = (s.expr if isinstance(s, Let) else s for s in walk(loop.body))
     strides = (coefficient(p.index, loop.var) for p in parts if isinstance(p, Load | Store))
-    return all(isinstance(s, int) and 0 <= s <= _SHORT for s in strides)
+    return all(isinstance(s, int) and 0 <= s <= most for s in strides)
 
 
 def _loop_around(body: Block, var: Sym) -> Loop | None:

@@ -1,0 +1,73 @@
+"""Short innermost loops are written out, so that the loop around them gets the lanes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import staticflow as sf
+
+FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+    "sum": lambda x: x.sum(-1),
+    "amax": lambda x: x.amax(-1),
+    "softmax": lambda x: sf.softmax(x, -1),
+    "norm": lambda x: x / (x * x).sum(-1, keepdim=True).sqrt(),
+    "beside": lambda x: [x.sum(-1) * 2, x.prod(-1), x + x.sum(-1, keepdim=True)],
+    "of rows": lambda x: x * x[..., :1].exp(),
+    "of columns": lambda x: x[..., None, :] - x[..., :, None],
+    "argmax": lambda x: x.argmax(-1),
+    "cumsum": lambda x: x.cumsum(-1),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_rows_of_few_elements_are_what_they_are_in_float64(name: str) -> None:
+    of = FUNCTIONS[name]
+    for k in (2, 3, 6, 7):
+        x = sf.placeholder((None, k), dtype="float32" if k < 4 else "float64")
+        step = sf.compile([x], of(x))
+        for rows in (0, 1, 7, 83):
+            given = np.random.default_rng(rows).uniform(0.5, 2, (rows, k))
+            array = np.asfortranarray(given.astype(x.dtype.numpy))
+            found, exact = step(array), of(sf.tensor(given))
+            pairs = zip(found, exact, strict=True) if isinstance(found, list) else [(found, exact)]
+            for one, other in pairs:
+                np.testing.assert_allclose(one.numpy(), other.numpy(), 2e-6, 1e-6)
+
+
+def _kernels(of: Callable[[Any], Any], *shape: int | None) -> str:
+    x = sf.placeholder(shape, name="x")
+    return sf.compile([x], of(x)).source("kernels")
+
+
+def test_what_stands_behind_a_short_sum_has_all_lanes() -> None:
+    text = _kernels(lambda x: (x * x).sum(-1).exp(), None, 3)
+    lines = [line for line in text.splitlines() if " load " in line]
+    assert lines and all("3*lane" in line for line in lines)
+    assert "fold" not in text
+
+
+@pytest.mark.parametrize("shape", [(5, 3), (None, 7)])
+def test_few_rows_and_longer_ones_stay_as_they_are(shape: tuple[int | None, int]) -> None:
+    assert "fold" in _kernels(lambda x: (x * x).sum(-1).exp(), *shape)
+
+
+def test_rows_that_lie_far_from_each_other_stay_as_they_are() -> None:
+    assert "fold" in _kernels(lambda x: x[:, :3].sum(-1), None, 100)
+
+
+def test_a_difference_of_all_pairs_is_computed_again_and_not_stored() -> None:
+    def forces(p: Any) -> Any:
+        d = p[None, :, :] - p[:, None, :]
+        weight = ((d * d).sum(-1) + 0.1).sqrt()
+        return (d * weight[:, :, None]).sum(1)
+
+    p = sf.placeholder((100, 3), name="p")
+    step = sf.compile([p], forces(p))
+    assert step.plan.peak == 4 * 100 * 100  # of the weights alone
+    given = np.random.default_rng(0).random((100, 3))
+    found = step(given.astype(np.float32)).numpy()
+    np.testing.assert_allclose(found, forces(sf.tensor(given)).numpy(), 1e-4, 1e-4)
