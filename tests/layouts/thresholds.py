@@ -41,6 +41,8 @@ SIZES: Mapping[str, str] = {
     "codegen.lower.contract._LARGE": "elements",
     "codegen.lower.loops._LANES_PART": "length",
     "codegen.lower.loops._PART": "length",
+    "codegen.schedule.short_loops._SHORT": "length",
+    "codegen.schedule.short_loops._SHORT_EACH": "length",
     "graph.mask_indices._LARGE": "elements",
     "graph.rowmajor._LARGE": "elements",
     "ops.indexing.gather_ops._SMALL": "elements",
@@ -77,7 +79,7 @@ NO_SIZES: Mapping[str, str] = {
             "codegen.lower.correlate._DEEP", "codegen.lower.correlate._PART",
         ),
         "counts statements, terms or nodes of a program": (
-            "codegen.lower.saved_row._COSTLY", "codegen.schedule.cpu._SHORT", "codegen.maths.division._MOST_SHIFTS",
+            "codegen.lower.saved_row._COSTLY", "codegen.schedule.cpu._SHORT", "codegen.schedule.short_loops._MOST", "codegen.maths.division._MOST_SHIFTS",
             "codegen.program.traffic._GUESS", "codegen.program.traffic._A_CALL", "codegen.work._MEMORY",
             "codegen.work._SLOW.quotient", "codegen.work._SLOW.remainder", "codegen.work._VECTOR",
             "passes.access.MOST_REPEATED", "passes.contraction.MOST_SEARCHED",

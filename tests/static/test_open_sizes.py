@@ -174,7 +174,7 @@ def test_sizes_are_numbers_for_functions_that_take_numbers(rows):
     for name, wanted in _numbers_of_sizes(x).items():
         for place, (a, b) in enumerate(zip(program(x)[name], wanted, strict=True)):
             assert (a.dtype, a.shape) == (b.dtype, b.shape), (name, place)
-            np.testing.assert_allclose(a.numpy(), b.numpy(), 1e-6, err_msg=f"{name} {place}")
+            np.testing.assert_allclose(a.numpy(), b.numpy(), 1e-6, 1e-6, err_msg=f"{name} {place}")
 
 
 @pytest.mark.parametrize("scale", [sf.ones(3), sf.ones(3, requires_grad=True)])
