@@ -10,7 +10,7 @@ import numpy as np
 
 from staticflow.errors import DimRangeError
 from staticflow.graph.dims import Size, prod
-from staticflow.graph.dtypes import int64
+from staticflow.graph.dtypes import int32, int64
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.basics.arithmetic import cast, maximum, minimum, where
@@ -24,7 +24,7 @@ from staticflow.ops.basics.reduce import (
     reduced_type,
     sum_op,
 )
-from staticflow.ops.basics.view import reshape
+from staticflow.ops.basics.view import reshape, squeeze_op
 from staticflow.ops.declaring.by_shape import by_shape
 from staticflow.ops.declaring.declare import per_arg
 from staticflow.ops.declaring.fused import fused
@@ -102,11 +102,28 @@ supremum_op = replace(
 
 
 # -- along one dim, and where ----------------------------------------------------------------------
+#
+# Rows of the last dim are gone through twice, in vectors: for the extreme, and for where it first
+# is. Along another dim the lanes are columns, and once is enough.
 
 
-def _first_extreme(nest: Any, wins: str, at: Callable[[Size], Any], n: Size) -> tuple[Any, Any]:
-    """The first extreme of a row of the argument and its index; a NaN beats every number, as in
-    NumPy and PyTorch."""
+def _find_in_rows(x: Any, extreme: Op, keepdim: bool) -> tuple[Any, Any]:
+    """The extreme of each row and where it first is; a NaN beats every number, as in NumPy and
+    PyTorch."""
+    dim = x.ndim - 1
+    best = extreme(x, dims=(dim,), keepdim=True)
+    is_best = x == best
+    if x.dtype.is_floating:
+        is_best = is_best | (x != x)
+    n = x.shape[dim]
+    dtype, behind = (int32, n) if isinstance(n, int) and n < 1 << 31 else (int64, 1 << 62)
+    position = iota.beside(x, shape=x.shape, dim=dim, dtype=dtype)
+    first = amin_op(where(is_best, position, behind), dims=(dim,), keepdim=keepdim)
+    return best if keepdim else squeeze_op(best, dims=(dim,)), cast(first, dtype=int64)
+
+
+def _find_across(nest: Any, wins: str, at: Callable[[Size], Any], n: Size) -> tuple[Any, Any]:
+    """The first extreme along a dim of the argument and its index; a NaN beats every number."""
     k = nest.k
     best, position = k.var(nest.load(0, at(0))), k.var(k.const(0, int64))
     with k.loop("j", n, lo=1) as j:
@@ -127,10 +144,22 @@ def _emit(wins: str, results: Callable[[Any, Any], tuple[Any, ...]]) -> Callable
         dim, shape = nest.attrs["dim"], nest.in_shape(0)
         with nest.rows(shape, dim) as at:
             position = reduced_index(at, dim, nest.attrs["keepdim"])
-            for i, value in enumerate(results(*_first_extreme(nest, wins, at, shape[dim]))):
+            for i, value in enumerate(results(*_find_across(nest, wins, at, shape[dim]))):
                 nest.store(i, position, value)
 
     return emit
+
+
+def _by_dim(across: Op, extreme: Op, result: Callable[[tuple[Any, Any]], Any]) -> Op:
+    """The op that is ``across`` along any dim but the last, where it is found in rows."""
+
+    def decompose(x: Any, *, dim: int, keepdim: bool) -> Any:
+        if dim < x.ndim - 1:
+            return across(x, dim=dim, keepdim=keepdim)
+        return result(_find_in_rows(x, extreme, keepdim))
+
+    name = across.name.removesuffix("_across")
+    return replace(across, name=name, lowering=None, decompose=decompose)
 
 
 def reduced_index(at: Callable[[Size], Any], dim: int, keepdim: bool) -> tuple[Size, ...]:
@@ -154,7 +183,7 @@ def _arg_reference(name: str) -> Callable[..., Any]:
 
 def _arg_op(name: str, wins: str, which: str) -> Op:
     return Op(
-        name=name,
+        name=f"{name}_across",
         doc=f"The index of the first {which} element along ``dim``; of a NaN if there is one.",
         infer=_arg_infer,
         reference=_arg_reference(name),
@@ -165,8 +194,10 @@ def _arg_op(name: str, wins: str, which: str) -> Op:
     )
 
 
-argmax_op = _arg_op("argmax", "gt", "largest")
-argmin_op = _arg_op("argmin", "lt", "smallest")
+argmax_across_op = _arg_op("argmax", "gt", "largest")
+argmin_across_op = _arg_op("argmin", "lt", "smallest")
+argmax_op = _by_dim(argmax_across_op, amax_op, lambda found: found[1])
+argmin_op = _by_dim(argmin_across_op, amin_op, lambda found: found[1])
 
 
 def choose_infer(facts: Facts, x: TensorType, *, dim: int, keepdim: bool, **attrs: Any) -> Any:
@@ -213,7 +244,7 @@ def choose_reference(arg: Callable[..., Any]) -> Callable[..., Any]:
 
 def _dim_op(name: str, which: str, arg: Op, wins: str) -> Op:
     return Op(
-        name=f"{name}_dim",
+        name=f"{name}_dim_across",
         doc=f"The first {which} element along ``dim`` and its index; a NaN if there is one.",
         infer=choose_infer,
         reference=choose_reference(arg.reference),
@@ -225,8 +256,10 @@ def _dim_op(name: str, which: str, arg: Op, wins: str) -> Op:
     )
 
 
-max_dim_op = _dim_op("max", "largest", argmax_op, "gt")
-min_dim_op = _dim_op("min", "smallest", argmin_op, "lt")
+max_dim_across_op = _dim_op("max", "largest", argmax_op, "gt")
+min_dim_across_op = _dim_op("min", "smallest", argmin_op, "lt")
+max_dim_op = _by_dim(max_dim_across_op, amax_op, lambda found: found)
+min_dim_op = _by_dim(min_dim_across_op, amin_op, lambda found: found)
 
 
 class Chosen(NamedTuple):

@@ -9,7 +9,7 @@ from staticflow.graph.dims import Size
 from staticflow.graph.dtypes import bfloat16, dtype_of, int64
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
-from staticflow.ops.along.extremes import Chosen, scatter_vjp
+from staticflow.ops.along.extremes import Chosen, max_dim_op, scatter_vjp
 from staticflow.ops.along.stable import stable_order
 from staticflow.ops.basics.reduce import along
 from staticflow.ops.basics.splitting import narrow
@@ -237,8 +237,12 @@ few_op = Op(
 
 
 def _topk_decompose(x: Any, *, k: Size, dim: int, largest: bool) -> tuple[Any, Any]:
+    found: tuple[Any, Any]
+    if k == 1 and largest:
+        found = max_dim_op(x, dim=dim, keepdim=True)
+        return found
     if isinstance(k, int) and 0 < k <= FEW:
-        found: tuple[Any, Any] = few_op(x, k=k, dim=dim, largest=largest)
+        found = few_op(x, k=k, dim=dim, largest=largest)
         return found
     values, positions = sort_op(x, dim=dim, descending=largest)
     return narrow(values, dim, 0, k), narrow(positions, dim, 0, k)
