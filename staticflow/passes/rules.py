@@ -42,6 +42,8 @@ from staticflow.ops.elementwise.maths import (
     reciprocal,
     sqrt,
 )
+from staticflow.ops.indexing.gather_ops import scatter_add_op
+from staticflow.ops.indexing.index_ops import index_put_op
 from staticflow.ops.symbols.pattern import Pattern, Rule, attr, rule
 from staticflow.ops.symbols.symbol import STATIC, Symbol, constant_node
 
@@ -74,6 +76,21 @@ def _fill_cast(shape: Any, value: Any, before: Any, dtype: Any) -> Any:
         return None
     with np.errstate(all="ignore"):  # through both dtypes, as the element that the cast reads
         return _fill(shape, float(np.asarray(value, before.numpy).astype(dtype.numpy)), dtype)
+
+
+def _scaled(c: Any, v: Any) -> Any:
+    """What is added where ``c v`` is taken away; None for a factor that has dims."""
+    return -(c * v) if c.ndim == 0 and c.dtype is v.dtype else None
+
+
+def _put_rows(w: Any, c: Any, v: Any, i: Any, dims: Any) -> Any:
+    less = _scaled(c, v)
+    return less if less is None else index_put_op(w, less, i, dims=dims, accumulate=True)
+
+
+def _scatter_rows(w: Any, c: Any, v: Any, i: Any, dim: Any) -> Any:
+    less = _scaled(c, v)
+    return less if less is None else scatter_add_op(w, i, less, dim=dim)
 
 
 CANONICAL: tuple[Rule, ...] = (
@@ -192,6 +209,20 @@ CANONICAL: tuple[Rule, ...] = (
             dtype=attr("dtype"),
         ),
         lambda **a: _fill_cast(**a),
+    ),
+    # the step of an embedding, which touches few rows: also where c is infinite or NaN the others
+    # stay, as in PyTorch with a sparse gradient
+    rule(
+        "put_rows", "w - c s = w with -c v added at i, where s is v at i and 0 elsewhere",
+        lambda w, c, v, i: sub(
+            w, mul(c, index_put_op(0.0, v, i, dims=attr("dims"), accumulate=True))
+        ),
+        _put_rows,
+    ),
+    rule(
+        "scatter_rows", "w - c s = w with -c v added at i, where s is v at i and 0 elsewhere",
+        lambda w, c, v, i: sub(w, mul(c, scatter_add_op(0.0, i, v, dim=attr("dim")))),
+        _scatter_rows,
     ),
     rule(
         "sum_of_one", "a sum over dims of size 1 only drops them",

@@ -133,3 +133,29 @@ def test_the_modes_give_the_same_losses(name: str) -> None:
     assert eager[-1] < eager[0]
     np.testing.assert_allclose(losses(name, lambda step: True), eager, rtol=1e-8)
     np.testing.assert_allclose(losses(name, lambda step: step // 5 % 2 == 1), eager, rtol=1e-8)
+
+
+def test_a_step_of_an_embedding_touches_the_rows_of_the_batch_alone() -> None:
+    rows, which = 5000, np.array([3, 7, 3, 4999, 0])
+    targets = np.random.default_rng(0).standard_normal((len(which), 8)).astype(np.float32)
+    layers = [sf.nn.Embedding(rows, 8, padding_idx=0) for _ in range(2)]
+    layers[1].load_state_dict(layers[0].state_dict())
+    optimizers = [sf.optim.SGD(layer.parameters(), lr=0.5) for layer in layers]
+    i, t = sf.placeholder(("N",), "int64", name="i"), sf.placeholder(("N", 8), name="t")
+    loss = sf.nn.functional.mse_loss(layers[0](i), t, reduction="sum")
+    step = sf.compile([i, t], loss, updates=optimizers[0].minimize(loss))
+    for _ in range(3):
+        eager = sf.nn.functional.mse_loss(
+            layers[1](sf.tensor(which)), sf.tensor(targets), reduction="sum"
+        )
+        optimizers[1].zero_grad()
+        eager.backward()
+        optimizers[1].step()
+        np.testing.assert_allclose(step(which, targets).numpy(), eager.detach().numpy(), 1e-5)
+        found, expected = (layer.weight.detach().numpy() for layer in layers)
+        np.testing.assert_allclose(found, expected, 1e-5, 1e-6)
+    small = 4 * 8 * len(which)
+    assert all(kernel.bytes < 10 * small for kernel in step.work(N=len(which)))
+    with pytest.raises(sf.IndexRangeError):
+        step(np.array([rows, 1, 2, 3, 4]), targets)
+    np.testing.assert_array_equal(layers[0].weight.detach().numpy(), found)
