@@ -41,8 +41,6 @@ SIZES: Mapping[str, str] = {
     "codegen.lower.contract._LARGE": "elements",
     "codegen.lower.loops._LANES_PART": "length",
     "codegen.lower.loops._PART": "length",
-    "codegen.schedule.short_loops._SHORT": "length",
-    "codegen.schedule.short_loops._SHORT_EACH": "length",
     "graph.mask_indices._LARGE": "elements",
     "graph.rowmajor._LARGE": "elements",
     "ops.indexing.gather_ops._SMALL": "elements",
@@ -80,7 +78,7 @@ NO_SIZES: Mapping[str, str] = {
         ),
         "counts statements, terms or nodes of a program": (
             "codegen.lower.saved_row._COSTLY", "codegen.schedule.cpu._SHORT", "codegen.schedule.short_loops._MOST", "codegen.maths.division._MOST_SHIFTS",
-            "codegen.program.traffic._GUESS", "codegen.program.traffic._A_CALL", "codegen.work._MEMORY",
+            "codegen.program.traffic._GUESS", "codegen.program.traffic._A_CALL", "codegen.program.packing._MANY", "codegen.work._MEMORY",
             "codegen.work._SLOW.quotient", "codegen.work._SLOW.remainder", "codegen.work._VECTOR",
             "passes.access.MOST_REPEATED", "passes.contraction.MOST_SEARCHED",
             "passes.fold.MOST_ELEMENTS", "passes.fuse.MOST_MEMBERS", "passes.rewrite._MOST_ROUNDS",
@@ -113,7 +111,7 @@ NO_SIZES: Mapping[str, str] = {
         ),
         "a size in memory, or a distance in it, at which nothing else computes": (
             "codegen.llvm.arena._ALIGNMENT", "codegen.llvm.arena.CELL", "runtime.block_cache.LINE", "runtime.pool.LINE",
-            "runtime.aligned._DEFAULT_HANDLER", "runtime.aligned.TRACED", "runtime.aligned.OF_NEW_ARRAYS", "runtime.plan.ALIGNMENT", "runtime.object_layout",
+            "runtime.aligned._DEFAULT_HANDLER", "runtime.aligned.TRACED", "runtime.aligned.OF_NEW_ARRAYS", "codegen.program.layout.ALIGNMENT", "runtime.object_layout",
             "eager.fast.plans._WORD", "eager.costs.NEAR",
         ),
         "elements up to which what was read is compared by value, which tests/static/test_traced_values.py tells": (
@@ -131,6 +129,7 @@ NO_SIZES: Mapping[str, str] = {
             "codegen.kernel.INTERRUPTED", "codegen.kernel.NO_ROOM",
             "codegen.llvm.float_parts._BALANCED", "codegen.llvm.sqrt._ZEROS_AND_INFINITY",
             "codegen.llvm.routine.SIZES_DIFFER", "codegen.maths.bits.PARITY",
+            "codegen.llvm.poison.NOTHING", "codegen.llvm.poison._NO_NUMBER",
             "codegen.maths.bits.ROUNDS", "codegen.maths.erf.SPARE", "codegen.maths.far._AHEAD",
             "codegen.maths.far._LOW", "codegen.maths.normal.SPARE", "codegen.target.PORTABLE",
             "eager.fast.records.FLAGS", "eager.fast.records.NO_DTYPE", "eager.fast.apply.FLOATS",
