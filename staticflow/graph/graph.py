@@ -28,6 +28,7 @@ __all__ = [
     "close",
     "exactly",
     "free_symbols",
+    "has_regions",
     "map_attrs",
     "named_symbols",
     "new_param",
@@ -35,6 +36,9 @@ __all__ = [
     "regions_of",
     "substitute_nodes",
 ]
+
+
+_NONE = frozenset[Sym]()
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +80,11 @@ class Graph:
     def bound_sizes(self) -> frozenset[Sym]:
         """The dim symbols that its own nodes bind: nothing around it can have a size of them."""
         return frozenset[Sym]().union(*map(bound_symbols, self.nodes))
+
+    @lazy
+    def has_regions(self) -> bool:
+        """Whether a node of it holds a graph."""
+        return any(map(has_regions, self.nodes))
 
     def __str__(self) -> str:
         from staticflow.graph.printer import print_graph
@@ -135,6 +144,11 @@ def regions_of(node: Node) -> list[Graph]:
 
     map_attrs(node.attrs, lambda size: size, take)
     return found
+
+
+def has_regions(node: Node) -> bool:
+    """Whether a graph is an attribute of a node."""
+    return any([isinstance(v, Graph) for v in node.attrs.values()])
 
 
 def rebuild(
@@ -258,20 +272,23 @@ def _merge_equal(params: Sequence[Node], outputs: Sequence[Node]) -> list[Node]:
         if node.op is param:
             key: Any = node
         else:
-            key = (node.op, tuple(number[a] for a in node.args), attrs_key(node.attrs), node.type)
+            args = tuple([number[a] for a in node.args])
+            key = (node.op, args, attrs_key(node.attrs), node.type)
         n = number[node] = table.setdefault(key, len(table))
-        locs[n] = merge_locs(locs.get(n, ()), node.locs)
+        locs[n] = merge_locs(locs[n], node.locs) if n in locs else node.locs
+    if len(table) == len(order):
+        return list(outputs)
     built: dict[int, Node] = {}
     for node in order:
         n = number[node]
         if n in built:
             continue
-        args = tuple(built[number[a]] for a in node.args)
-        same = node.locs == locs[n] and all(a is b for a, b in zip(args, node.args, strict=True))
+        merged = tuple(built[number[a]] for a in node.args)
+        same = node.locs == locs[n] and all(a is b for a, b in zip(merged, node.args, strict=True))
         if same or node.op is param:
             built[n] = node
         else:
-            built[n] = Node(node.op, args, node.attrs, node.type, locs[n])
+            built[n] = Node(node.op, merged, node.attrs, node.type, locs[n])
     return [built[number[o]] for o in outputs]
 
 
@@ -335,7 +352,8 @@ def _binders_first(order: list[Node]) -> list[Node]:
 def bound_symbols(node: Node) -> frozenset[Sym]:
     """The dim symbols whose sizes are known only when ``node`` has run. Its attribute ``binds``, a
     tuple of fresh dims that its type names, says which; most nodes have none."""
-    return frozenset[Sym]().union(*map(symbols_of, node.attrs.get("binds", ())))
+    binds = node.attrs.get("binds")
+    return frozenset[Sym]().union(*map(symbols_of, binds)) if binds else _NONE
 
 
 def free_symbols(graph: Graph) -> frozenset[Sym]:

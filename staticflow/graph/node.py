@@ -68,15 +68,21 @@ def toposort(outputs: Iterable[Node], known: Iterable[Node] = ()) -> list[Node]:
     and what only they need; iterative."""
     order: list[Node] = []
     seen: set[Node] = set(known)
-    stack = [(n, False) for n in reversed(list(outputs))]
+    open_: list[Node] = []  # whose arguments come first
+    stack: list[Node | None] = [*reversed(list(outputs))]
     while stack:
-        node, expanded = stack.pop()
-        if expanded:
-            order.append(node)
+        node = stack.pop()
+        if node is None:
+            order.append(open_.pop())
         elif node not in seen:
             seen.add(node)
-            stack.append((node, True))
-            stack.extend((a, False) for a in reversed(node.args) if a not in seen)
+            first = [a for a in node.args if a not in seen]
+            if first:
+                open_.append(node)
+                stack.append(None)
+                stack += first[::-1]
+            else:
+                order.append(node)
     return order
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from staticflow.errors import VerifyError
-from staticflow.graph.graph import Graph, map_attrs, rebuild
+from staticflow.graph.graph import Graph, has_regions, map_attrs, rebuild
 from staticflow.graph.locs import Loc
 from staticflow.graph.node import Node
 from staticflow.ops.symbols.pattern import Rule, rewrite_node, table_of
@@ -40,13 +40,17 @@ def rewrite(graph: Graph, rules: Sequence[Rule], counts: Counts) -> Graph:
     What replaces a node has its dtype and, if need be, is stretched to its shape.
     """
     table = table_of(rules)
+    settled: set[Node] = set()  # what no rule applies to, with all that it stands on
     for _ in range(_MOST_ROUNDS):
         fired: set[str] = set()
 
         def visit(node: Node, args: tuple[Node, ...], fired: set[str] = fired) -> Node:
             node = with_args(node, args)
+            if node in settled:
+                return node
             found = rewrite_node(node, table)
             if found is None:
+                settled.add(node)
                 return node
             fired.add(found[1].name)
             counts.note(found[1].name, node)
@@ -79,17 +83,13 @@ def _each_region(graph: Graph, run: Pass, counts: Counts, done: dict[Graph, Grap
 
     def visit(node: Node, args: tuple[Node, ...]) -> Node:
         node = with_args(node, args)
-        if not _has_regions(node):
+        if not has_regions(node):
             return node
         attrs = map_attrs(node.attrs, lambda s: s, region)
         if all(attrs[k] is v or attrs[k] == v for k, v in node.attrs.items()):
             return node
         return Node(node.op, args, attrs, node.type, node.locs)
 
-    if any(map(_has_regions, graph.nodes)):
+    if graph.has_regions:
         graph = rebuild(graph, visit)
     return run(graph, counts)
-
-
-def _has_regions(node: Node) -> bool:
-    return any(isinstance(v, Graph) for v in node.attrs.values())

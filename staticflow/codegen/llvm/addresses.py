@@ -24,13 +24,15 @@ class Reached:
 
 
 class Places:
-    """The addresses of the arrays in the table and of the buffers in the arena, the cells of those
-    that grow, and where each loop is, or has ended."""
+    """The addresses of the arrays in the table, if they were loaded; the ``arena``, and for each
+    buffer in it the address or how many bytes it is behind the beginning; the cells of those that
+    grow; and where each loop is, or has ended."""
 
     def __init__(self, text: FunctionText, indices: IndexWriter) -> None:
         self.text, self.indices = text, indices
         self.tables: list[str] = []
-        self.arrays: list[str] = []
+        self.arena = ""
+        self.arrays: list[str | int] = []
         self.cells: dict[int, str] = {}
         self.reached: dict[int, Reached] = {}
 
@@ -38,9 +40,22 @@ class Places:
         """Where an array lies now."""
         return _PLACES[type(place)](self, place)
 
+    def load_slot(self, slot: int) -> str:
+        """The address of the array in a slot of the table."""
+        at = self.text.op(f"getelementptr ptr, ptr %table, i64 {slot}")
+        return self.text.op(f"load ptr, ptr {at}")
+
+    def _table(self, place: Table) -> str:
+        return self.tables[place.slot] if self.tables else self.load_slot(place.slot)
+
     def _buffer(self, place: Arena) -> str:
         cell = self.cells.get(place.buffer)
-        return self.arrays[place.buffer] if cell is None else self.text.op(f"load ptr, ptr {cell}")
+        if cell is not None:
+            return self.text.op(f"load ptr, ptr {cell}")
+        array = self.arrays[place.buffer]
+        if isinstance(array, str):
+            return array
+        return self.text.op(f"getelementptr i8, ptr {self.arena}, i64 {array}")
 
     def cell(self, place: Place) -> str:
         """The cell of a buffer that grows."""
@@ -96,7 +111,7 @@ class Places:
 
 
 _PLACES: dict[type, Callable[[Places, Any], str]] = {
-    Table: lambda places, place: places.tables[place.slot],
+    Table: Places._table,
     Arena: Places._buffer,
     Part: Places._part,
     Row: Places._row,

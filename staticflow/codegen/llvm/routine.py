@@ -30,6 +30,7 @@ from staticflow.codegen.llvm.render import LOOK, looks, render_module
 from staticflow.codegen.llvm.text import I64, BasicBlock, FunctionText, Type, phi
 from staticflow.codegen.program.layout import Layout
 from staticflow.codegen.program.routine import (
+    Arena,
     Ask,
     Choose,
     Copy,
@@ -66,6 +67,11 @@ _HUGE = 2.0**62
 _BETWEEN_LOOKS = (1 << 18) - 1
 """Bytes that the iterations of a loop move from one look to the next, about: some ten microseconds'
 work, against some ten nanoseconds for a look."""
+
+_IN_REGISTERS = 32
+"""Arrays of the caller's whose addresses are loaded as a run begins. More are no sooner at hand
+where registers are spilled to, and what LLVM takes for them grows with the square of their number:
+4.7 s for 4,000, of which each is then loaded where it is used."""
 
 _MOST_ITERATIONS = (1 << 6) - 1
 """Iterations between two looks where each moves next to nothing. Those of nested loops multiply."""
@@ -123,6 +129,7 @@ class _Writer:
         self.open: list[int] = []  # the loops around the step that is written
         self.arena = ""
         self.failed: BasicBlock = self.text.new_block("failed")
+        self.stopped: BasicBlock | None = None
         self.failures: list[tuple[str, BasicBlock]] = []
         self.header = header_bytes(len(program.growing))
         self.indices = IndexWriter(self.text, {})
@@ -135,13 +142,16 @@ class _Writer:
         for i, sym in enumerate(self.program.sizes):
             at = text.op(f"getelementptr i64, ptr %sizes, i64 {i}")
             self.indices.define(sym, text.op(f"load i64, ptr {at}"))
-        for slot in range(self.program.slots):
-            at = text.op(f"getelementptr ptr, ptr %table, i64 {slot}")
-            self.places.tables.append(text.op(f"load ptr, ptr {at}"))
+        if self.program.slots <= _IN_REGISTERS:
+            self.places.tables = [self.places.load_slot(i) for i in range(self.program.slots)]
         for mark, height in self.layout.marks:
             self.indices.define(mark, self.indices.value(height))
         lent = self._borrow() if self.program.buffers else ""
-        self.places.arrays = [self._offset(o) for o in self.layout.offsets] if lent else []
+        if lent:
+            self.places.arena = self.arena
+            self.places.arrays = [
+                o if isinstance(o, int) else self._offset(o) for o in self.layout.offsets
+            ]
         for i, buffer in enumerate(self.program.growing):
             cell = f"getelementptr i8, ptr {lent}, i64 {8 + CELL * i}"
             self.places.cells[buffer] = text.op(cell)
@@ -154,6 +164,10 @@ class _Writer:
         done = text.new_block("done")
         last = text.block
         text.jump(done)
+        if self.stopped is not None:
+            text.start(self.stopped)
+            self.failures.append((str(INTERRUPTED), self.stopped))
+            text.jump(self.failed)
         if self.failures:
             text.start(self.failed)
             reasons = ", ".join(f"[ {r}, %{b.label} ]" for r, b in self.failures)
@@ -217,13 +231,12 @@ class _Writer:
     def _look_if(self, condition: str) -> None:
         """Where ``condition`` holds, end the run if the user wants to stop."""
         text = self.text
-        look, stopped, on = (text.new_block(n) for n in ("look", "stopped", "on"))
+        look, on = text.new_block("look"), text.new_block("on")
         text.branch(condition, look, on)
         text.start(look)
-        text.branch(text.op("call i1 @look(ptr %call)"), stopped, on)
-        text.start(stopped)
-        self.failures.append((str(INTERRUPTED), stopped))
-        text.jump(self.failed)
+        if self.stopped is None:
+            self.stopped = text.new_block("stopped")
+        text.branch(text.op("call i1 @look(ptr %call)"), self.stopped, on)
         text.start(on)
 
     def _steps(self, steps: Sequence[Step]) -> None:
@@ -244,7 +257,7 @@ class _Writer:
                 fill_room(self.text, self.places.cells[i], buffer.dtype)
             else:
                 bytes_ = self.indices.value(buffer.bytes)
-                fill(self.text, self.places.arrays[i], bytes_, buffer.dtype)
+                fill(self.text, self.places.address(Arena(i)), bytes_, buffer.dtype)
 
     def _spoil_all(self, poison: Poison) -> None:
         """Spoil all that has no value as a run begins."""
@@ -253,7 +266,7 @@ class _Writer:
         for cell in self.places.cells.values():
             fill_room(self.text, cell)
         for slot in poison.outputs:
-            fill(self.text, self.places.tables[slot], self.indices.value(self.table[slot]))
+            fill(self.text, self.places.address(Table(slot)), self.indices.value(self.table[slot]))
 
     def _probe(self, step: Step, probes: Probes, site: int) -> None:
         """A step between two readings of the clock."""

@@ -34,7 +34,7 @@ from staticflow.ops.symbols.symbol import Symbol
 from staticflow.ops.tensors.methods import Methods
 
 __all__ = [
-    "Pattern", "Rule", "apply_rule", "attr", "either", "match", "number_of", "rewrite_node",
+    "Pattern", "Rule", "attr", "either", "match", "number_of", "rewrite_node",
     "rule", "table_of",
 ]  # fmt: skip
 
@@ -195,11 +195,8 @@ def _match_attrs(
     return True
 
 
-def apply_rule(r: Rule, node: Node, closed: Collection[Node] = ()) -> Node | None:
-    """What ``r`` makes of ``node``, None if it does not apply."""
-    bound: dict[str, Any] = {}
-    if not match(r.pattern, node, bound, closed):
-        return None
+def _replacement(r: Rule, bound: Mapping[str, Any]) -> Node | None:
+    """What a rule makes of what its pattern has ``bound``, None if it does not apply."""
     values = {k: Symbol(v) if isinstance(v, Node) else v for k, v in bound.items()}
     result = r.replace(**values)
     return result.node if isinstance(result, Symbol) else None
@@ -220,10 +217,12 @@ def rewrite_node(
     """What the first rule of ``table`` that applies makes of ``node``, and the rule; None if none
     does. It has the node's dtype and, if need be, is stretched to its shape."""
     for r in table.get(node.op, ()):
-        with using(node.locs), behind(node.args):
-            found = apply_rule(r, node, closed)
-            if found is not None:
-                return _as_type_of(found, node, r), r
+        bound: dict[str, Any] = {}
+        if match(r.pattern, node, bound, closed):
+            with using(node.locs), behind(node.args):
+                found = _replacement(r, bound)
+                if found is not None:
+                    return _as_type_of(found, node, r), r
     return None
 
 
