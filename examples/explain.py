@@ -27,7 +27,7 @@ def main() -> None:
     print(program.plan, "\n")
 
     v = sf.randn(10, 1)
-    products = sf.compile([x], x @ w @ v, numerics="fast")
+    products = sf.compile([x], x @ w @ v)
     print(f"x w v as x (w v): {[dict(p.counts) for p in products.passes if 'order' in p.name]}")
 
     scores = 100 * sf.randn(5, 64)

@@ -34,8 +34,9 @@ from staticflow.passes.rules import CANONICAL, FAST, PARTS
 from staticflow.passes.transpose import transpose_products
 
 __all__ = [
-    "AS_WRITTEN", "INTO_KERNELS", "ONCE", "ORDER", "PASSES", "SIMPLIFY", "STABILIZING", "Before",
-    "PassReport", "arrange_passes", "choose_passes", "optimize",
+    "AS_WRITTEN", "INTO_KERNELS", "NUMERICS", "ONCE", "ORDER", "PASSES", "REORDERING", "SIMPLIFY",
+    "STABILIZING", "Before", "PassReport", "arrange_passes", "check_numerics", "choose_passes",
+    "is_allowed", "optimize",
 ]  # fmt: skip
 
 
@@ -91,15 +92,37 @@ INTO_KERNELS: tuple[tuple[str, Pass], ...] = (
 """What makes clusters of them."""
 
 PASSES = (*SIMPLIFY, *INTO_KERNELS)
-"""Every pass in the order in which it runs; those of `_FAST_ONLY` only for fast numerics."""
+"""Every pass in the order in which it runs, where `is_allowed` says so."""
 
 STABILIZING = ("stabilize", "stabilize_more")
 """The passes whose results differ where what was written overflows."""
 
-AS_WRITTEN = tuple(p for p in PASSES if p[0] not in STABILIZING)
+REORDERING = ("order_products",)
+"""The passes that choose another order of products or sums than the one that was written."""
+
+AS_WRITTEN = tuple(p for p in PASSES if p[0] not in (*STABILIZING, *REORDERING))
 """The passes that only change how results are computed, as operations that run eagerly need it."""
 
-_FAST_ONLY = ("relax", "order_products")
+NUMERICS = ("exact", "strict", "fast")
+"""How much results may differ from what was written, each more than the one before: by nothing; by
+the rounding of another order of products and sums; by signed zeros, infinities and NaN too."""
+
+_NUMERICS_OF = {"relax": "fast", **dict.fromkeys((*REORDERING, "batch_products"), "strict")}
+"""The least numerics that a pass needs, where it needs more than the first."""
+
+
+def is_allowed(name: str, numerics: str) -> bool:
+    """Whether the pass ``name`` runs where ``numerics`` are asked for."""
+    return NUMERICS.index(_NUMERICS_OF.get(name, "exact")) <= NUMERICS.index(numerics)
+
+
+def check_numerics(numerics: str) -> None:
+    """Raise `ArgumentError` for what is none of `NUMERICS`."""
+    if numerics not in NUMERICS:
+        raise ArgumentError(
+            f'numerics is "exact", "strict" or "fast", not {numerics!r}, at {format_locs(here())}'
+        )
+
 
 _NEEDED = {
     "decompose": "many operations have no kernel but what it makes of them",
@@ -170,8 +193,9 @@ def choose_passes(
         _check_name(name)
     for name in sorted(out & _NEEDED.keys()):
         raise _wrong_passes(f"{name!r} cannot be left out: {_NEEDED[name]}")
-    for name in sorted(wanted.intersection(_FAST_ONLY) if numerics == "strict" else ()):
-        raise _wrong_passes(f'{name!r} runs with numerics="fast" only')
+    check_numerics(numerics)
+    for name in sorted(n for n in wanted if not is_allowed(n, numerics)):
+        raise _wrong_passes(f'{name!r} runs with numerics="{_NUMERICS_OF[name]}" only')
     if out:
         return _add_needed([(name, run) for name, run in PASSES if name not in out])
     return _add_needed(arrange_passes([name for name in given if not name.startswith("-")]))
@@ -249,15 +273,13 @@ def optimize(
 ) -> tuple[Graph, list[PassReport]]:
     """The graph through all ``passes``, each also on every nested graph, and their reports.
 
-    ``numerics`` is ``"strict"`` (IEEE results kept, sums may be reordered) or ``"fast"``.
+    ``numerics`` is ``"exact"`` (every order as it was written), ``"strict"`` (IEEE results kept,
+    products and sums may be reordered) or ``"fast"``.
     """
-    if numerics not in ("strict", "fast"):
-        raise ArgumentError(
-            f'numerics is "strict" or "fast", not {numerics!r}, at {format_locs(here())}'
-        )
+    check_numerics(numerics)
     reports = []
     for name, run in passes:
-        if name in _FAST_ONLY and numerics == "strict":
+        if not is_allowed(name, numerics):
             continue
         counts = Counts()
         began = time.perf_counter()

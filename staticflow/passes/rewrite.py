@@ -16,10 +16,12 @@ __all__ = ["Counts", "Pass", "each_region", "rewrite"]
 
 class Counts(Counter[str]):
     """How often each rule of a pass fired, by its name, and ``lines``, the user's lines of what it
-    replaced, where these are known."""
+    replaced, where these are known. ``depth`` is how many regions the graph that a pass is at lies
+    in: 0 is the whole program."""
 
     def __init__(self) -> None:
         super().__init__()
+        self.depth = 0
         self.lines: dict[str, dict[Loc, None]] = {}
 
     def note(self, rule: str, *nodes: Node) -> None:
@@ -78,7 +80,9 @@ def each_region(graph: Graph, run: Pass, counts: Counts) -> Graph:
 def _each_region(graph: Graph, run: Pass, counts: Counts, done: dict[Graph, Graph]) -> Graph:
     def region(inner: Graph) -> Graph:
         if inner not in done:
+            counts.depth += 1
             done[inner] = _each_region(inner, run, counts, done)
+            counts.depth -= 1
         return done[inner]
 
     def visit(node: Node, args: tuple[Node, ...]) -> Node:

@@ -54,7 +54,7 @@ class Plan:
 
     >>> import staticflow as sf
     >>> x = sf.placeholder((None, 4), name="x")
-    >>> sf.compile([x], x @ sf.ones(4, 4) @ sf.ones(4, 3)).plan.peak
+    >>> sf.compile([x], (x @ sf.ones(4, 4)).relu() @ sf.ones(4, 3)).plan.peak
     64*((16*x_0 + 63)//64)
     >>> n, z = sf.placeholder((), "int64", name="n"), sf.placeholder((), name="z")
     >>> last = sf.fori_loop(0, n, lambda i, z: (z + 1).sin(), z)

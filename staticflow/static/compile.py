@@ -45,7 +45,7 @@ _EXAMPLE = Tensor._wrap(np.empty(()))
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How a graph is compiled: which ``numerics`` are allowed, and the ``passes`` that run."""
+    """How a graph is compiled: the ``numerics`` that are allowed, and the ``passes`` that run."""
 
     numerics: str = "strict"
     passes: tuple[tuple[str, Pass], ...] = PASSES
@@ -94,7 +94,8 @@ def compile(
     symbol, a tree of them, or None; a call gives eager tensors in that structure. ``updates`` says
     which tensors get which new values: all are computed from the values before the call and stored
     in place after the last thing that can fail. Tensors that the symbols mention are read afresh
-    at every call. ``numerics="fast"`` allows rewrites that ignore signed zeros, infinities and NaN.
+    at every call. ``numerics="exact"`` keeps every order of products and sums as it was written,
+    ``"strict"`` may choose another one, ``"fast"`` also ignores signed zeros, infinities and NaN.
     ``passes`` are all, or those of these names in their order, or all but those with a ``-`` before
     their names, as in ``passes=["-fuse"]``; results are the same, and what no program can do
     without runs in any case. ``program.explain("passes")`` says what each did.

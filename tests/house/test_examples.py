@@ -22,7 +22,7 @@ SHOWS = {  # what an example that trains nothing prints
     ],
     "explain": [
         "log_of_softmax",
-        "from_the_right",
+        "the cheapest order",
         "kernel contract0",
         "eagerly the loss is inf, compiled 1",
     ],

@@ -118,7 +118,7 @@ def draw_passes(key: str) -> list[str]:
     chance = random.Random(key)
     share = chance.choice((0.1, 0.5, 0.9))
     out = [name for name in OPTIONAL if chance.random() < share]
-    if "relax" not in out or "order_products" not in out or chance.random() < 0.5:
+    if "relax" not in out or chance.random() < 0.5:
         return [f"-{name}" for name in out]
     return [name for name in OPTIONAL if name not in out]
 

@@ -186,7 +186,9 @@ def test_updates_that_are_none() -> None:
 
 def test_unknown_numerics() -> None:
     x = sf.placeholder((3,), name="x")
-    with pytest.raises(ArgumentError, match='numerics is "strict" or "fast", not \'loose\''):
+    with pytest.raises(
+        ArgumentError, match='numerics is "exact", "strict" or "fast", not \'loose\''
+    ):
         sf.compile([x], x, numerics="loose")
 
 

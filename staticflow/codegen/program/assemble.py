@@ -7,7 +7,7 @@ that makes it; only what no kernel makes (an input given back, a view of an outp
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from staticflow.codegen.kernel import Check, Kernel, walk
@@ -34,6 +34,7 @@ from staticflow.codegen.program.routine import (
     Step,
     Table,
 )
+from staticflow.codegen.program.same_kernel import Structure, structure_of
 from staticflow.codegen.program.update_order import order_updates, root_of
 from staticflow.codegen.schedule.cpu import schedule_cpu
 from staticflow.codegen.target import Target
@@ -41,7 +42,7 @@ from staticflow.errors import CompileError
 from staticflow.graph.dim_queries import substitute_dim, symbols_of
 from staticflow.graph.dims import Dim, Size, Sym
 from staticflow.graph.equalities import describe_requirement, unify
-from staticflow.graph.graph import Graph, attrs_key, bound_symbols, new_param
+from staticflow.graph.graph import Graph, bound_symbols, new_param
 from staticflow.graph.locs import Locs, format_locs
 from staticflow.graph.node import Node, constant, item, maker_of, param
 from staticflow.graph.op import Op
@@ -89,7 +90,7 @@ class _Assembler:
     target: Target
     tables: Mapping[Node, Place]
     kernels: dict[Kernel, Kernel] = field(default_factory=dict)
-    lowered: dict[Any, tuple[Kernel, tuple[Scratch, ...]]] = field(default_factory=dict)
+    lowered: dict[Any, tuple[Kernel, tuple[Scratch, ...], Structure]] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)
     loops: int = 0
     open: list[tuple[int, str, Locs]] = field(default_factory=list)
@@ -238,15 +239,15 @@ class _Assembler:
             arrays[f"o{i}"] = place
             if result is not None:
                 places[result] = place
-        kernel, scratch = self._kernel(body, node.attrs["kind"], shared, lies)
+        kernel, scratch, sizes = self._kernel(body, node.attrs["kind"], shared, lies)
+        told = frozenset[Sym]().union(*map(symbols_of, sizes))
         for s in scratch:
-            own = symbols_of(s.size) - set(kernel.sizes)  # which only the kernel can tell
+            own = symbols_of(s.size) - told  # which only the kernel can tell
             self.buffers.late |= own
             t = TensorType(s.dtype, (s.size,))
             arrays[s.name] = self.buffers.new(t, node, "scratch of ", made=bool(own))
         placed = tuple(arrays[b.name] for b in kernel.buffers)
         site = self._site(kernel, body, node)
-        sizes = tuple(map(Dim.of, kernel.sizes))
         launch = Launch(kernel.name, placed, sizes, site, node.locs)
         return launch, *(
             Measure(size, place, locs=node.locs) for size in bound
@@ -254,16 +255,20 @@ class _Assembler:
 
     def _kernel(
         self, body: Graph, kind: str, shared: Mapping[int, int], lies: Mapping[int, TensorType]
-    ) -> tuple[Kernel, tuple[Scratch, ...]]:
-        """The kernel of a cluster, under a name of its own, and the scratch memory that it wants.
-        Equal clusters are lowered once, equal kernels are one."""
-        key = (kind, _structure(body), tuple(shared.items()), tuple(lies.items()))
-        if key not in self.lowered:
+    ) -> tuple[Kernel, Sequence[Scratch], tuple[Size, ...]]:
+        """The kernel of a cluster, under a name of its own, the scratch memory that it wants, and
+        the sizes that it is given. Equal clusters are lowered once, equal kernels are one."""
+        structure = structure_of(kind, body, shared, lies)
+        if structure.key not in self.lowered:
             lowered = lower_cluster(body, kind, self.target, shared, lies)
             kernel = schedule_cpu(lowered, self.target)
             named = kernel.with_name(f"{kernel.name}{len(self.kernels)}")
-            self.lowered[key] = self.kernels.setdefault(kernel, named), lowered.scratch
-        return self.lowered[key]
+            named = self.kernels.setdefault(kernel, named)
+            self.lowered[structure.key] = named, lowered.scratch, structure
+        kernel, scratch, first = self.lowered[structure.key]
+        names = structure.names_of(first)
+        sizes = tuple(substitute_dim(Dim.of(s), names) for s in kernel.sizes)
+        return kernel, [replace(s, size=substitute_dim(s.size, names)) for s in scratch], sizes
 
     def _fails(self, what: str, locs: Locs) -> int:
         """Another way to fail, in the loops that are open; gives its number."""
@@ -392,17 +397,6 @@ class _Assembler:
         if isinstance(target, Arena) and self.buffers.all[target.buffer].grows:
             yield self.buffers.ensure(target.buffer, bytes_)
         yield Copy(target, source, bytes_)
-
-
-def _structure(body: Graph) -> tuple[Any, ...]:
-    """What equal clusters share: ops, attributes and types, but neither names nor lines."""
-    number = {n: i for i, n in enumerate(body.nodes)}
-    nodes = (
-        (n.op, tuple(number[a] for a in n.args), attrs_key(n.attrs), n.type)
-        for n in body.nodes[len(body.params) :]
-    )
-    params = tuple(p.type for p in body.params)
-    return (params, *nodes, tuple(number[o] for o in body.outputs))
 
 
 def _stand_in(node: Node, kept: Place, places: dict[Node, Place]) -> Node:
