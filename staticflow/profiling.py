@@ -27,6 +27,10 @@ class profile:
     backward, of all threads: when it ran, for how long, what it allocated, and the user's line.
     Calls of compiled programs and steps of optimisers are operations, too.
 
+    With ``work=True`` the floating-point operations of each and the bytes that it reads and writes
+    at least are counted as those of programs are (`Program.work`), behind the block, a few
+    milliseconds for each kind of operation and shapes.
+
     Behind the block ``result`` is the `Profile`; ``print(prof)`` shows the largest rows, and
     ``prof.export("trace.json")`` writes what Perfetto opens. Given a ``path``, the block itself
     writes it as it ends. Results are the same bits as without a profile.
@@ -42,13 +46,13 @@ class profile:
     ['mul', 'sum']
     """
 
-    def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
+    def __init__(self, path: str | os.PathLike[str] | None = None, *, work: bool = False) -> None:
         if not isinstance(path, str | os.PathLike | None):
             raise ProfileError(
                 f"profile: the path is {type(path).__name__}; write the code to be profiled into "
                 f"the block, with sf.profile() as prof: ..., at {format_locs(here())}"
             )
-        self._path = path
+        self._path, self._counts_work = path, work
         self._recording: Recording | None = None
         self._result: Profile | None = None
         self._stack = ExitStack()
@@ -58,7 +62,9 @@ class profile:
 
         if self._path is not None:
             _refuse_unwritable(self._path)
-        self._recording = self._stack.enter_context(record_operations([*_extras()]))
+        self._recording = self._stack.enter_context(
+            record_operations([*_extras()], self._counts_work)
+        )
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -109,14 +115,15 @@ def _refuse_unwritable(path: str | os.PathLike[str]) -> None:
 
 def _extras() -> Iterator[Extra]:
     """What is an operation besides those of tensors."""
+    from staticflow.measure.called import OfProgram, OfStep
     from staticflow.measure.operations import Extra
 
-    yield Extra(Program, "__call__", "program", _program_name)
+    yield Extra(Program, "__call__", "program", _program_name, OfProgram())
     yield Extra(Jitted, "__call__", "program", _jitted_name)
     yield Extra(FunctionNode, "pull", "backward")
     for cls in (Optimizer, *_below(Optimizer)):
         if "step" in vars(cls):
-            yield Extra(cls, "step", "update", _step_name)
+            yield Extra(cls, "step", "update", _step_name, OfStep())
 
 
 def _below(cls: Any) -> Iterator[Any]:

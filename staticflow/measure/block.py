@@ -10,6 +10,7 @@ import numpy as np
 
 from staticflow.graph.dtypes import BY_NUMPY
 from staticflow.graph.types import TensorType
+from staticflow.measure.operation_work import Call, OperationWork, work_of_call
 from staticflow.measure.profile import Profile, Row, Span, group, lines_of
 from staticflow.measure.recorder import Operation, Recording, time_recorder
 from staticflow.measure.statistics import Spread
@@ -29,7 +30,9 @@ def profile_of(recording: Recording) -> Profile:
     # (another thread may still be in an operation)
     operations = [o for o in [*recording.operations] if o.end <= recording.end]
     sizes = _find_sizes(recording, operations)
-    rows = [_row(o, size) for o, size in zip(operations, sizes, strict=True)]
+    known: dict[Call, OperationWork | None] = {}
+    works = [_work(recording, o, known) for o in operations]
+    rows = [_row(*each) for each in zip(operations, sizes, works, strict=True)]
     own = [o for o in operations if o.thread == recording.thread]
     spent = sum(o.spent for o in own) / 1e9
     inside = sum(o.end - o.start + o.spent for o in own if o.depth == 0) / 1e9
@@ -55,6 +58,7 @@ def profile_of(recording: Recording) -> Profile:
         spans=tuple(spans),
         dropped=max(0, len(operations) - MOST_SPANS),
         threads={i: recording.threads.get(me, "main") for me, i in threads.items()},
+        uncounted=works.count(None) if recording.counts_work else None,
         memory=tuple((o.end / 1e9, o.held - least) for o in ordered[:MOST_SPANS]),
     )
 
@@ -63,9 +67,23 @@ def _others(recording: Recording) -> list[int]:
     return [me for me in recording.threads if me != recording.thread]
 
 
-def _row(operation: Operation, size: int | None) -> Row:
-    lines = lines_of(operation.locs)
-    return Row(operation.name, operation.kind, 1, operation.own / 1e9, 0.0, size, lines)
+def _work(
+    recording: Recording, operation: Operation, known: dict[Call, OperationWork | None]
+) -> OperationWork | None:
+    """What an operation does itself: nothing, if others are inside of it, which do it."""
+    if not recording.counts_work:
+        return None
+    if not operation.is_leaf:
+        return OperationWork(0, 0)
+    return None if operation.call is None else work_of_call(operation.call, known)
+
+
+def _row(operation: Operation, size: int | None, work: OperationWork | None) -> Row:
+    moved, flops = (None, None) if work is None else (work.bytes, work.flops)
+    return Row(
+        operation.name, operation.kind, 1, operation.own / 1e9, 0.0, size,
+        lines_of(operation.locs), moved, flops,
+    )  # fmt: skip
 
 
 def _find_sizes(recording: Recording, operations: Sequence[Operation]) -> Sequence[int | None]:

@@ -23,6 +23,13 @@ from staticflow.eager.mode import EAGER
 from staticflow.eager.tensor import Tensor
 from staticflow.eager.vertex import PerElementEntry, TapeEntry
 from staticflow.graph.op import Op
+from staticflow.measure.operation_work import (
+    Applied,
+    Attribute,
+    Method,
+    describe_call,
+    describe_pull,
+)
 from staticflow.measure.recorder import Recorder, Recording
 from staticflow.ops.declaring.by_shape import BY_SHAPE
 from staticflow.ops.declaring.fused import FUSED
@@ -45,6 +52,8 @@ class Extra:
     method: str
     kind: str
     label: Callable[..., str] | None = None
+    in_ops: Any = None
+    """What says by what its work is counted, a `Described`; None: by the operations inside."""
 
 
 class _Functions(dict[Op, Function]):
@@ -58,7 +67,7 @@ class _Functions(dict[Op, Function]):
         """The function of an op, or its general path, with a recorder around."""
         if op not in self:
             function = self.functions.get(op) or partial(EAGER.general, op)
-            self[op] = self.recorder.around(function, op.name)
+            self[op] = self.recorder.around(function, op.name, in_ops=Applied(op))
         return self[op]
 
 
@@ -72,23 +81,26 @@ def _exchanges(recorder: Recorder, extras: Sequence[Extra]) -> Iterator[Exchange
     functions = EAGER.prepare()
     yield EAGER, "forms", functions, _Functions(recorder, functions)
     forms = getattr(Tensor, "__sf_forms__", {})
-    timed = {op: around(form, op.name) for op, form in forms.items()}
+    timed = {op: around(form, op.name, in_ops=op) for op, form in forms.items()}
     yield Tensor, "__sf_forms__", forms, timed
     for name, member in [*vars(Tensor).items()]:
         if type(member) is MethodDescriptorType:
-            yield Tensor, name, member, around(member, member.__name__)
+            yield Tensor, name, member, around(member, member.__name__, in_ops=Method(name))
         elif isinstance(member, property) and type(member.fget) is MethodDescriptorType:
-            yield Tensor, name, member, property(around(member.fget, name))
+            getter = around(member.fget, name, in_ops=Attribute(name))
+            yield Tensor, name, member, property(getter)
     for name in ("__getitem__", "__setitem__"):
         member = vars(Tensor)[name]
         if type(member) is not MethodDescriptorType:
-            yield Tensor, name, member, around(member, name.strip("_"))
+            yield Tensor, name, member, around(member, name.strip("_"), in_ops=Method(name))
     for marked in BY_SHAPE.values():
-        yield marked, "form", marked.form, around(marked.form, marked.written.__name__)
+        name, written = marked.written.__name__, marked.written
+        yield marked, "form", marked.form, around(marked.form, name, in_ops=written)
     for function in FUSED:
         if function.form is not None:
             name = function.written.__name__.strip("_")
-            yield function, "form", function.form, around(function.form, name)
+            form = around(function.form, name, in_ops=function.written)
+            yield function, "form", function.form, form
     for name in ("backward", "grad"):
         walk = getattr(tape, name)
         yield tape, name, walk, around(walk, name, "backward")
@@ -109,7 +121,13 @@ class _Slot:
             return self
         function, label = self.member.__get__(thing), self.extra.label
         assert label is not None
-        return self.recorder.around(function, lambda *_: label(thing), self.extra.kind)
+        of = self.extra.in_ops
+        return self.recorder.around(
+            function,
+            lambda *_: label(thing),
+            self.extra.kind,
+            None if of is None else of.bound_to(thing),
+        )
 
     def __set__(self, thing: Any, value: Any) -> None:
         self.member.__set__(thing, value)
@@ -120,21 +138,25 @@ def _around_extra(recorder: Recorder, extra: Extra) -> Any:
     if extra.label is None:
         return recorder.around_pull(member)
     if callable(member):
-        return recorder.around(member, extra.label, extra.kind)
+        return recorder.around(member, extra.label, extra.kind, extra.in_ops)
     return _Slot(recorder, member, extra)
 
 
 @contextmanager
-def record_operations(extras: Sequence[Extra] = ()) -> Iterator[Recording]:
+def record_operations(
+    extras: Sequence[Extra] = (), counts_work: bool = False
+) -> Iterator[Recording]:
     """Write down, in a block, the operations of the eager mode in all threads, and the memory that
-    is allocated. ``extras`` are methods that are operations, too.
+    is allocated. ``extras`` are methods that are operations, too. With ``counts_work`` each has
+    what its work is counted by.
 
     Raises `ProfileError` inside another such block. A function that is first called inside, of
     those that run as one program, is written down as the operations that it calls.
     """
     with count_allocations() as allocations:
-        recording = Recording(threading.get_ident(), allocations)
-        exchanges = [*_exchanges(Recorder(recording), extras)]
+        recording = Recording(threading.get_ident(), allocations, counts_work)
+        describing = (describe_call, describe_pull) if counts_work else ()
+        exchanges = [*_exchanges(Recorder(recording, *describing), extras)]
         try:
             for holder, name, _, other in exchanges:
                 setattr(holder, name, other)

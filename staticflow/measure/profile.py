@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from staticflow.graph.locs import Locs
 from staticflow.measure.statistics import Spread
-from staticflow.measure.units import bytes_in_words, seconds_in_words
+from staticflow.measure.units import bytes_in_words, flops_in_words, seconds_in_words
 
 __all__ = ["Profile", "Row", "Span", "group", "short_lines"]
 
@@ -23,7 +23,10 @@ class Row:
     """What ran under one name, or for one line: how often, for how many ``seconds`` in all, which
     ``share`` of the whole, how many bytes it allocated (None: not known), and the user's lines.
     ``kind`` is ``"kernel"``, ``"copy"``, ``"question"`` or ``"memory"`` of a compiled program, and
-    ``"forward"``, ``"backward"``, ``"update"`` or ``"program"`` of the eager mode."""
+    ``"forward"``, ``"backward"``, ``"update"`` or ``"program"`` of the eager mode.
+
+    Where work was counted, ``moved`` are the bytes that are read and written at least, and
+    ``flops`` the floating-point operations; None where they are not known of all."""
 
     name: str
     kind: str
@@ -32,6 +35,8 @@ class Row:
     share: float
     bytes: int | None
     lines: str
+    moved: int | None = None
+    flops: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +64,8 @@ class Profile:
     writing operations down has taken; that it also gets in the way of caches is not in this.
 
     ``spans`` are of one call, or of the block; at most so many are kept, and ``dropped`` were not.
-    ``memory`` has bytes in use by time.
+    ``memory`` has bytes in use by time. Where work was counted, ``uncounted`` is of how many
+    operations it is not known; else it is None.
     """
 
     mode: str
@@ -75,6 +81,18 @@ class Profile:
     dropped: int
     threads: Mapping[int, str]
     memory: tuple[tuple[float, int], ...]
+    uncounted: int | None = None
+
+    @property
+    def flops(self) -> int | None:
+        """The floating-point operations that are known; None if no work was counted."""
+        return None if self.uncounted is None else sum(r.flops or 0 for r in self.rows)
+
+    @property
+    def moved(self) -> int | None:
+        """The bytes that are read and written at least, as far as they are known; None if no work
+        was counted."""
+        return None if self.uncounted is None else sum(r.moved or 0 for r in self.rows)
 
     def export(self, path: str | os.PathLike[str], *others: Profile) -> None:
         """Write the spans and the memory, with those of ``others`` on the same axis of time, as
@@ -117,7 +135,14 @@ def _add_up(rows: Sequence[Row], whole: float) -> Row:
     return Row(
         rows[0].name, rows[0].kind, sum(r.count for r in rows), seconds,
         seconds / whole if whole else 0.0, sum(sizes) if sizes else None, lines,
+        _sum_known([r.moved for r in rows]), _sum_known([r.flops for r in rows]),
     )  # fmt: skip
+
+
+def _sum_known(numbers: Sequence[int | None]) -> int | None:
+    """The sum; None if one of them is not known."""
+    known = [n for n in numbers if n is not None]
+    return sum(known) if len(known) == len(numbers) else None
 
 
 def short_lines(lines: str) -> str:
@@ -141,30 +166,47 @@ def lines_of(locs: Locs) -> str:
 # -- the table -----------------------------------------------------------------------------------
 
 
+Column = tuple[str, int, Callable[[Row], str]]
+"""A heading, the width, and what stands in it of a row."""
+
+
+def _columns(profile: Profile) -> list[Column]:
+    """The columns between the calls and the names, for what is known."""
+    found: list[Column] = []
+    if any(r.bytes is not None for r in profile.rows):
+        words = bytes_in_words
+        found.append(("allocated", 10, lambda r: "" if r.bytes is None else words(r.bytes)))
+    if profile.uncounted is not None:
+        found.append(("work", 12, lambda r: "" if r.flops is None else flops_in_words(r.flops)))
+    return found
+
+
 def _table(profile: Profile) -> Iterable[str]:
     yield _fit(f"{profile.what}: {seconds_in_words(profile.seconds)}{_about_calls(profile)}")
     yield _fit(_overhead(profile))
-    has_bytes = any(r.bytes is not None for r in profile.rows)
-    size = f"{'allocated':>10}" if has_bytes else ""
+    if profile.uncounted is not None:
+        yield _fit(_work(profile))
+    columns = _columns(profile)
+    size = "".join(f"{heading:>{width}}" for heading, width, _ in columns)
     ran = [r for r in profile.rows if r.count]
     yield ""
     yield f"{'time':>9}{'share':>8}{'calls':>8}{size}  {_ROWS_OF[profile.mode]}"
     for row in ran[:ROWS]:
-        yield _row(row, f"{row.name}  {short_lines(row.lines)}", has_bytes)
-    yield from _rest(ran[ROWS:], "others", has_bytes, profile)
+        yield _row(row, f"{row.name}  {short_lines(row.lines)}", columns)
+    yield from _rest(ran[ROWS:], "others", columns, profile)
     if not ran:
         yield f"{'':25}nothing ran"
     for name, seconds in profile.outside.items():
         share = seconds / profile.seconds if profile.seconds else 0.0
-        indent = " " * (18 if has_bytes else 8)
+        indent = " " * (8 + len(size))
         yield f"{seconds_in_words(seconds):>9}{share:>8.1%}{indent}  {name}"
     if not ran:
         return
     yield ""
     yield f"{'time':>9}{'share':>8}{'calls':>8}{size}  lines"
     for row in profile.lines[:LINES]:
-        yield _row(row, short_lines(row.lines) or "<unknown line>", has_bytes)
-    yield from _rest(profile.lines[LINES:], "other lines", has_bytes, profile)
+        yield _row(row, short_lines(row.lines) or "<unknown line>", columns)
+    yield from _rest(profile.lines[LINES:], "other lines", columns, profile)
 
 
 def _about_calls(profile: Profile) -> str:
@@ -184,16 +226,27 @@ def _overhead(profile: Profile) -> str:
     return f"unprofiled {alone}; profiling makes it longer by {ratio} ({low} to {high} %)"
 
 
-def _row(row: Row, label: str, has_bytes: bool) -> str:
-    size = f"{'' if row.bytes is None else bytes_in_words(row.bytes):>10}" if has_bytes else ""
-    start = f"{seconds_in_words(row.seconds):>9}{row.share:>8.1%}{row.count:>8}{size}  "
-    return _fit(start + label)
+def _work(profile: Profile) -> str:
+    moved, flops = profile.moved or 0, profile.flops or 0
+    told = f"work: {flops_in_words(flops)}, at least {bytes_in_words(moved)} read and written"
+    if profile.uncounted:
+        told += f"; of {profile.uncounted} operations it is not known"
+    return told
 
 
-def _rest(rows: Sequence[Row], label: str, has_bytes: bool, profile: Profile) -> Iterable[str]:
+def _row(row: Row, label: str, columns: Sequence[Column]) -> str:
+    between = "".join(f"{words(row):>{width}}" for _, width, words in columns)
+    return _fit(
+        f"{seconds_in_words(row.seconds):>9}{row.share:>8.1%}{row.count:>8}{between}  {label}"
+    )
+
+
+def _rest(
+    rows: Sequence[Row], label: str, columns: Sequence[Column], profile: Profile
+) -> Iterable[str]:
     if rows:
         yield _row(
-            group([(0, r) for r in rows], profile.seconds)[0], f"{len(rows)} {label}", has_bytes
+            group([(0, r) for r in rows], profile.seconds)[0], f"{len(rows)} {label}", columns
         )
 
 

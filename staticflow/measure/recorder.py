@@ -32,12 +32,14 @@ class Operation:
     many others it is; ``children`` is the time of the operations inside of it and of writing them
     down, ``spent`` that of writing down this one. It begins and ends at the entries
     ``first_entry`` and ``last_entry`` of the log of allocations, and ``held`` bytes are in use at
-    its end. ``result`` is what it gave, if that is one tensor: the dtype and the shape.
+    its end. ``result`` is what it gave, if that is one tensor: the dtype and the shape. ``call`` is
+    what tells its work, None where nobody asks for that, and ``is_leaf`` whether no operation is
+    in it.
     """
 
     __slots__ = (
-        "at", "children", "code", "depth", "end", "first_entry", "held", "kind", "last_entry",
-        "name", "result", "spent", "start", "subject", "thread",
+        "at", "call", "children", "code", "depth", "end", "first_entry", "held", "is_leaf",
+        "kind", "last_entry", "name", "result", "spent", "start", "subject", "thread",
     )  # fmt: skip
 
     name: str
@@ -55,6 +57,8 @@ class Operation:
     held: int
     result: tuple[Any, tuple[int, ...]] | None
     subject: Any
+    call: Any
+    is_leaf: bool
 
     @property
     def locs(self) -> Locs:
@@ -70,10 +74,12 @@ class Operation:
 @dataclass(slots=True)
 class Recording:
     """What ran in a block from ``start`` to ``end``, in the order in which it ended, and the memory
-    that was allocated; ``thread`` is the one that the block was in."""
+    that was allocated; ``thread`` is the one that the block was in. With ``counts_work`` each
+    operation has what its work is counted by."""
 
     thread: int
     allocations: Allocations
+    counts_work: bool = False
     start: int = 0
     end: int = 0
     operations: list[Operation] = field(default_factory=list)
@@ -97,13 +103,29 @@ _INHERITED = frozenset(("backward", "update"))
 class Recorder:
     """Makes functions that write down their calls."""
 
-    def __init__(self, recording: Recording) -> None:
+    def __init__(
+        self,
+        recording: Recording,
+        describe_call: Function | None = None,
+        describe_pull: Function | None = None,
+    ) -> None:
+        """The functions that say of a call, and of a step of backward, what its work is counted
+        by; without them nobody counts it."""
+        self.describe_call, self.describe_pull = describe_call, describe_pull
         self.recording, self.log = recording, log_record()
         self.stack = _Stack()
 
-    def begin(self, entered: int, name: str, kind: str, line: tuple[Any, int] | None) -> Operation:
+    def begin(
+        self,
+        entered: int,
+        name: str,
+        kind: str,
+        line: tuple[Any, int] | None,
+        call: Any = None,
+    ) -> Operation:
         """Write down that an operation begins: at its user's ``line``, or, where that is None, at
-        that of the operation around it; ``entered`` is when it was asked for."""
+        that of the operation around it; ``entered`` is when it was asked for, ``call`` what tells
+        its work."""
         local = self.stack
         stack = local.open
         if not local.is_known:
@@ -116,10 +138,12 @@ class Recorder:
             around = stack[-1]
             if line is None:
                 made.code, made.at = around.code, around.at
+            around.is_leaf = False
             if around.kind in _INHERITED:
                 made.kind = around.kind
         made.name, made.thread, made.depth = name, local.thread, len(stack)
         made.children, made.spent, made.subject = 0, entered, None
+        made.call, made.is_leaf = call, True
         made.first_entry = self.log.length
         stack.append(made)
         made.start = perf_counter_ns()
@@ -147,21 +171,28 @@ class Recorder:
             stack[-1].children += left - entered
 
     def around(
-        self, fn: Function, name: str | Callable[..., str], kind: str = "forward"
+        self,
+        fn: Function,
+        name: str | Callable[..., str],
+        kind: str = "forward",
+        in_ops: Function | None = None,
     ) -> Function:
-        """A function that calls ``fn`` and writes it down, unless a graph is traced."""
+        """A function that calls ``fn`` and writes it down, unless a graph is traced. ``in_ops`` is
+        the same function of symbols, by which its work is counted."""
+        describe = self.describe_call if in_ops is not None else None
 
         def call(*args: Any, **kwargs: Any) -> Any:
             if thread.state.tracing:
                 return fn(*args, **kwargs)
             entered = perf_counter_ns()
             label = name if isinstance(name, str) else name(*args)
+            work = None if describe is None else describe(in_ops, args, kwargs)
             line = None
             if not self.stack.open:
                 frame = outside(sys._getframe(1))
                 line = None if frame is None else (frame.f_code, frame.f_lasti)
             result = None
-            operation = self.begin(entered, label, kind, line)
+            operation = self.begin(entered, label, kind, line, work)
             try:
                 result = fn(*args, **kwargs)
             finally:
@@ -181,7 +212,9 @@ class Recorder:
             locs = entry.locs
             line = (locs[0].code, locs[0].instruction) if locs else None
             pulled: Sequence[Any] = ()
-            operation = self.begin(entered, entry.name(), "backward", line)
+            describe = self.describe_pull
+            work = None if describe is None else describe(entry, *args)
+            operation = self.begin(entered, entry.name(), "backward", line, work)
             try:
                 operation.subject = entry
                 pulled = pull(entry, *args, **kwargs)

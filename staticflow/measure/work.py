@@ -21,6 +21,7 @@ from staticflow.codegen.program.routine import (
     Part,
     Place,
     Repeat,
+    Routine,
     Row,
     Step,
     Table,
@@ -38,7 +39,7 @@ from staticflow.measure.lines import lines_in_words
 from staticflow.runtime.executable import Executable, Signature
 from staticflow.runtime.plan import name_bound_sizes
 
-__all__ = ["COPY", "Kernel", "size_names", "work_of_program"]
+__all__ = ["COPY", "Kernel", "size_names", "work_of_program", "work_of_routine"]
 
 COPY = "copy"
 """The name of the row of copies from array to array."""
@@ -105,8 +106,15 @@ def work_of_program(
     the run can tell counts as 1 unless it is among ``sizes``, and is named as ``uncounted``. One
     that is found anew in each iteration of a loop is a sequence there, in the order of the run.
     """
-    counter = _Counter(executable, sizes)
-    counter.steps(executable.program.steps, 1, counter.totals)
+    return work_of_routine(executable.program, executable.signature, sizes)
+
+
+def work_of_routine(
+    routine: Routine, signature: Signature, sizes: Mapping[str, int | Sequence[int]]
+) -> tuple[Kernel, ...]:
+    """The kernels of a routine, compiled or not, as `work_of_program` counts them."""
+    counter = _Counter(routine, signature, sizes)
+    counter.steps(routine.steps, 1, counter.totals)
     return tuple(
         Kernel(
             name,
@@ -127,8 +135,12 @@ Totals = dict[str, _Total]
 class _Counter:
     """Walks the steps of a routine at given sizes."""
 
-    def __init__(self, executable: Executable, sizes: Mapping[str, int | Sequence[int]]) -> None:
-        routine = executable.program
+    def __init__(
+        self,
+        routine: Routine,
+        signature: Signature,
+        sizes: Mapping[str, int | Sequence[int]],
+    ) -> None:
         names = [s.name for s in routine.sizes]
         missing = [name for name in names if name not in sizes]
         late = {s: str(name) for s, name in name_bound_sizes(routine).items()}
@@ -142,8 +154,8 @@ class _Counter:
                 + f", at {format_locs(here())}"
             )
         self.routine = routine
-        equal = unify(executable.signature.equalities, frozenset())[0]
-        self.table = [substitute_dim(n, equal) for n in _table_bytes(executable.signature)]
+        equal = unify(signature.equalities, frozenset())[0]
+        self.table = [substitute_dim(n, equal) for n in _table_bytes(signature)]
         self.values: dict[Sym, int] = {}
         self.varying: dict[Sym, Sequence[int]] = {}
         given = {**{s: sizes[s.name] for s in routine.sizes},

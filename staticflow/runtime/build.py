@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from staticflow.codegen.program.assemble import Wanted, assemble
+from staticflow.codegen.program.routine import Routine
 from staticflow.codegen.verify import verify_kernel
 from staticflow.config import config
 from staticflow.errors import ShapeError
@@ -23,7 +24,7 @@ from staticflow.runtime.native import host_target
 from staticflow.runtime.object_layout import BoxType
 from staticflow.runtime.plan import plan_memory
 
-__all__ = ["build"]
+__all__ = ["build", "lay_out"]
 
 
 def build(
@@ -40,6 +41,24 @@ def build(
     describes; ``updated`` are those that the last outputs are new values of. The memory of
     intermediate values is freed after each run unless the program ``keeps_arena``.
     """
+    program, signature = lay_out(graph, names, updated, n_out)
+    if config.verify:
+        for kernel in program.kernels:
+            verify_kernel(kernel)
+    return Executable(
+        program,
+        plan_memory(program, _origins(signature)),
+        signature,
+        [p.attrs["source"] for p in graph.params[len(names) :]],
+        box,
+        keeps_arena,
+    )
+
+
+def lay_out(
+    graph: Graph, names: Sequence[str], updated: Sequence[object], n_out: int
+) -> tuple[Routine, Signature]:
+    """The routine of a fused graph, as `build` compiles it, and what a call hands over."""
     graph, given = _with_given_sizes(graph)
     sources = [p.attrs["source"] for p in graph.params]
     changes = {id(t) for t in updated}
@@ -75,18 +94,7 @@ def build(
             f"compile: no input has {missing[0]} as a dim of its own, so a call cannot tell it; "
             f"add a placeholder that has, at {format_locs(here())}"
         )
-    program = assemble(graph, slots, wanted, sizes, host_target())
-    if config.verify:
-        for kernel in program.kernels:
-            verify_kernel(kernel)
-    return Executable(
-        program,
-        plan_memory(program, _origins(signature)),
-        signature,
-        sources[len(names) :],
-        box,
-        keeps_arena,
-    )
+    return assemble(graph, slots, wanted, sizes, host_target()), signature
 
 
 def _origins(signature: Signature) -> dict[Sym, str]:
