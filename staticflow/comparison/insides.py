@@ -12,7 +12,7 @@ from staticflow.comparison.job import Job
 from staticflow.comparison.record import Kernel, Memory, Roofline
 from staticflow.measure.machine import Machine, roofline_fraction
 
-__all__ = ["kernels_of", "memory_of_steps", "roofline_of"]
+__all__ = ["eager_roofline", "kernels_of", "memory_of_steps", "roofline_of"]
 
 
 def memory_of_steps(
@@ -71,3 +71,29 @@ def roofline_of(
         fraction = roofline_fraction(moved, flops, seconds, here, footprint)
     launches = sum(k.launches for k in kernels)
     return Roofline(static.program.kernel_count, launches, moved, flops, fraction, outside)
+
+
+def eager_roofline(
+    eager: Contestant, batch: Batch, seconds: float | None, here: Machine, footprint: int | None
+) -> Roofline:
+    """What the operations of an eager step do in all, and how near to the machine's limits; the
+    contestant makes a step. Without the work of some operation there is no fraction."""
+    from staticflow.profiling import profile
+
+    with profile(work=True) as block:
+        eager.step(*batch)
+    found = block.result
+    moved, flops = found.moved or 0, found.flops or 0
+    fraction = None
+    if seconds and not found.uncounted:
+        fraction = roofline_fraction(moved, flops, seconds, here, footprint)
+    writing = found.outside["writing the operations down"]
+    outside = sum(found.outside.values()) - writing
+    return Roofline(
+        len(found.rows),
+        sum(row.count for row in found.rows),
+        moved,
+        flops,
+        fraction,
+        outside / (found.seconds - writing),
+    )

@@ -81,7 +81,8 @@ class Agreement:
 @dataclass(frozen=True, slots=True)
 class Roofline:
     """What a step does, and how near to the machine's limits: the time that its bytes and
-    operations need at the machine's rates, as a fraction of the time that it takes."""
+    operations need at the machine's rates, as a fraction of the time that it takes. Of the eager
+    mode ``kernels`` are the different operations, and ``launches`` all that ran."""
 
     kernels: int
     launches: int

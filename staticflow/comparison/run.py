@@ -20,7 +20,12 @@ from staticflow.comparison.differences import first_nan
 from staticflow.comparison.estimate import StartUp, break_even, curve, even_samples
 from staticflow.comparison.graphs import find_graphs
 from staticflow.comparison.inputs import Batch
-from staticflow.comparison.insides import kernels_of, memory_of_steps, roofline_of
+from staticflow.comparison.insides import (
+    eager_roofline,
+    kernels_of,
+    memory_of_steps,
+    roofline_of,
+)
 from staticflow.comparison.job import Job
 from staticflow.comparison.progress import Progress
 from staticflow.comparison.record import (
@@ -85,7 +90,7 @@ class Findings:
     fresh: FreshCosts = field(default_factory=FreshCosts)
     memory: dict[str, Memory] = field(default_factory=dict)
     kernels: tuple[Kernel, ...] = ()
-    roofline: Roofline | None = None
+    rooflines: dict[str, Roofline | None] = field(default_factory=dict)
     compilations: dict[str, dict[str, int]] = field(default_factory=dict)
     graphs: Graphs = field(default_factory=lambda: Graphs(None, None))
     why: Why = field(default_factory=Why)
@@ -133,7 +138,7 @@ class Findings:
             warm=self.fresh.medians("warm", mode),
             step=self.spread_of(mode),
             losses=() if samples is None else tuple(samples.losses),
-            roofline=self.roofline if mode == "static" else None,
+            roofline=self.rooflines.get(mode),
             passes=self.fresh.passes_medians() if mode == "static" else None,
         )
 
@@ -265,14 +270,15 @@ def _look_inside(
     job = findings.job
     stage.stage("memory, kernels and graphs of a step")
     findings.memory = memory_of_steps(eager, static, job.batches(1)[0])
+    if not options.is_quick:
+        findings.machine = machine()
+        findings.rooflines["eager"] = _eager_roofline(findings, eager)
     if static is not None:
-        if not options.is_quick:
-            findings.machine = machine()
         step = findings.spread_of("static")
         median = None if step is None else step.median
         findings.kernels, outside = kernels_of(job, static, None if options.is_quick else median)
         memory = findings.memory.get("static")
-        findings.roofline = roofline_of(
+        findings.rooflines["static"] = roofline_of(
             findings.kernels,
             static,
             median,
@@ -283,9 +289,21 @@ def _look_inside(
     findings.graphs = find_graphs(job, None if static is None else static.program)
 
 
-def _footprint(static: Contestant, memory: Memory) -> int:
+def _eager_roofline(findings: Findings, eager: Contestant) -> Roofline:
+    """The operations of an eager step, at the machine's rates."""
+    step, memory = findings.spread_of("eager"), findings.memory.get("eager")
+    return eager_roofline(
+        eager,
+        findings.job.batches(1)[0],
+        None if step is None else step.median,
+        findings.machine,
+        None if memory is None else _footprint(eager, memory),
+    )
+
+
+def _footprint(contestant: Contestant, memory: Memory) -> int:
     """The bytes that a step touches: its own and those that stay from step to step."""
-    return memory.measured + sum(a.nbytes for a in static.snapshot().values())
+    return memory.measured + sum(a.nbytes for a in contestant.snapshot().values())
 
 
 def _start_afresh(findings: Findings, modes: Sequence[str], repeats: int, stage: Progress) -> None:

@@ -38,7 +38,7 @@ __all__ = [
 @dataclass(frozen=True, slots=True)
 class OperationWork:
     """The bytes that an operation reads and writes at least, and its floating-point operations, as
-    `Program.work` counts them. A view moves nothing."""
+    `Program.work` counts them; a tensor that is given twice is read twice. A view moves nothing."""
 
     bytes: int
     flops: int

@@ -177,7 +177,7 @@ def _columns(profile: Profile) -> list[Column]:
         words = bytes_in_words
         found.append(("allocated", 10, lambda r: "" if r.bytes is None else words(r.bytes)))
     if profile.uncounted is not None:
-        found.append(("work", 12, lambda r: "" if r.flops is None else flops_in_words(r.flops)))
+        found.append(("FLOPs", 12, lambda r: "" if r.flops is None else flops_in_words(r.flops)))
     return found
 
 
@@ -198,8 +198,8 @@ def _table(profile: Profile) -> Iterable[str]:
         yield f"{'':25}nothing ran"
     for name, seconds in profile.outside.items():
         share = seconds / profile.seconds if profile.seconds else 0.0
-        indent = " " * (8 + len(size))
-        yield f"{seconds_in_words(seconds):>9}{share:>8.1%}{indent}  {name}"
+        indent = " " * (8 + (0 if columns[1:] else len(size)))
+        yield _fit(f"{seconds_in_words(seconds):>9}{share:>8.1%}{indent}  {name}")
     if not ran:
         return
     yield ""

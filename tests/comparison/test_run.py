@@ -357,6 +357,11 @@ def test_fresh_processes_charge_both_modes_for_all_phases() -> None:
     assert found.static.passes is not None and found.static.passes["fuse"] > 0
     assert found.static.warm["load"] < found.static.cold["load"]  # which compiles
     assert found.static.step is not None and found.static.roofline is not None
+    eagerly = found.eager.roofline
+    assert eagerly is not None and eagerly.fraction is not None and eagerly.launches >= 10
+    # (cheap work is done twice rather than stored)
+    assert eagerly.flops == pytest.approx(found.static.roofline.flops, rel=0.1)
+    assert eagerly.bytes > found.static.roofline.bytes
     inside = sum(k.seconds for k in found.kernels if k.seconds is not None)
     assert 0 < inside <= found.static.step.median
     outside = found.static.roofline.outside_kernels
