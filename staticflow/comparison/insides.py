@@ -83,7 +83,7 @@ def eager_roofline(
     with profile(work=True) as block:
         eager.step(*batch)
     found = block.result
-    moved, flops = found.moved or 0, found.flops or 0
+    moved, flops = found.traffic or 0, found.flops or 0
     fraction = None
     if seconds and not found.uncounted:
         fraction = roofline_fraction(moved, flops, seconds, here, footprint)

@@ -1,4 +1,4 @@
-"""By what the work of a called program, and of a step of an optimiser, is counted."""
+"""What tells the work of a called program, and of a step of an optimiser."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["OfProgram", "OfStep"]
 
 
 class OfProgram(Described):
-    """Of a compiled program: its kernels, at the sizes of the call."""
+    """A compiled program is counted by its kernels, at the sizes of the call."""
 
     __slots__ = ("program",)
 
@@ -29,7 +29,7 @@ class OfProgram(Described):
         self.program = program
 
     def bound_to(self, program: Any) -> OfProgram:
-        """The same of one program."""
+        """What describes the calls of one ``program``."""
         return OfProgram(program)
 
     def describe(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Call | None:
@@ -50,7 +50,7 @@ class _Program(Counted):
 
 
 class OfStep(Described):
-    """Of a step of an optimiser: its rule, for the parameters that have a gradient."""
+    """A step of an optimiser is counted by its rule, for the parameters that have a gradient."""
 
     __slots__ = ()
 

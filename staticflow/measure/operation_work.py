@@ -186,10 +186,11 @@ def describe_pull(entry: Any, ct: Any, edges: Sequence[Any], *_: Any) -> Call | 
     is_several = type(entry.result) is list
     like = None if is_several else _describe(ct)
     results = [
-        like if r is None else _kept(r) for r in (entry.result if is_several else [entry.result])
+        like if r is None else _saved_value(r)
+        for r in (entry.result if is_several else [entry.result])
     ]
     cts = [_describe(ct.get(i)) for i in range(len(results))] if is_several else [like]
-    args = [like if a is None else _kept(a) for a in entry.args]
+    args = [like if a is None else _saved_value(a) for a in entry.args]
     needed = tuple(e is not None for e in edges)
     pull = _Pull(op, needed, len(results), is_several)
     attrs = tuple((name, _describe(value)) for name, value in entry.attrs.items())
@@ -203,11 +204,11 @@ def _describe_fused(entry: Any, ct: Any, edges: Sequence[Any]) -> Call | None:
     program = fused.backward(needed, tuple(c is not None for c in cts))
     if program is None:
         return None
-    arrays = [*map(_kept, entry.args), *(_describe(c) for c in cts if c is not None)]
+    arrays = [*map(_saved_value, entry.args), *(_describe(c) for c in cts if c is not None)]
     return Call(_Compiled(program), tuple(arrays))
 
 
-def _kept(value: Any) -> Any:
+def _saved_value(value: Any) -> Any:
     """What an entry of the tape keeps: an array with its memory and version, a type, a number."""
     if isinstance(value, tuple):
         array = value[0].array() if hasattr(value[0], "array") else value[0]

@@ -89,7 +89,7 @@ class Profile:
         return None if self.uncounted is None else sum(r.flops or 0 for r in self.rows)
 
     @property
-    def moved(self) -> int | None:
+    def traffic(self) -> int | None:
         """The bytes that are read and written at least, as far as they are known; None if no work
         was counted."""
         return None if self.uncounted is None else sum(r.moved or 0 for r in self.rows)
@@ -227,7 +227,7 @@ def _overhead(profile: Profile) -> str:
 
 
 def _work(profile: Profile) -> str:
-    moved, flops = profile.moved or 0, profile.flops or 0
+    moved, flops = profile.traffic or 0, profile.flops or 0
     told = f"work: {flops_in_words(flops)}, at least {bytes_in_words(moved)} read and written"
     if profile.uncounted:
         told += f"; of {profile.uncounted} operations it is not known"

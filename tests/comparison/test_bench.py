@@ -218,10 +218,10 @@ def test_a_script_that_is_interrupted_keeps_what_it_wrote(
 def test_what_is_left_is_estimated_by_an_earlier_run_and_the_pace_of_this_one() -> None:
     now = 0.0
     watch = Schedule(["a", "b", "c"], {"a": 10.0, "b": 30.0}, lambda: now)
-    assert watch.begin() == "a" and watch.left() == 60.0  # c is taken for one of 20
+    assert watch.begin() == "a" and watch.remaining() == 60.0  # c is taken for one of 20
     now = 20.0
     watch.finish()
-    assert watch.begin() == "b" and watch.took == {"a": 20.0} and watch.left() == 100.0
+    assert watch.begin() == "b" and watch.took == {"a": 20.0} and watch.remaining() == 100.0
     assert watch.text() == "bench: 2 of 3, b; 20.0 s gone, about 100 s left"
     bare = Schedule(["a", "b"], {}, lambda: now)
     bare.begin()
@@ -229,7 +229,7 @@ def test_what_is_left_is_estimated_by_an_earlier_run_and_the_pace_of_this_one() 
     now = 25.0
     bare.finish()
     bare.begin()
-    assert bare.left() == 5.0
+    assert bare.remaining() == 5.0
 
 
 def test_what_was_measured_until_an_interrupt_is_kept(tmp_path: Path) -> None:

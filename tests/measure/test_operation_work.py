@@ -39,8 +39,8 @@ def test_a_step_does_eagerly_what_its_program_does() -> None:
     found = profiled(step)
     assert found.uncounted == 0
     assert found.flops == sum(k.flops for k in program.work())
-    assert found.moved is not None  # what is stored between operations is moved, too
-    assert found.moved > sum(k.bytes for k in program.work())
+    assert found.traffic is not None  # what is stored between operations is moved, too
+    assert found.traffic > sum(k.bytes for k in program.work())
 
 
 def test_operations_count_as_kernels_do() -> None:
@@ -120,6 +120,6 @@ def test_work_is_counted_only_if_asked_for() -> None:
     with sf.profile() as block:
         x + x
     found = block.result
-    assert (found.uncounted, found.flops, found.moved) == (None, None, None)
+    assert (found.uncounted, found.flops, found.traffic) == (None, None, None)
     assert all(row.flops is None and row.moved is None for row in found.rows)
     assert "FLOP" not in block.table()

@@ -41,7 +41,7 @@ class Schedule:
         """Note that the script has ended."""
         self.took[self.name] = self._clock() - self._began
 
-    def left(self) -> float | None:
+    def remaining(self) -> float | None:
         """The seconds from the beginning of this script to the end of all; None if nothing is
         known."""
         known = {name: self._expected.get(name) for name in self._names}
@@ -56,7 +56,7 @@ class Schedule:
     def text(self) -> str:
         """Which script runs, and how long all will take, in a line."""
         gone = self._clock() - self._start
-        left = self.left()
+        left = self.remaining()
         estimate = "" if left is None else f", about {seconds_in_words(left)} left"
         place = f"{len(self.took) + 1} of {len(self._names)}"
         return f"bench: {place}, {self.name}; {seconds_in_words(gone)} gone{estimate}"
