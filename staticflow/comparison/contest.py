@@ -158,12 +158,14 @@ def run_rounds(
     samples: dict[str, Samples],
     progress: Callable[[int], Any] = lambda steps: None,
     is_quick: bool = False,
+    when_trained: Callable[[Contestant], Any] = lambda contestant: None,
 ) -> None:
     """Make the steps of ``batches`` with each contestant, and put what is measured into
     ``samples``, by mode, as it is found.
 
     They take turns in rounds, first the one and then the other, so that what else the machine does
-    meets all alike. Afterwards steps are timed, with the same batches, until there are enough.
+    meets all alike. Afterwards steps are timed, with the same batches, until there are enough;
+    before these ``when_trained`` is called with each contestant.
     """
     for each in contestants:
         samples[each.mode] = Samples()
@@ -176,6 +178,8 @@ def run_rounds(
             if number == 0:
                 samples[each.mode].warm = len(part) if len(batches) > length else 0
             progress(len(part))
+    for each in contestants:
+        when_trained(each)
     number = 0
     while not is_quick and any(
         sum(s.steady) < LONG_ENOUGH and len(s.seconds) < MOST_STEPS for s in samples.values()

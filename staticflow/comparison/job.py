@@ -84,6 +84,8 @@ class Job:
     notes: tuple[str, ...] = field(default=())
     peers: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     """Counterparts of the model under other libraries, as `time_peers` takes them."""
+    evaluate: Callable[[Module, int], Any] | None = None
+    """What tells how good a trained model is, as `find_scores` takes it."""
     sweep: Axes | None = None
     """The sizes at which both modes are timed; None if nobody said which."""
 
@@ -172,6 +174,7 @@ def make_job(
     job = replace(
         job,
         peers=check_peers(file.names.get("peers", {})),
+        evaluate=_find_evaluate(file),
         sweep=_find_sweep(file, sweep, sizes),
     )
     if isinstance(loss_function, NamedLoss) and loss_function.targets and not loss_takes:
@@ -257,6 +260,16 @@ def _arrays(batch: Any, what: str) -> Batch:
         if array.dtype == object:
             raise ArgumentError(f"{wrong}, not of a {type(x).__name__}")
     return arrays
+
+
+def _find_evaluate(file: ModelFile) -> Callable[[Module, int], Any] | None:
+    found = file.names.get("evaluate")
+    if found is not None and not callable(found):
+        raise ArgumentError(
+            f"evaluate is of type {type(found).__name__}; it must be a function of the trained "
+            "model and the seed that gives numbers by name"
+        )
+    return found
 
 
 def _find_sweep(file: ModelFile, sweep: Any, sizes: dict[str, int]) -> Axes | None:

@@ -108,6 +108,8 @@ class ModeCosts:
     roofline: Roofline | None = None
     passes: dict[str, float] | None = None
     """Of ``optimise``, the seconds of each pass."""
+    scores: dict[str, float] = dataclasses.field(default_factory=dict)
+    """What the file's ``evaluate`` gives for the model once it was trained in this mode."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,7 @@ from staticflow.comparison.record import (
     Roofline,
 )
 from staticflow.comparison.refusal import try_statically
+from staticflow.comparison.scores import find_scores
 from staticflow.comparison.source import explain_failure, is_of_model
 from staticflow.comparison.why import Why, find_why
 from staticflow.errors import ArgumentError
@@ -86,6 +87,7 @@ class Findings:
     parameters: int = 0
     refused: str | None = None
     samples: dict[str, Samples] = field(default_factory=dict)
+    scores: dict[str, dict[str, float]] = field(default_factory=dict)
     agreement: Agreement | None = None
     fresh: FreshCosts = field(default_factory=FreshCosts)
     memory: dict[str, Memory] = field(default_factory=dict)
@@ -140,6 +142,7 @@ class Findings:
             losses=() if samples is None else tuple(samples.losses),
             roofline=self.rooflines.get(mode),
             passes=self.fresh.passes_medians() if mode == "static" else None,
+            scores=self.scores.get(mode, {}),
         )
 
     def spread_of(self, mode: str) -> Spread | None:
@@ -248,7 +251,11 @@ def _train(
     static = next((c for c in contestants if c.mode == "static"), None)
     start = None if static is None else (static.snapshot(), static.chance)
     stage.stage(f"{job.steps} steps in either mode", len(contestants) * len(batches))
-    run_rounds(contestants, batches, findings.samples, stage.advance, options.is_quick)
+
+    def score(each: Contestant) -> None:
+        findings.scores[each.mode] = find_scores(job, each.model)
+
+    run_rounds(contestants, batches, findings.samples, stage.advance, options.is_quick, score)
     losses = {mode: samples.losses for mode, samples in findings.samples.items()}
     if static is None or start is None:
         went = first_nan(losses["eager"])

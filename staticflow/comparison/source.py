@@ -31,7 +31,8 @@ __all__ = [
 @dataclass(frozen=True, slots=True)
 class ModelFile:
     """What a file says: the function that makes the model, and of what else it may name, what is
-    there: ``example_inputs``, ``batches``, ``loss``, ``optimizer``, ``peers`` and ``sweep``."""
+    there: ``example_inputs``, ``batches``, ``loss``, ``optimizer``, ``evaluate``, ``peers`` and
+    ``sweep``."""
 
     source: str
     name: str
@@ -73,7 +74,7 @@ def load_file(target: str) -> ModelFile:
         return made
 
     make.__dict__["__wrapped__"] = found  # whose arguments a sweep may change
-    kept = ("example_inputs", "batches", "loss", "optimizer", "peers", "sweep")
+    kept = ("example_inputs", "batches", "loss", "optimizer", "evaluate", "peers", "sweep")
     names = {name: getattr(module, name) for name in kept if hasattr(module, name)}
     return ModelFile(target if colon else f"{place}:{wanted}", call.text, make, names)
 

@@ -139,6 +139,8 @@ def _steps(record: Comparison) -> Iterator[str]:
     if eager.losses:
         yield _row("  loss, first step", _loss(eager, 0), _loss(static, 0))
         yield _row("  loss, last step", _loss(eager, -1), _loss(static, -1))
+    for name in eager.scores:
+        yield _row(f"  {name}", *(_score(mode, name) for mode in (eager, static)))
     fractions = [_roofline(mode, "fraction") for mode in (eager, static)]
     if any(fractions):
         yield _row("  of the machine's limits", *fractions)
@@ -163,6 +165,10 @@ def _end(mode: ModeCosts | None, end: str) -> str:
 
 def _loss(mode: ModeCosts | None, which: int) -> str:
     return f"{mode.losses[which]:.6f}" if mode is not None and mode.losses else "-"
+
+
+def _score(mode: ModeCosts | None, name: str) -> str:
+    return f"{mode.scores[name]:.6g}" if mode is not None and name in mode.scores else "-"
 
 
 def _faster(eager: ModeCosts, static: ModeCosts | None) -> str:

@@ -15,6 +15,7 @@ from staticflow import pytree
 from staticflow.comparison.calls import NamedLoss
 from staticflow.comparison.inputs import Input
 from staticflow.comparison.precision import default_dtype
+from staticflow.comparison.scores import find_scores
 from staticflow.comparison.source import ModelFile, explain_failure
 from staticflow.eager.creation import from_numpy
 from staticflow.eager.tensor import Tensor
@@ -131,6 +132,7 @@ def try_once(job: Job) -> Job:
     leaves = pytree.flatten(output)[0]
     if not any(isinstance(leaf, Tensor) for leaf in leaves):
         raise ArgumentError(f"the model gives {type(output).__name__}, in which no tensor is")
+    attempt(lambda: find_scores(job, model), "evaluate(model, seed) does not run")
     if job.loss is None:
         if job.optimizer is not None:
             raise ArgumentError("an optimiser needs a loss, as --loss cross_entropy")

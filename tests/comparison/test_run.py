@@ -22,6 +22,7 @@ from staticflow.comparison.progress import Progress
 from staticflow.comparison.record import Comparison
 from staticflow.comparison.requests import job_of
 from staticflow.comparison.run import Findings, InterruptedComparison, Options, compare_job
+from staticflow.comparison.scores import find_scores
 from staticflow.comparison.text import format_comparison
 from staticflow.errors import ArgumentError
 
@@ -88,6 +89,24 @@ def test_a_model_without_what_is_trained_is_compared_forward() -> None:
     assert forward.has_passed and forward.eager.losses == () and forward.model.loss == "none"
     gradients = compared("Plain", optimizer="none")
     assert gradients.has_passed and len(set(gradients.eager.losses)) > 1
+
+
+def test_what_a_file_evaluates_must_be_numbers_by_name() -> None:
+    job = job_of(Request(f"{MODELS}:Plain", steps=1))
+    model = job.make_model()
+    assert find_scores(job, model) == {}
+    seen = []
+
+    def evaluate(model, seed):
+        seen.append((model.training, seed))
+        return {"norm": sf.ones(()), "count": 3}
+
+    measured = dataclasses.replace(job, evaluate=evaluate, seed=7)
+    assert find_scores(measured, model) == {"norm": 1.0, "count": 3.0}
+    assert seen == [(False, 7)] and model.training
+    for wrong in (3, {"a": "good"}, {"a": sf.ones(2)}):
+        with pytest.raises(ArgumentError, match="must give a dict of numbers by name"):
+            find_scores(dataclasses.replace(job, evaluate=lambda model, seed: wrong), model)  # noqa: B023
 
 
 def test_targets_are_made_for_losses_by_name() -> None:

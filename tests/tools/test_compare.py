@@ -49,6 +49,9 @@ def test_without_a_model_it_compares_the_digits(tmp_path: Path, capsys: Capture)
     assert "digits.py:" in printed and "<unknown line>" not in printed
     written = json.loads(path.read_text())
     assert written["schema"] == SCHEMA and written["agreement"]["agree"] is True
+    held_out = [written[mode]["scores"]["held-out accuracy"] for mode in ("eager", "static")]
+    assert held_out[0] == held_out[1] > 0.7 and "held-out accuracy" in printed
+    assert "Evaluated after training" in page.read_text()
     assert len(written["static"]["losses"]) == len(written["eager"]["losses"]) == 25
     assert written["compilations"]["static"] == {"N=64": 1, "N=29": 1}  # the end of an epoch
     assert written["eager"]["losses"][-1] < 0.5 * written["eager"]["losses"][0]

@@ -18,6 +18,7 @@ from staticflow.comparison.page.facts import (
     pass_table,
     peer_table,
     roofline_table,
+    score_table,
 )
 from staticflow.comparison.page.findings import agreement_sentence
 from staticflow.comparison.page.graphs import graph_pair
@@ -119,7 +120,9 @@ def all_sections(comparison: Comparison) -> Iterator[tuple[str, str, list[Conten
     yield "step", "A steady step", [
         figure(step_chart(of)), peer_table(of.peers), roofline_table(modes)
     ]  # fmt: skip
-    yield "agreement", "Agreement", [*agreement_words(of.agreement), figure(loss_chart(of))]
+    yield "agreement", "Agreement", [
+        *agreement_words(of.agreement), figure(loss_chart(of)), score_table(modes)
+    ]  # fmt: skip
     yield "memory", "Memory of a step", [figure(memory_chart(memory)), *buffer_tables(memory)]
     yield "kernels", "Kernels by source line", [kernel_table(of.kernels)]
     yield "graphs", "The two graphs", [graph_pair(of.graphs)]

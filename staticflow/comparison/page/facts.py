@@ -34,6 +34,7 @@ __all__ = [
     "pass_table",
     "peer_table",
     "roofline_table",
+    "score_table",
 ]
 
 
@@ -82,6 +83,19 @@ def roofline_table(modes: dict[str, ModeCosts]) -> Html | None:
     ]
     columns = ["A step", *numbers(mode.capitalize() for mode in known)]
     return table("What a step does", columns, rows)
+
+
+def score_table(modes: dict[str, ModeCosts]) -> Html | None:
+    """What the trained models are worth by the file's own measure."""
+    names = dict.fromkeys(name for costs in modes.values() for name in costs.scores)
+    if not names:
+        return None
+    rows = [
+        (name, *(f"{c.scores[name]:.6g}" if name in c.scores else "–" for c in modes.values()))
+        for name in names
+    ]
+    columns = ["Of the trained model", *numbers(mode.capitalize() for mode in modes)]
+    return table("Evaluated after training", columns, rows)
 
 
 def percent(share: float | None) -> str:
