@@ -11,7 +11,7 @@ node share their bends: in a row, the bend of node ``n`` is the number ``-1 - n`
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 __all__ = ["arrange", "bend_of", "segments"]
 
@@ -22,6 +22,9 @@ _SWEEPS = 8
 """How often rows are put in the order of their neighbours; more changes little."""
 _BENDS = 4
 """The most bends, as a multiple of the nodes: beyond it the longest edges run behind the nodes."""
+_LONGEST = 100
+"""Edges that pass more rows run behind the nodes, too: those of a value that is used in every row
+would pass as many places as the square of the rows."""
 
 
 def arrange(nodes: Sequence[int], edges: Sequence[Edge]) -> Rows:
@@ -54,7 +57,7 @@ def segments(rows: Rows, edges: Iterable[Edge]) -> dict[Edge, list[tuple[int, in
     for source, target in edges:
         way = ((r, bend_of(source)) for r in range(rank[source] + 1, rank[target]))
         ends = (rank[source], source), (rank[target], target)
-        found[source, target] = [ends[0], *(place for place in way if place in bends), ends[1]]
+        found[source, target] = [ends[0], *takewhile(bends.__contains__, way), ends[1]]
     return found
 
 
@@ -91,7 +94,9 @@ def _spans(rank: Mapping[int, int], edges: Iterable[Edge]) -> dict[int, int]:
     lengths = [(rank[target] - rank[source], source, target) for source, target in edges]
     last: dict[int, int] = {}
     room = _BENDS * len(rank) + 100
-    for _, source, target in sorted(lengths):
+    for length, source, target in sorted(lengths):
+        if length > _LONGEST:
+            break
         more = rank[target] - max(last.get(source, rank[source] + 1), rank[source] + 1)
         if more > room:
             break
@@ -104,9 +109,11 @@ def _order(rows: Rows, edges: Iterable[Edge]) -> Rows:
     """The rows, each in the order of the means of its neighbours, by turns above and below."""
     above: list[dict[int, list[int]]] = [{} for _ in rows]
     below: list[dict[int, list[int]]] = [{} for _ in rows]
+    known: set[tuple[int, int, int]] = set()
     for way in segments(rows, dict.fromkeys(edges)).values():
         for (r, a), (s, b) in pairwise(way):
-            if s == r + 1 and b not in below[r].get(a, ()):
+            if s == r + 1 and (r, a, b) not in known:
+                known.add((r, a, b))
                 below[r].setdefault(a, []).append(b)
                 above[s].setdefault(b, []).append(a)
     for sweep in range(_SWEEPS):

@@ -102,8 +102,8 @@ function place(rows, edges, sizes) {
   const ways = new Map();
   for (const [source, target] of edges) {
     const way = [[rank.get(source), source]];
-    for (let r = rank.get(source) + 1; r < rank.get(target); r++) {
-      if (bends.has(spot(r, -1 - source))) way.push([r, -1 - source]);
+    for (let r = rank.get(source) + 1; r < rank.get(target) && bends.has(spot(r, -1 - source)); r++) {
+      way.push([r, -1 - source]);
     }
     way.push([rank.get(target), target]);
     ways.set(`${source} ${target}`, way);

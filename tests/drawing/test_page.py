@@ -17,7 +17,7 @@ from test_drawing import HOSTILE, nested
 
 import staticflow as sf
 from staticflow.drawing.graphs import draw_graph
-from staticflow.drawing.layers import arrange
+from staticflow.drawing.layers import arrange, segments
 from staticflow.drawing.model import Drawing, DrawnEdge, DrawnNode
 from staticflow.drawing.page import page_of
 from staticflow.drawing.places import place
@@ -44,6 +44,14 @@ def test_the_page_has_every_stage(picture) -> None:
         assert len(found["nodes"]) == len(stage.drawing.nodes)
         in_rows = [i for rows in found["rows"].values() for row in rows for i in row if i >= 0]
         assert sorted(in_rows) == sorted(n.id for n in stage.drawing.nodes)
+
+
+def test_a_value_that_is_used_in_every_row_costs_its_uses_and_not_their_square() -> None:
+    nodes, edges = range(2000), [(0, n) for n in range(2, 2000)] + [*pairwise(range(2000))]
+    rows = arrange(nodes, edges)
+    assert [row[0] for row in rows] == list(nodes)
+    places = sum(map(len, segments(rows, edges).values()))
+    assert places <= 102 * len(edges)  # in the square there are 2 million
 
 
 def test_a_pass_says_what_it_changed() -> None:

@@ -195,15 +195,16 @@ NAN = dataclasses.replace(
 )  # fmt: skip
 
 MANY = dataclasses.replace(
-    FULL, ablation=(), sweep=None, peers=(), curve={}, eager=dataclasses.replace(EAGER, losses=()),
+    FULL, ablation=(), sweep=None, peers=(), curve={}, notes=("a note",) * 60,
+    eager=dataclasses.replace(EAGER, losses=tuple(1 / (i + 1) for i in range(60_000))),
     static=dataclasses.replace(STATIC, losses=()),
     kernels=tuple(
         Kernel(f"kernel_{i}_" + "of_a_long_name_" * 6, 1, i * 4096, i * 1000,
                1e-6 * (i % 37) if i % 9 else None, f"a/long/path/to/made_up.py:{i}")
-        for i in range(500)
+        for i in range(2000)
     ),
     graphs=Graphs(drawing("tape", 5000), drawing("graph", 5000)),
-    memory={m: dataclasses.replace(v, timeline=timeline(20_000, v.measured))
+    memory={m: dataclasses.replace(v, timeline=timeline(40_000, v.measured))
             for m, v in FULL.memory.items()},
 )  # fmt: skip
 

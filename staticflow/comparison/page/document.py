@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from staticflow.comparison.page.ablation import ablation_chart
 from staticflow.comparison.page.chart import Chart, chart
@@ -32,7 +33,10 @@ from staticflow.comparison.record import Agreement, Comparison
 __all__ = ["render_page", "write_page"]
 
 MOST_BYTES = 2_000_000
-"""How long a page may be. In a longer one, the record stands without its graphs."""
+"""How long a page may be. In a longer one, the record stands without its longest lists."""
+
+MOST_NOTES = 50
+"""So many notes are shown."""
 
 
 def write_page(comparison: Comparison, path: str | Path) -> None:
@@ -98,6 +102,12 @@ def section(name: str, title: str, content: Content) -> Html:
     return tag("section", tag("h2", title), content, id=name)
 
 
+def some_notes(notes: Sequence[str]) -> list[str]:
+    """The first notes, and how many more there are."""
+    left = len(notes) - MOST_NOTES
+    return [*notes[:MOST_NOTES], *([f"{left:,} more notes"] if left > 0 else [])]
+
+
 def figure(of: Chart | None) -> Html | None:
     """A chart, if there is one."""
     return None if of is None else chart(of)
@@ -133,7 +143,7 @@ def all_sections(comparison: Comparison) -> Iterator[tuple[str, str, list[Conten
         yield "map", "Which mode wins where", [figure(map_chart(of.sweep)), *fit_section(of.sweep)]
     yield "compilations", "Compilations", [compilation_table(of.compilations)]
     yield "method", "How this was measured", [
-        of.notes and tag("ul", [tag("li", note) for note in of.notes]), machine_list(of)
+        of.notes and tag("ul", [tag("li", note) for note in some_notes(of.notes)]), machine_list(of)
     ]  # fmt: skip
 
 
@@ -170,15 +180,45 @@ def agreement_words(agreement: Agreement | None) -> list[Content]:
 
 
 def embed_record(comparison: Comparison, room: int) -> Html:
-    """The record as JSON at the end of the page, and the button by which the script offers it. It
-    is without its graphs where it is longer than there is room, in bytes."""
+    """The record as JSON at the end of the page, and the button by which the script offers it.
+    Where it is longer than there is room, in bytes, it is without its longest lists, as many of
+    them as must be, and says which."""
     record = comparison.as_dict()
     script = json_script("record", record)
+    gone: list[str] = []
+    for name, leave_out in _LONG.items():
+        if len(script.encode()) <= room:
+            break
+        gone.append(name)
+        leave_out(record)
+        script = json_script("record", record)
     words = "The whole record stands at the end of this file as JSON."
-    if len(script) > room:
-        script = json_script("record", {**record, "graphs": {"eager": None, "static": None}})
-        words = "The record stands at the end of this file as JSON, without the graphs: too large."
+    if gone:
+        words = (
+            f"The record stands at the end of this file as JSON, without the {', '.join(gone)}: "
+            "too large for a page; --json writes all of it."
+        )
     name = f"{clean(comparison.model.name)}.json"
     button = tag("button", "Download the record", type="button", id="download", hidden=True,
                  data_name=name)  # fmt: skip
     return tag("footer", tag("p", words), button, script)
+
+
+def _without_timelines(record: dict[str, Any]) -> None:
+    for memory in record["memory"].values():
+        memory["timeline"] = []
+
+
+def _without_losses(record: dict[str, Any]) -> None:
+    for mode in filter(None, (record["eager"], record["static"])):
+        mode["losses"] = []
+
+
+_LONG: dict[str, Callable[[dict[str, Any]], None]] = {
+    "graphs": lambda record: record.update(graphs={"eager": None, "static": None}),
+    "memory of each operation": _without_timelines,
+    "losses": _without_losses,
+    "kernels": lambda record: record.update(kernels=[]),
+    "notes": lambda record: record.update(notes=[]),
+}
+"""What grows with a model or its steps, in the order in which a record does without it."""

@@ -9,6 +9,9 @@ from staticflow.comparison.page.markup import Content, Html, tag
 
 __all__ = ["Cell", "Column", "numbers", "table"]
 
+MOST_ROWS = 1000
+"""So many rows of a table are on the page; all are in the JSON."""
+
 
 @dataclass(frozen=True, slots=True)
 class Column:
@@ -41,18 +44,22 @@ def table(
     tall: bool = False,
 ) -> Html:
     """A table whose first column names its rows. ``sort`` makes its heads buttons for the script,
-    ``tall`` bounds its height.
+    ``tall`` bounds its height. The first `MOST_ROWS` rows are shown, and it is said how many more
+    there are.
 
     The box around it takes the focus, so that the keyboard scrolls it.
     """
     heads = [c if isinstance(c, Column) else Column(c) for c in columns]
+    rows = list(rows)
+    left = len(rows) - MOST_ROWS
+    more = f", the first {MOST_ROWS} of {len(rows):,}" if left > 0 else ""
     return tag(
         "div",
         tag(
             "table",
-            tag("caption", caption),
+            tag("caption", f"{caption}{more}"),
             tag("thead", tag("tr", [head_cell(h, sort) for h in heads])),
-            tag("tbody", [tag("tr", row_cells(row, heads)) for row in rows]),
+            tag("tbody", [tag("tr", row_cells(row, heads)) for row in rows[:MOST_ROWS]]),
             class_="sortable" if sort else None,
         ),
         class_="box tall" if tall else "box",

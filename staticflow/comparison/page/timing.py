@@ -29,6 +29,9 @@ from staticflow.measure.units import seconds_in_words
 
 __all__ = ["cost_chart", "curve_chart", "loss_chart", "step_chart"]
 
+MOST_POINTS = 2000
+"""Points of a line that are drawn, evenly chosen: more than a screen has columns for it."""
+
 PHASES = {
     "import": "start and import",
     "model": "make the model",
@@ -194,8 +197,9 @@ def loss_chart(comparison: Comparison) -> Chart | None:
         (axes,) = canvas.axes()
         for mode, style, width in (("eager", "-", 4.0), ("static", (0, (3, 2)), 2.0)):
             if mode in losses:
-                axes.plot(range(1, len(losses[mode]) + 1), losses[mode], color=COLOURS[mode],
-                          linewidth=width, linestyle=style)  # fmt: skip
+                places = thin(list(range(len(losses[mode]))), MOST_POINTS)
+                axes.plot([i + 1 for i in places], [losses[mode][i] for i in places],
+                          color=COLOURS[mode], linewidth=width, linestyle=style)  # fmt: skip
         axes.set(xlabel="step", ylabel="loss")
         axes.grid(axis="y", linewidth=0.8)
         axes.spines["left"].set_visible(False)
@@ -204,6 +208,7 @@ def loss_chart(comparison: Comparison) -> Chart | None:
 
     ends = ", ".join(f"{m} from {ls[0]:.4g} to {ls[-1]:.4g}" for m, ls in losses.items() if ls)
     length = max(map(len, losses.values()))
+    of_points = f"{MOST_POINTS:,} of the steps are drawn. " if length > MOST_POINTS else ""
     rows = [
         (f"{i + 1:,}", *(f"{ls[i]:.7g}" if i < len(ls) else "–" for ls in losses.values()))
         for i in thin(list(range(length)), 12)
@@ -211,8 +216,8 @@ def loss_chart(comparison: Comparison) -> Chart | None:
     return Chart(
         name="loss",
         title=f"The loss over {length:,} steps: {ends}.",
-        description=f"The loss at each step: {ends}. The dashed line of static lies on that of "
-        "eager where both compute the same.",
+        description=f"The loss at each step: {ends}. {of_points}The dashed line of "
+        "static lies on that of eager where both compute the same.",
         draw=draw,
         heights=(220, 200),
         numbers=table("Losses", ("Step", *(m.capitalize() for m in losses)), rows),
