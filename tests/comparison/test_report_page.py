@@ -24,6 +24,7 @@ from staticflow.comparison.page.findings import (
 )
 from staticflow.comparison.page.memory import memory_sentence
 from staticflow.comparison.page.sweep import STRONGEST, map_sentence, predict, shade
+from staticflow.comparison.page.tables import table
 from staticflow.comparison.record import BreakEven, Spread
 
 pytest.importorskip("matplotlib")
@@ -108,7 +109,9 @@ def test_the_record_inside_is_the_record(name: str) -> None:
 def test_of_a_record_that_is_too_large_the_page_says_what_is_left_out() -> None:
     page = page_of("many")
     assert "without the graphs, memory of each operation, losses: too large for a page" in page
-    assert "the first 1000 of 2,000" in page and "10 more notes" in page
+    assert "10 more notes" in page and page_of("full").count("more notes") == 0
+    long = table("Numbers", ["n"], [(str(n),) for n in range(1200)])
+    assert "Numbers, the first 1000 of 1,200" in long and long.count("<tr>") == 1001
     assert "2,000 of the steps are drawn" in page
 
 

@@ -201,7 +201,7 @@ MANY = dataclasses.replace(
     kernels=tuple(
         Kernel(f"kernel_{i}_" + "of_a_long_name_" * 6, 1, i * 4096, i * 1000,
                1e-6 * (i % 37) if i % 9 else None, f"a/long/path/to/made_up.py:{i}")
-        for i in range(2000)
+        for i in range(500)
     ),
     graphs=Graphs(drawing("tape", 5000), drawing("graph", 5000)),
     memory={m: dataclasses.replace(v, timeline=timeline(40_000, v.measured))
