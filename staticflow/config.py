@@ -23,6 +23,8 @@ class Config:
     stop at the first NaN, with nothing updated; slow (``STATICFLOW_CHECK_NAN=1``).
     ``poison``: compile programs that fill their memory with NaN and absurd integers before they
     begin, and each buffer again once its place is free (``STATICFLOW_POISON=1``).
+    ``dump``: the folder into which the stages of every graph are written, "" for none
+    (``STATICFLOW_DUMP=/tmp/stages``).
     ``num_threads``: how many threads compiled kernels may run on, 0 for as many as there are
     processors (``STATICFLOW_NUM_THREADS=1``).
     ``cache_dir``: the folder of machine code that is kept from process to process, None for the
@@ -34,6 +36,7 @@ class Config:
     fast_call: bool
     check_nan: bool
     poison: bool
+    dump: str
     num_threads: int
     cache_dir: str | None
 
@@ -47,6 +50,7 @@ class Config:
             fast_call=get("STATICFLOW_FAST_CALL", "1") not in ("", "0"),
             check_nan=get("STATICFLOW_CHECK_NAN", "0") not in ("", "0"),
             poison=get("STATICFLOW_POISON", "0") not in ("", "0"),
+            dump=get("STATICFLOW_DUMP", ""),
             num_threads=max(0, int(get("STATICFLOW_NUM_THREADS", "0") or 0)),
             cache_dir=get("STATICFLOW_CACHE_DIR"),
         )

@@ -15,10 +15,12 @@ from staticflow.graph.locs import Locs, format_locs, here
 from staticflow.graph.node import Node
 from staticflow.measure.ledger import count_nodes, ledger, summarise_passes
 from staticflow.measure.lines import lines_in_words
+from staticflow.measure.stages import costs_of_stages
 from staticflow.measure.tables import WIDTH, cut, fold_lines, table, wrap_items
 from staticflow.measure.units import bytes_in_words, flops_in_words, seconds_in_words
 from staticflow.measure.work import COPY, Kernel, size_names, work_of_program
 from staticflow.passes.pipeline import PassReport
+from staticflow.runtime.build import lay_out
 from staticflow.runtime.executable import Executable
 from staticflow.runtime.plan import Plan
 
@@ -269,8 +271,20 @@ def _is_unnamed(param: Node) -> bool:
     return str(param.attrs["name"]).startswith("captured")
 
 
+def _passes(subject: Subject, at: Mapping[str, int]) -> list[str]:
+    """The ledger. To count, each stage is made into kernels: it takes as long as some compilations
+    without machine code."""
+    costs = costs_of_stages(
+        subject.reports,
+        lambda graph: lay_out(graph, subject.inputs, subject.updated, len(subject.outputs)),
+        at,
+    )
+    where = ", ".join(f"{name} = {value}" for name, value in at.items())
+    return [*([f"at {where}"] if where else []), *ledger(subject.reports, costs)]
+
+
 _TOPICS: dict[str, Callable[[Subject, Mapping[str, int]], list[str]]] = {
-    "passes": lambda subject, _: ledger(subject.reports),
+    "passes": _passes,
     "kernels": _kernels,
     "plan": _plan,
     "graph": _graph,

@@ -17,6 +17,7 @@ from staticflow.ops.symbols.stable_forms import STABLE_FORMS
 from staticflow.passes.copy_strided import copy_strided
 from staticflow.passes.cut_views import cut_views
 from staticflow.passes.decompose import decompose
+from staticflow.passes.dump import Dump
 from staticflow.passes.fold import fold_constants
 from staticflow.passes.fuse import fuse, separate
 from staticflow.passes.join import join
@@ -36,7 +37,7 @@ from staticflow.passes.transpose import transpose_products
 __all__ = [
     "AS_WRITTEN", "INTO_KERNELS", "NUMERICS", "ONCE", "ORDER", "PASSES", "REORDERING", "SIMPLIFY",
     "STABILIZING", "Before", "PassReport", "arrange_passes", "check_numerics", "choose_passes",
-    "is_allowed", "optimize",
+    "is_allowed", "optimize", "passes_for",
 ]  # fmt: skip
 
 
@@ -253,7 +254,8 @@ def _check_name(name: str) -> None:
 
 
 def _wrong_passes(what: str) -> ArgumentError:
-    return ArgumentError(f"passes: {what}, at {format_locs(here())}")
+    locs = here()
+    return ArgumentError(f"passes: {what}" + (f", at {format_locs(locs)}" if locs else ""))
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,6 +270,13 @@ class PassReport:
     seconds: float
 
 
+def passes_for(
+    numerics: str, passes: Sequence[tuple[str, Pass]] = PASSES
+) -> tuple[tuple[str, Pass], ...]:
+    """Those of ``passes`` that run with these ``numerics``."""
+    return tuple(p for p in passes if is_allowed(p[0], numerics))
+
+
 def optimize(
     graph: Graph, numerics: str = "strict", passes: Sequence[tuple[str, Pass]] = PASSES
 ) -> tuple[Graph, list[PassReport]]:
@@ -278,9 +287,8 @@ def optimize(
     """
     check_numerics(numerics)
     reports = []
-    for name, run in passes:
-        if not is_allowed(name, numerics):
-            continue
+    dump = Dump(config.dump, graph) if config.dump else None
+    for name, run in passes_for(numerics, passes):
         counts = Counts()
         began = time.perf_counter()
         with recording(True):  # whoever compiles, a rule means what it says
@@ -290,6 +298,8 @@ def optimize(
             verify_graph(after)
         if config.debug:
             print(f"-- after {name} {dict(counts)}\n{after}")
+        if dump is not None:
+            dump.note(name, graph, after)
         reports.append(PassReport(name, graph, after, counts, seconds))
         graph = after
     return graph, reports

@@ -17,16 +17,20 @@ __all__ = ["Counts", "Pass", "each_region", "rewrite"]
 class Counts(Counter[str]):
     """How often each rule of a pass fired, by its name, and ``lines``, the user's lines of what it
     replaced, where these are known. ``depth`` is how many regions the graph that a pass is at lies
-    in: 0 is the whole program."""
+    in: 0 is the whole program. With a ``limit`` no rule of a set fires more often in all."""
 
-    def __init__(self) -> None:
+    def __init__(self, limit: int | None = None) -> None:
         super().__init__()
         self.depth = 0
+        self.limit = limit
+        self.last = ""
+        """The rule that fired last."""
         self.lines: dict[str, dict[Loc, None]] = {}
 
     def note(self, rule: str, *nodes: Node) -> None:
         """Count that ``rule`` fired at ``nodes``, once for each."""
         self[rule] += len(nodes)
+        self.last = rule
         lines = self.lines.setdefault(rule, {})
         for node in nodes:
             lines.update(dict.fromkeys(node.locs))
@@ -53,6 +57,8 @@ def rewrite(graph: Graph, rules: Sequence[Rule], counts: Counts) -> Graph:
             found = rewrite_node(node, table)
             if found is None:
                 settled.add(node)
+                return node
+            if counts.limit is not None and counts.total() >= counts.limit:
                 return node
             fired.add(found[1].name)
             counts.note(found[1].name, node)

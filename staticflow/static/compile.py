@@ -24,7 +24,7 @@ from staticflow.ops.symbols.calls import calls_of
 from staticflow.ops.symbols.dependents import depend
 from staticflow.ops.symbols.effect import settle, without_effects
 from staticflow.ops.symbols.symbol import Symbol, capture, to_node
-from staticflow.passes.pipeline import PASSES, STABILIZING, choose_passes, optimize
+from staticflow.passes.pipeline import PASSES, STABILIZING, choose_passes, optimize, passes_for
 from staticflow.passes.rewrite import Pass
 from staticflow.runtime.build import build
 from staticflow.runtime.object_layout import box_type
@@ -37,6 +37,7 @@ from staticflow.static.staleness import Facts
 if TYPE_CHECKING:
     from staticflow.measure.profile import Profile
     from staticflow.measure.work import Kernel
+    from staticflow.static.bisection import Culprit
 
 __all__ = ["Options", "PhaseSeconds", "Program", "compile"]
 
@@ -55,6 +56,11 @@ class Options:
         """The options that a user gives, passes by name."""
         chosen = choose_passes(passes, numerics)
         return Options(numerics, tuple(p for p in chosen if stabilize or p[0] not in STABILIZING))
+
+    @property
+    def passes_that_run(self) -> tuple[tuple[str, Pass], ...]:
+        """The passes that run with these numerics."""
+        return passes_for(self.numerics, self.passes)
 
     @property
     def is_stable(self) -> bool:
@@ -255,6 +261,27 @@ class Program:
         from staticflow.static.twin import profile_program
 
         return profile_program(self, args, named, repeat)
+
+    def bisect(self, *args: Any, rtol: float | None = None, atol: float = 0.0) -> Culprit | None:
+        """The first rewrite that gives another result for these arguments than the graph as it was
+        written: the pass, its rule, the operation and its lines. None if there is none.
+
+        Every stage is run by the interpreter, and the program on copies of what it updates. What
+        may differ is ``atol`` and ``rtol`` of the largest element; by default what rounding makes
+        of a dtype. A form that is right where what was written overflows is another result, too.
+        Raises what the call raises for wrong arguments.
+
+        >>> import staticflow as sf
+        >>> x = sf.placeholder((None,), name="x")
+        >>> step = sf.compile([x], (1 + x.exp()).log())
+        >>> step.bisect(sf.tensor([1.0, 2.0]))
+        >>> found = step.bisect(sf.tensor([1.0, 1000.0]))
+        >>> found.name, found.rules, found.difference
+        ('stabilize', ('softplus',), '1000.0 instead of inf at [1]')
+        """
+        from staticflow.static.bisection import bisect_program
+
+        return bisect_program(self, args, rtol, atol)
 
     def check_nan(self, *args: Any) -> None:
         """Run the graph as it was written, op by op with NumPy, and update nothing.

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from staticflow.errors import StaticflowError
-from staticflow.tools import bench, cache, compare, info, view
+from staticflow.tools import bench, cache, compare, info, opt, view
 
 __all__ = ["COMMANDS", "Command", "main"]
 
@@ -33,6 +33,7 @@ COMMANDS = {
         compare.run,
     ),
     "info": Command("versions, CPU and GPU", info.add_arguments, info.run),
+    "opt": Command("passes over a graph that is text", opt.add_arguments, opt.run),
     "view": Command("a graph, a program or a tape as a picture", view.add_arguments, view.run),
 }
 

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import staticflow as sf
 from staticflow.errors import ArgumentError
-from staticflow.passes.pipeline import PASSES, choose_passes
+from staticflow.passes.pipeline import (
+    INTO_KERNELS,
+    ORDER,
+    PASSES,
+    choose_passes,
+    passes_for,
+)
 
 ALL = [name for name, _ in PASSES]
 
@@ -108,3 +116,33 @@ def test_seconds_of_passes_and_phases_add_up() -> None:
     assert sum(r.seconds for r in program.passes) <= phases.optimise
     assert min(phases.close, phases.generate, phases.load) > 0
     assert phases.total == pytest.approx(program.compile_seconds)
+
+
+# -- the page -------------------------------------------------------------------------------------
+
+PAGE = Path(__file__).parents[2] / "docs" / "passes.md"
+MARKS = "<!-- passes -->\n", "<!-- end of passes -->\n"
+
+
+def table_of_passes() -> str:
+    """A row for each pass: its docstring's first sentence, and what it has to run before."""
+    strict = {name for name, _ in passes_for("strict")}
+    rows = ["| pass | what it does | before |", "|---|---|---|"]
+    for name, run in PASSES:
+        first = re.split(r"\.(?=\s|$)", run.__doc__ or "")[0].replace("``", "`")
+        what = " ".join(first.split()) + ("" if name in strict else ' (`numerics="fast"`)')
+        late = [
+            n for o in ORDER if name in o.first and len(o.then) < len(INTO_KERNELS) for n in o.then
+        ]
+        rows.append(f"| `{name}` | {what} | {', '.join(f'`{n}`' for n in late)} |")
+    return "\n".join([*rows, ""])
+
+
+def test_the_page_has_every_pass(request: pytest.FixtureRequest) -> None:
+    text = PAGE.read_text()
+    before, inside = text.split(MARKS[0])
+    inside, after = inside.split(MARKS[1])
+    if request.config.getoption("--bless"):
+        PAGE.write_text("".join([before, MARKS[0], table_of_passes(), MARKS[1], after]))
+        return
+    assert inside == table_of_passes(), "pytest tests/passes --bless writes the table"

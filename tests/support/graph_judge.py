@@ -39,7 +39,7 @@ from staticflow.ops import OPS
 from staticflow.ops.symbols.effect import settle
 from staticflow.ops.symbols.symbol import Symbol, capture
 from staticflow.passes.cluster import cluster
-from staticflow.passes.pipeline import ONCE, ORDER, PASSES, STABILIZING
+from staticflow.passes.pipeline import ONCE, ORDER, PASSES, STABILIZING, is_allowed
 
 __all__ = [
     "Case",
@@ -139,7 +139,7 @@ def floats_of(graph: Graph) -> list[Any]:
 def draw_passes(chance: random.Random) -> tuple[str, ...]:
     """Some of the passes in a legal order, by chance, some of them twice."""
     share = chance.choice((0.2, 0.6, 0.9, 1.0))
-    left = [name for name, _ in PASSES if name not in _FAST_ONLY and chance.random() < share]
+    left = [name for name, _ in PASSES if is_allowed(name, "strict") and chance.random() < share]
     left += [name for name in left if name not in ONCE and chance.random() < 0.1]
     if chance.random() < 0.25:
         return tuple(sorted(left, key=[name for name, _ in PASSES].index))
@@ -151,8 +151,6 @@ def draw_passes(chance: random.Random) -> tuple[str, ...]:
         left.remove(found[-1])
     return tuple(found)
 
-
-_FAST_ONLY = ("relax", "order_products")
 
 _OPTIONS: Mapping[str, Callable[[str], Any]] = {
     "sizes": lambda text: tuple(
