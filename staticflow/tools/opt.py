@@ -14,8 +14,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("file", metavar="FILE.sf", help="a graph as text, as print(graph) shows it; - is the "
         "standard input")  # fmt: skip
     add("--passes", metavar="A,B", help="the passes that run, in this order; all by default")
-    add("--numerics", choices=("exact", "strict", "fast"), default="strict", help="what passes may do, if "
-        "all of them run")  # fmt: skip
+    add("--numerics", choices=("exact", "strict", "fast"), default="strict",
+        help="what passes may do, if all of them run")  # fmt: skip
     add("--diff", action="store_true", help="what is different, instead of the graph")
     add("--dump", metavar="DIR", type=Path, help="write the graph after every pass into a folder "
         "of its own in DIR")  # fmt: skip

@@ -12,10 +12,11 @@ import staticflow as sf
 from staticflow.errors import ArgumentError
 from staticflow.passes.pipeline import (
     INTO_KERNELS,
+    NUMERICS,
     ORDER,
     PASSES,
     choose_passes,
-    passes_for,
+    is_allowed,
 )
 
 ALL = [name for name, _ in PASSES]
@@ -126,11 +127,11 @@ MARKS = "<!-- passes -->\n", "<!-- end of passes -->\n"
 
 def table_of_passes() -> str:
     """A row for each pass: its docstring's first sentence, and what it has to run before."""
-    strict = {name for name, _ in passes_for("strict")}
     rows = ["| pass | what it does | before |", "|---|---|---|"]
     for name, run in PASSES:
         first = re.split(r"\.(?=\s|$)", run.__doc__ or "")[0].replace("``", "`")
-        what = " ".join(first.split()) + ("" if name in strict else ' (`numerics="fast"`)')
+        least = next(numerics for numerics in NUMERICS if is_allowed(name, numerics))
+        what = " ".join(first.split()) + ("" if least == "exact" else f" (`{least}`)")
         late = [
             n for o in ORDER if name in o.first and len(o.then) < len(INTO_KERNELS) for n in o.then
         ]
