@@ -67,6 +67,11 @@ def _whole(x: Any, start: Any, size: Any, step: Any) -> Any:
 _FILLED = Pattern(full, (), {"shape": attr("_"), "value": attr("value"), "dtype": attr("dtype")})
 
 
+def _root(x: Any) -> Any:
+    """The square root, infinite at -inf, as the power is."""
+    return where(x == -np.inf, np.inf, sqrt(x))
+
+
 def _fill(shape: Any, value: Any, dtype: Any, _: Any = None) -> Any:
     return STATIC.apply(full, (), {"shape": shape, "value": value, "dtype": dtype})
 
@@ -113,6 +118,10 @@ CANONICAL: tuple[Rule, ...] = (
     rule(
         "pow_minus_one", "x ** -1 = 1 / x", lambda x: pow(x, -1),
         lambda x: reciprocal(x) if x.dtype.is_floating else None,
+    ),
+    rule(
+        "pow_half", "x ** 0.5 = sqrt(x + 0.0), but at -inf", lambda x: pow(x, 0.5),
+        lambda x: _root(x + 0.0),  # 0.0 of -0.0, as the power gives
     ),
     # selection
     rule("where_same", "c ? x : x = x", lambda c, x: where(c, x, x), lambda c, x: x),
@@ -283,7 +292,14 @@ FAST: tuple[Rule, ...] = (
     # wrong only for signed zeros, infinities, NaN or in the last bits
     rule("add_zero", "x + 0 = x", lambda x: add(x, 0.0), lambda x: x),
     rule("mul_zero", "x * 0 = 0", lambda x: mul(x, 0.0), lambda x: zeros_like(x)),
-    rule("pow_half", "x ** 0.5 = sqrt(x)", lambda x: pow(x, 0.5), lambda x: sqrt(x)),
+    rule(
+        "pow_minus_half",
+        "x ** -0.5 = 1 / sqrt(x)",
+        lambda x: pow(x, -0.5),
+        lambda x: reciprocal(sqrt(x)),
+    ),
+    rule("finite_root", "x ** 0.5 = sqrt(x)", lambda x: _root(x), lambda x: sqrt(x)),
+    rule("pow_three_halves", "x ** 1.5 = x sqrt(x)", lambda x: pow(x, 1.5), lambda x: x * sqrt(x)),
     rule("pow_three", "x ** 3 = x x x", lambda x: pow(x, 3), lambda x: x * x * x),
     rule("square_of_sqrt", "sqrt(x) ** 2 = x", lambda x: mul(sqrt(x), sqrt(x)), lambda x: x),
 )
