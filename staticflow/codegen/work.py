@@ -6,7 +6,8 @@ counts more, as if from a cache that is not the nearest.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from staticflow.codegen.kernel import (
@@ -24,10 +25,10 @@ from staticflow.codegen.kernel import (
     Stmt,
     Store,
 )
-from staticflow.graph.dim_queries import substitute_dim
-from staticflow.graph.dims import Dim, Size, Sym, ceil_div, dim_max
+from staticflow.graph.dim_queries import as_symbol, evaluate_dim, substitute_dim
+from staticflow.graph.dims import Size, Sym, ceil_div, dim_max
 
-__all__ = ["ENOUGH", "work_of"]
+__all__ = ["ENOUGH", "work_at", "work_of"]
 
 ENOUGH = 500_000
 """The work from which on threads pay: about 60 microseconds, several times what it takes to wake
@@ -38,43 +39,97 @@ _MEMORY = 8  # operations that a load or store of a vector counts as; one of a n
 _SLOW = {"div": 4, "sqrt": 4, "quotient": 16, "remainder": 16}
 
 
-def work_of(stmt: Stmt) -> Size:
-    """The work of a statement, as an expression of what is known before it. A symbol that
-    is bound inside counts as the most that it may be, a loop's variable as half of that; of two
+def work_at(stmt: Stmt, values: Mapping[Sym, int]) -> int:
+    """The work of a statement where symbols have ``values``, and all others are 1. A symbol that is
+    bound inside counts as the most that it may be, a loop's variable as half of that; of two
     branches both count, and of those that a `Fold` decides none: they are rare."""
+    work = _work(stmt, _Numbers(values))
+    assert isinstance(work, int)
+    return work
+
+
+def work_of(stmt: Stmt, name: Callable[[Size], Size]) -> Size:
+    """The work of a statement, as `work_at` counts it, by what is known before it. What its parts
+    come to is said by a ``name`` each: written out it would be an expression of thousands of terms,
+    for products of unknown sizes."""
+    return _work(stmt, _Named({}, name))
+
+
+class _Numbers(dict[Sym, int]):
+    """Values of symbols, 1 for those that have none."""
+
+    def __missing__(self, sym: Sym) -> int:
+        return 1
+
+    def size(self, size: Size) -> Size:
+        """What a size is."""
+        return evaluate_dim(size, self)
+
+    def name(self, size: Size) -> Size:
+        """What stands for a size that is made of such."""
+        return size
+
+    def and_of(self, sym: Sym, value: Size) -> _Numbers:
+        """These, and the value of one more."""
+        found = _Numbers(self)
+        assert isinstance(value, int)
+        found[sym] = value
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """Sizes that stand for symbols bound inside, and what gives a name to another."""
+
+    values: Mapping[Sym, Size]
+    namer: Callable[[Size], Size]
+
+    def size(self, size: Size) -> Size:
+        """A size of symbols that are known outside, or names."""
+        return substitute_dim(size, self.values)
+
+    def name(self, size: Size) -> Size:
+        """What stands for a size that is made of such."""
+        return size if isinstance(size, int) or as_symbol(size) else self.namer(size)
+
+    def and_of(self, sym: Sym, value: Size) -> _Named:
+        """These, and the value of one more."""
+        return _Named({**self.values, sym: value}, self.namer)
+
+
+_At = _Numbers | _Named
+
+
+def _work(stmt: Stmt, at: _At) -> Size:
     count = _WORK.get(type(stmt))
-    return 0 if count is None else count(stmt)
+    return 0 if count is None else count(stmt, at)
 
 
-def _block(block: Block) -> Size:
+def _block(block: Block, at: _At) -> Size:
     total: Size = 0
     known = 0
     folds = {s.reg for s in block if isinstance(s, Let) and isinstance(s.expr, Fold)}
     for stmt in block:
-        if isinstance(stmt, If) and stmt.cond in folds:
-            continue
-        work = work_of(stmt)
-        if isinstance(work, int):
-            known += work
-        else:
-            total = total + work
-    total = total + known
-    for stmt in reversed(block):
         if isinstance(stmt, Bind):
-            total = _without(total, stmt.sym, 0 if stmt.sym.upper is None else stmt.sym.upper)
-    return total
+            most = 0 if stmt.sym.upper is None else stmt.sym.upper
+            at = at.and_of(stmt.sym, at.name(dim_max(at.size(most), 0)))
+        elif not isinstance(stmt, If) or stmt.cond not in folds:
+            work = _work(stmt, at)
+            if isinstance(work, int):
+                known += work
+            else:
+                total = total + work
+    return at.name(total + known)
 
 
-def _without(work: Size, sym: Sym, value: Size) -> Size:
-    return substitute_dim(work, {sym: value}) if isinstance(work, Dim) else work
+def _loop(loop: Loop, at: _At) -> Size:
+    lo, hi = at.size(loop.lo), at.size(loop.hi)
+    iterations = at.name(dim_max(ceil_div(hi - lo, loop.step), 0))
+    middle = at.name(dim_max((lo + hi) // 2, 0))
+    return at.name(iterations * _block(loop.body, at.and_of(loop.var, middle)))
 
 
-def _loop(loop: Loop) -> Size:
-    iterations = dim_max(ceil_div(loop.hi - loop.lo, loop.step), 0)
-    return iterations * _without(_block(loop.body), loop.var, (loop.lo + loop.hi) // 2)
-
-
-def _let(stmt: Let) -> Size:
+def _let(stmt: Let, at: _At) -> Size:
     expr: Expr = stmt.expr
     if isinstance(expr, Load):
         return _memory(stmt.reg)
@@ -90,10 +145,10 @@ def _memory(value: Operand) -> int:
     return max(2, _MEMORY * value.lanes * value.dtype.itemsize // _VECTOR)
 
 
-_WORK: dict[type[Stmt], Callable[[Any], Size]] = {
+_WORK: dict[type[Stmt], Callable[[Any, _At], Size]] = {
     Loop: _loop,
     Let: _let,
-    Accumulate: lambda stmt: _vectors(stmt.reg),
-    Store: lambda stmt: _memory(stmt.value),
-    If: lambda stmt: _block(stmt.then) + _block(stmt.orelse),
+    Accumulate: lambda stmt, at: _vectors(stmt.reg),
+    Store: lambda stmt, at: _memory(stmt.value),
+    If: lambda stmt, at: _block(stmt.then, at) + _block(stmt.orelse, at),
 }

@@ -39,8 +39,10 @@ def is_provably_ge(a: Size, b: Size) -> bool:
     >>> is_provably_ge(2 * n, n), is_provably_ge(n, 1)
     (True, False)
     """
-    if isinstance(a, int) and isinstance(b, int):
-        return a >= b
+    if isinstance(b, int):
+        if isinstance(a, int):
+            return a >= b
+        return _is_nonnegative(terms_of(a - b if b else a))  # half of all questions
     return _is_nonnegative(collect((*terms_of(a), *((m, -c) for m, c in terms_of(b)))))
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
 from math import prod
 from types import MappingProxyType
 from typing import NamedTuple
 
 from staticflow.graph.dims import Size, Sym, is_provably_ge, terms_of
-from staticflow.graph.terms import Atom
+from staticflow.graph.terms import Atom, Call
 
 __all__ = ["size_limit"]
 
@@ -30,19 +31,22 @@ def size_limit(sizes: Iterable[Size], limits: Mapping[Sym, int] = MappingProxyTy
     >>> size_limit([4 * n * m], {m.terms[0][0][0]: 2**20}) == 2**40
     True
     """
-    listed = list(sizes)
-    for bits in range(_BITS, 0, -1):
-        unknown = _Limits(1 << bits, limits)
-        if all(_reach(size, unknown).parts <= 1 << _BITS for size in listed):
-            return 1 << bits
-    return 1
+    listed = list(dict.fromkeys(sizes))
+
+    def fit(bits: int) -> bool:
+        unknown = _Limits(1 << bits, limits, {})
+        return all(_reach(size, unknown).parts <= 1 << _BITS for size in listed)
+
+    # what sizes reach grows with what the unknowns may be: they fit up to some power of two
+    return 1 << bisect_left(range(1, _BITS + 1), True, key=lambda bits: not fit(bits))
 
 
 class _Limits(NamedTuple):
-    """The most that each of some unknowns is, and any other."""
+    """The most that each of some unknowns is, and any other; what atoms ``reach`` with these."""
 
     most: int
     known: Mapping[Sym, int]
+    reach: dict[Atom, _Reach]
 
 
 class _Reach(NamedTuple):
@@ -67,6 +71,13 @@ def _atom_reach(atom: Atom, limits: _Limits) -> _Reach:
     if isinstance(atom, Sym):
         most = limits.known.get(atom, limits.most)
         return _Reach(most, most)
+    known = limits.reach.get(atom)
+    if known is None:
+        known = limits.reach[atom] = _call_reach(atom, limits)
+    return known
+
+
+def _call_reach(atom: Call, limits: _Limits) -> _Reach:
     a, b = _reach(atom.a, limits), _reach(atom.b, limits)
     value = _VALUES[atom.fn](a.value, b.value)
     if atom.fn == "min" and is_provably_ge(atom.a, 0) and is_provably_ge(atom.b, 0):

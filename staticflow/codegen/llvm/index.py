@@ -11,6 +11,7 @@ trap: a divisor that could be zero is replaced by one.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -62,6 +63,7 @@ class IndexWriter:
         self._depths = dict.fromkeys([*symbols, LANE_SYM], 0)
         self._bases: dict[str, str] = {}  # of buffers that are not at their parameter
         self._base_depths: dict[str, int] = {}
+        self._serials = itertools.count(1)
 
     # -- scopes ------------------------------------------------------------------------------
 
@@ -117,6 +119,13 @@ class IndexWriter:
             return str(size)
         depth = self._depth(size)
         return self._once(depth, size, lambda: self._sum(size, depth))
+
+    def name(self, size: Size) -> Size:
+        """A symbol that has the value of ``size``, known where that is."""
+        symbol = Sym("%value", next(self._serials))
+        self._values[symbol] = self.value(size)
+        self._depths[symbol] = self._depth(size)
+        return Dim.of(symbol)
 
     def real(self, size: Size) -> str:
         """A number, as a double register or literal, that is no smaller than the magnitude of

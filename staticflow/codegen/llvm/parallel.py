@@ -27,19 +27,19 @@ from staticflow.codegen.kernel import (
     walk,
 )
 from staticflow.codegen.llvm.text import FunctionText
-from staticflow.codegen.work import ENOUGH, work_of
-from staticflow.graph.dim_queries import evaluate_dim, symbols_of
-from staticflow.graph.dims import Dim, Size, Sym, is_provably_ge
+from staticflow.codegen.work import ENOUGH, work_at
+from staticflow.graph.dim_queries import symbols_of
+from staticflow.graph.dims import Dim, Sym, is_provably_ge
 
 __all__ = [
     "DECLARATIONS",
     "WANTED",
     "Field",
     "Uses",
+    "is_worth_sharing",
     "load_fields",
     "store_fields",
     "uses_of",
-    "work_to_share",
 ]
 
 WANTED = "@wanted"
@@ -67,25 +67,19 @@ class Field:
     name: str
 
 
-def work_to_share(loop: Loop, sizes: Sequence[Sym], inside: bool) -> Size | None:
-    """The work of a loop whose iterations may be spread, or None if there is never enough of it,
-    whatever the ``sizes`` of the kernel. ``inside`` of such a loop, which may have few iterations,
-    innermost loops do not count."""
+def is_worth_sharing(loop: Loop, sizes: Sequence[Sym], inside: bool) -> bool:
+    """Whether the iterations of a loop may be spread, and there may be enough work for that at some
+    ``sizes`` of the kernel. ``inside`` of such a loop, which may have few iterations, innermost
+    loops do not count."""
     if loop.kind != "parallel" or is_provably_ge(loop.lo + loop.step, loop.hi):
-        return None
+        return False
     if inside and not any(isinstance(stmt, Loop) for stmt in loop.body):
-        return None
-    work = work_of(loop)
-    return work if _most(work, sizes) >= ENOUGH else None
-
-
-def _most(work: Size, sizes: Sequence[Sym]) -> int:
-    """The work where sizes are very large: powers of two, of which tiles leave no rest, and unequal
-    ones, so that windows are smaller than images. What is bound on the way is at its beginning."""
-    bound = dict.fromkeys(symbols_of(work), 1)
+        return False
+    # Where sizes are very large: powers of two, of which tiles leave no rest, and unequal ones, so
+    # that windows are smaller than images. What is bound on the way is at its beginning.
     large = [1 << max(24 - i, 12) for i in range(len(sizes))]
     orders = (large, large[::-1])
-    return max(evaluate_dim(work, bound | dict(zip(sizes, o, strict=True))) for o in orders)
+    return any(work_at(loop, dict(zip(sizes, o, strict=True))) >= ENOUGH for o in orders)
 
 
 def uses_of(loop: Loop) -> Uses:

@@ -57,10 +57,10 @@ from staticflow.codegen.llvm.parallel import (
     DECLARATIONS,
     WANTED,
     Field,
+    is_worth_sharing,
     load_fields,
     store_fields,
     uses_of,
-    work_to_share,
 )
 from staticflow.codegen.llvm.sqrt import has_fast_root, square_root
 from staticflow.codegen.llvm.text import I64, BasicBlock, FunctionText, local, phi
@@ -76,7 +76,8 @@ from staticflow.codegen.llvm.values import (
 )
 from staticflow.codegen.schedule.loops import iteration_count
 from staticflow.codegen.target import PORTABLE, Target
-from staticflow.graph.dims import Dim, Size, Sym, is_provably_ge
+from staticflow.codegen.work import work_of
+from staticflow.graph.dims import Dim, Sym, is_provably_ge
 from staticflow.graph.dtypes import bool_, int64
 
 __all__ = ["LOOK", "looks", "render_kernel", "render_module"]
@@ -204,16 +205,15 @@ class _Writer:
         self.indices.define_base(stmt.buffer, self.text.op(f"load ptr, ptr {cell}"))
 
     def loop(self, stmt: Loop) -> None:
-        work = work_to_share(stmt, self.kernel.sizes, self.inside)
-        if work is None:
+        if is_worth_sharing(stmt, self.kernel.sizes, self.inside):
+            self.spread_loop(stmt)
+        else:
             around = self.worker
             self.worker = "0"
             self.loop_in_order(stmt)
             self.worker = around
-        else:
-            self.spread_loop(stmt, work)
 
-    def spread_loop(self, stmt: Loop, work: Size) -> None:
+    def spread_loop(self, stmt: Loop) -> None:
         """Write a parallel loop as a call of a function of its own, a part, which goes to
         ``parts``."""
         text, value = self.text, self.indices.value
@@ -245,6 +245,7 @@ class _Writer:
         self.parts.append(part.function(name, parameters))
 
         given = f"ptr @{name}, ptr {store_fields(text, struct)}"
+        work = work_of(stmt, self.indices.name)
         amounts = f"i64 {value(iteration_count(stmt))}, i64 {value(work)}"
         code = text.op(f"call i32 @parallel({given}, {amounts})")
         if any(isinstance(s, Check) for s in walk(stmt.body)):
