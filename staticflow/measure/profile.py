@@ -96,7 +96,8 @@ class Profile:
 
     def export(self, path: str | os.PathLike[str], *others: Profile) -> None:
         """Write the spans and the memory, with those of ``others`` on the same axis of time, as
-        JSON that Perfetto (ui.perfetto.dev) and chrome://tracing open.
+        JSON that Perfetto (ui.perfetto.dev) and chrome://tracing open. All begin at 0, unless some
+        overlap in time.
 
         Raises `ProfileError` for a path that cannot be written.
         """

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -167,8 +168,8 @@ def check_trace(trace: dict[str, Any]) -> None:
             assert all(isinstance(v, int | float) for v in event["args"].values())
         else:
             assert event["ph"] == "M"
-            assert event["name"] in ("process_name", "thread_name")
-            assert isinstance(event["args"]["name"], str)
+            assert event["name"] in ("process_name", "thread_name", "process_labels")
+            assert all(isinstance(text, str) for text in event["args"].values())
     for of_thread in spans.values():
         check_nesting(of_thread)
 
@@ -197,10 +198,16 @@ def test_a_trace_has_what_the_format_asks_for(tmp_path: Path) -> None:
     kinds = [e["ph"] for e in trace["traceEvents"]]
     assert kinds.count("X") == len(found.spans) + len(prof.result.spans)
     assert kinds.count("C") == len(found.memory) + len(prof.result.memory)
-    # one axis: the program was profiled before the block
-    ends = [e["ts"] for e in trace["traceEvents"] if e["pid"] == 2 and e["ph"] == "X"]
-    starts = [e["ts"] for e in trace["traceEvents"] if e["pid"] == 1 and e["ph"] == "X"]
-    assert max(ends) < min(starts)
+    # one axis, on which both begin together; the program was profiled before the block
+    spans = [e for e in trace["traceEvents"] if e["ph"] == "X"]
+    assert [min(e["ts"] for e in spans if e["pid"] == i) for i in (1, 2)] == [0, 0]
+    (label,) = (e for e in trace["traceEvents"] if e["name"] == "process_labels")
+    assert label["pid"] == 1 and label["args"]["labels"].endswith("after the first")
+    # what overlaps keeps its place
+    one = replace(found, memory=(), spans=found.spans[:1])
+    later = replace(one, spans=(replace(one.spans[0], start=one.spans[0].start + 1e-6),))
+    starts = [e["ts"] for e in trace_of([later, one])["traceEvents"] if e["ph"] == "X"]
+    assert starts == pytest.approx([1.0, 0.0], abs=2e-3)
     held = [e["args"]["bytes in use"] for e in trace["traceEvents"] if e["ph"] == "C"]
     assert max(held) >= 800
 
