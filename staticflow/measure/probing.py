@@ -308,9 +308,15 @@ def _record_one(
     first_part = len(sites)
     sites += [_Site(name, "part", "") for name in probes.parts]
     contestants.reset()
-    began = clock.ticks()
-    kept, left_out = _read_one(executable, contestants.probed)
-    ended = clock.ticks()
+    moments: list[int] = []
+
+    def call() -> None:  # and what making room for the readings takes is no part of it
+        moments.append(clock.ticks())
+        contestants.probed()
+        moments.append(clock.ticks())
+
+    kept, left_out = _read_one(executable, call)
+    began, ended = moments
     found = [_TickSpan(_Site("call", "call", "", holds=True), _CALLER, began, ended, 0)]
     memory = []
     for row in kept:

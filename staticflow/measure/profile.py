@@ -195,6 +195,8 @@ def _table(profile: Profile) -> Iterable[str]:
     for row in ran[:ROWS]:
         yield _row(row, f"{row.name}  {short_lines(row.lines)}", columns)
     yield from _rest(ran[ROWS:], "others", columns, profile)
+    if profile.mode == "eager" and any(r.kind == "program" for r in ran):
+        yield "  a program is one row here; program.profile(...) has a row for each of its kernels"
     if not ran:
         yield f"{'':25}nothing ran"
     for name, seconds in profile.outside.items():

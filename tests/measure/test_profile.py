@@ -12,6 +12,7 @@ import pytest
 import staticflow as sf
 from staticflow.codegen.program.routine import Launch, Repeat, walk_steps
 from staticflow.errors import ArgumentError, ProfileError, ShapeError
+from staticflow.measure import probing
 from staticflow.measure.profile import Profile, short_lines
 from staticflow.measure.trace import trace_of
 from staticflow.static.compile import Program
@@ -182,6 +183,30 @@ def check_nesting(spans: Sequence[tuple[float, float]]) -> None:
             around.pop()
         assert not around or end <= around[-1] + 1e-4
         around.append(end)
+
+
+def test_the_span_of_the_call_has_nothing_of_the_profiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Room for the readings is made, and they are read, outside of it."""
+    order: list[str] = []
+    read_one = probing._read_one
+
+    class Clock(probing._Clock):
+        def __init__(self, executable: Any) -> None:
+            super().__init__(executable)
+            ticks = self.ticks
+            self.ticks = lambda: (order.append("tick"), ticks())[1]
+
+    def read(executable: Any, call: Any) -> Any:
+        order.append("makes room")
+        found = read_one(executable, lambda: (call(), order.append("called")))
+        order.append("has read")
+        return found
+
+    monkeypatch.setattr(probing, "_Clock", Clock)
+    monkeypatch.setattr(probing, "_read_one", read)
+    looping().profile(3, sf.ones(1, 8), repeat=1)
+    began = order.index("makes room")
+    assert order[began : began + 5] == ["makes room", "tick", "tick", "called", "has read"]
 
 
 def test_a_trace_has_what_the_format_asks_for(tmp_path: Path) -> None:
