@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
-from staticflow.graph.dim_queries import coefficient, symbols_of
-from staticflow.graph.dims import Sym
+from staticflow.graph.dim_queries import coefficient, evaluate_dim, symbols_of
+from staticflow.graph.dims import Sym, prod
 from staticflow.graph.graph import Graph, close, new_param, substitute_nodes
 from staticflow.graph.locs import Locs, merge_locs
 from staticflow.graph.node import Node, item, make_node
@@ -86,6 +86,8 @@ def fuse(graph: Graph, counts: Counts) -> Graph:
                 joint.members = sorted(other.members + mine.members, key=order.__getitem__)
                 if not _reads_in_place(other, mine, joint, arrays):
                     continue
+                if _reads_many(other, mine, arrays, groups):
+                    continue
                 if _writes_across(joint, readers, results):
                     continue
                 if not units.contract(other, mine, joint):
@@ -148,6 +150,48 @@ def _writes_across(
         and (n in results or any(r not in members for r in readers[n]))
         for n in group.members
     )
+
+
+def _reads_many(
+    producer: Group,
+    consumer: Group,
+    arrays: Mapping[Node, Sequence[Node]],
+    groups: Mapping[Node, Group],
+) -> bool:
+    """Whether two reductions of arrays that other kernels make have none in common: as one kernel
+    they would need all of them in memory at once, and apart one after the other."""
+    if producer.kind != "reduce" or consumer.kind != "reduce":
+        return False
+    inside = {*producer.members, *consumer.members}
+    one, other = (
+        {
+            source
+            for n in group.members
+            for source in arrays[n]
+            if source not in inside and source.tensor_type.shape == group.domain
+        }
+        for group in (producer, consumer)
+    )
+    if not one.isdisjoint(other) or any(
+        n in producer.members and n.tensor_type.shape == producer.domain
+        for member in consumer.members
+        for n in arrays[member]
+    ):
+        return False
+    made = [any(source in groups for source in sources) for sources in (one, other)]
+    return all(made) and _example_size(producer.domain) >= _LARGE
+
+
+_LARGE = 1 << 14
+"""Elements from which on an array is worth a kernel more, if it is free sooner."""
+
+_EXAMPLE = 64
+"""What an unknown size is taken for where that is asked."""
+
+
+def _example_size(shape: Shape) -> int:
+    size = prod(shape)
+    return evaluate_dim(size, dict.fromkeys(symbols_of(size), _EXAMPLE))
 
 
 def _siblings(

@@ -11,11 +11,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from staticflow.codegen.kernel import Check, Kernel, walk
-from staticflow.codegen.lower.cluster import lower_cluster
+from staticflow.codegen.lower.cluster import Lowered, lower_cluster
 from staticflow.codegen.lower.nest import Scratch
 from staticflow.codegen.program.buffers import Buffers, nbytes
 from staticflow.codegen.program.carries import lay_out
 from staticflow.codegen.program.direct import does_nothing, split_direct
+from staticflow.codegen.program.node_order import order_nodes
 from staticflow.codegen.program.routine import (
     Arena,
     Ask,
@@ -35,7 +36,7 @@ from staticflow.codegen.program.routine import (
     Table,
 )
 from staticflow.codegen.program.same_kernel import Structure, structure_of
-from staticflow.codegen.program.update_order import order_updates, root_of
+from staticflow.codegen.program.update_order import Order, order_updates, root_of
 from staticflow.codegen.schedule.cpu import schedule_cpu
 from staticflow.codegen.target import Target
 from staticflow.errors import CompileError
@@ -91,6 +92,7 @@ class _Assembler:
     tables: Mapping[Node, Place]
     kernels: dict[Kernel, Kernel] = field(default_factory=dict)
     lowered: dict[Any, tuple[Kernel, tuple[Scratch, ...], Structure]] = field(default_factory=dict)
+    drafts: dict[Any, tuple[Lowered, Structure]] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)
     loops: int = 0
     open: list[tuple[int, str, Locs]] = field(default_factory=list)
@@ -106,9 +108,8 @@ class _Assembler:
 
     def top(self, graph: Graph, places: dict[Node, Place], wanted: Sequence[Wanted]) -> list[Step]:
         """The steps of the outermost graph."""
-        order, in_place = order_updates(
-            graph, [(root_of(w.node), w.over) for w in wanted if w.over is not None]
-        )
+        updates = [(root_of(w.node), w.over) for w in wanted if w.over is not None]
+        order, in_place = order_updates(graph, updates, self._fails_in_kernel)
         overs = [w.over for w in wanted if w.over is not None]
         self.updated = {places[p] for p in overs}
         self.strided = {places[p]: p.tensor_type for p in overs if p.tensor_type.strides}
@@ -134,7 +135,8 @@ class _Assembler:
                 kept = self.buffers.new(node.tensor_type, node)
                 before.append(Copy(kept, places[old], nbytes(node.tensor_type)))
                 copied[i] = (_stand_in(node, kept, places), place)
-        middle = self._run(graph, order, places, direct)
+        nodes = order_nodes(graph, order.edges(), direct, [root_of(n) for n, _ in copied])
+        middle = self._run(graph, nodes, places, direct)
         return [*before, *middle, *self._copies(copied, places), *given]
 
     def _target(self, wanted: Wanted, given: list[Step]) -> Place:
@@ -258,17 +260,32 @@ class _Assembler:
     ) -> tuple[Kernel, Sequence[Scratch], tuple[Size, ...]]:
         """The kernel of a cluster, under a name of its own, the scratch memory that it wants, and
         the sizes that it is given. Equal clusters are lowered once, equal kernels are one."""
-        structure = structure_of(kind, body, shared, lies)
+        structure = own = structure_of(kind, body, shared, lies)
         if structure.key not in self.lowered:
-            lowered = lower_cluster(body, kind, self.target, shared, lies)
+            draft = self.drafts.pop(structure.key, None)
+            lowered, structure = draft or (
+                lower_cluster(body, kind, self.target, shared, lies),
+                structure,
+            )
             kernel = schedule_cpu(lowered, self.target)
             named = kernel.with_name(f"{kernel.name}{len(self.kernels)}")
             named = self.kernels.setdefault(kernel, named)
             self.lowered[structure.key] = named, lowered.scratch, structure
         kernel, scratch, first = self.lowered[structure.key]
-        names = structure.names_of(first)
+        names = own.names_of(first)
         sizes = tuple(substitute_dim(Dim.of(s), names) for s in kernel.sizes)
         return kernel, [replace(s, size=substitute_dim(s.size, names)) for s in scratch], sizes
+
+    def _fails_in_kernel(self, node: Node) -> bool:
+        """Whether the kernel of a cluster with a loop nest looks at anything that may be wrong."""
+        body, kind = node.attrs["body"], node.attrs["kind"]
+        if maker_of(body.outputs[0]).op.lowering.checks is not None:
+            return True
+        structure = structure_of(kind, body, {}, {})
+        if structure.key not in self.drafts:
+            self.drafts[structure.key] = lower_cluster(body, kind, self.target), structure
+        lowered, _ = self.drafts[structure.key]
+        return any(isinstance(s, Check) for s in walk(lowered.kernel.body))
 
     def _fails(self, what: str, locs: Locs) -> int:
         """Another way to fail, in the loops that are open; gives its number."""
@@ -383,7 +400,8 @@ class _Assembler:
     ) -> list[Step]:
         """The steps of a region, with its results where ``ends`` says."""
         direct, copied = split_direct(ends)
-        return [*self._run(body, body.nodes, places, direct), *self._copies(copied, places)]
+        nodes = order_nodes(body, Order(body).edges(), direct, [root_of(n) for n, _ in copied])
+        return [*self._run(body, nodes, places, direct), *self._copies(copied, places)]
 
     def _copies(
         self, copied: Sequence[tuple[Node, Place]], places: Mapping[Node, Place]

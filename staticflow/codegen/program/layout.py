@@ -8,6 +8,7 @@ all sizes, and small for those that are in some proportion to the examples.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -112,11 +113,15 @@ def _pad(bytes_: Size) -> Size:
 
 # -- unknown sizes ---------------------------------------------------------------------------------
 
-_DECIDING = ((64, 64), (64, 16), (16, 64), (512, 512), (8, 8))
+_EXAMPLES = (
+    (64, 64), (64, 16), (16, 64), (16, 16), (512, 512), (8, 8), (256, 32), (32, 256),
+)  # fmt: skip
 """Examples at which buffers are packed: values of the symbols of an even and of an odd number."""
 
-_JUDGING = (*_DECIDING, (4096, 4096), (256, 32), (32, 256))
-"""Examples at which the layouts are compared."""
+_NEAR = 1.04
+"""How many times the bound a layout may be at every example, so that no other is looked for."""
+
+_MOST_STACKS = 4
 
 Stack = list[tuple[int, list[int]]]
 """Buffers from below to above, each with those on which it may lie."""
@@ -131,44 +136,50 @@ def _lay_out_open(tenants: Sequence[Tenant], symbols: Sequence[Sym]) -> Layout:
     others = [i for i in range(len(tenants)) if i not in set(small) and tenants[i].bytes != 0]
     large = [tenants[i] for i in others]
     padded = [_pad(t.bytes) for t in large]
-    stack = _choose_stack(large, padded, symbols)
-    work = _Heights(block.arena)
-    ends: dict[int, Size] = {}
-    for i, below in stack:
-        start = work.top_of([ends[j] for j in below], others[i])
-        offsets[others[i]] = start
-        ends[i] = start + padded[i]
-    covered = {j for _, below in stack for j in below}
-    arena = _highest([e for i, e in ends.items() if i not in covered]) if ends else block.arena
+    heights = _Heights(block.arena)
+    stacks = _choose_stacks(large, padded, symbols)
+    first, *more = [heights.place(stack, padded, others) for stack in stacks]
+    chosen, arena = first
+    for number, (starts, other) in enumerate(more, 2):
+        pick = heights.mark(f"pick_{number}", _clamp(arena - other, 1))
+        chosen = [at + pick * (start - at) for at, start in zip(chosen, starts, strict=True)]
+        arena = heights.mark(f"arena_{number}", _call("min", arena, other))
+    for i, at in zip(others, chosen, strict=True):
+        offsets[i] = at
     most = size_from(collect(term for p in (block.arena, *padded) for term in terms_of(p)))
-    return Layout(tuple(offsets), arena, most, tuple(work.marks))
+    return Layout(tuple(offsets), arena, most, tuple(heights.marks))
 
 
-def _choose_stack(
+def _choose_stacks(
     tenants: Sequence[Tenant], padded: Sequence[Size], symbols: Sequence[Sym]
-) -> Stack:
-    """Of the stacks that come of packing at some examples the one that is nearest to the bound at
-    the example that suits it least."""
-    examples = dict.fromkeys(e if len(symbols) > 1 else (e[0], e[0]) for e in _JUDGING)
+) -> list[Stack]:
+    """Of the stacks that come of packing at some examples a few, of which a call takes the lowest:
+    first the one that is nearest to the bound at the example that suits it least, then, as long as
+    that is far, the one that mends most."""
+    examples = dict.fromkeys(e if len(symbols) > 1 else (e[0], e[0]) for e in _EXAMPLES)
     packed = {e: found for e in examples if (found := _items_at(e, tenants, padded, symbols))}
-    bounds = {e: max(arena_bound(items), 1) for e, items in packed.items()}
-    best: tuple[float, Stack] | None = None
-    seen = []
-    for example in _DECIDING:
-        if example not in packed:
-            continue
-        items = packed[example]
+    if not packed:  # there may be no such sizes
+        packed = {(1, 1): [Item(t.first, t.last, 1) for t in tenants]}
+    stacks: dict[tuple[int, ...], Stack] = {}
+    for items in packed.values():
         stack = _stack_of(items, pack(items)[0])
-        if stack in seen:
-            continue
-        seen.append(stack)
-        worst = max(_height_of(stack, packed[e]) / bounds[e] for e in packed)
-        if best is None or worst < best[0]:
-            best = worst, stack
-    if best is not None:
-        return best[1]
-    items = [Item(t.first, t.last, 1) for t in tenants]  # no example is allowed
-    return _stack_of(items, pack(items)[0])
+        stacks.setdefault(tuple(i for i, _ in stack), stack)
+    bounds = [max(arena_bound(items), 1) for items in packed.values()]
+    far = [
+        [_height_of(stack, items) / b for items, b in zip(packed.values(), bounds, strict=True)]
+        for stack in stacks.values()
+    ]
+    chosen: list[int] = []
+    best = [float("inf")] * len(bounds)
+    while len(chosen) < _MOST_STACKS and max(best) > _NEAR:
+        left = [[min(a, b) for a, b in zip(best, row, strict=True)] for row in far]
+        ranked = min(range(len(far)), key=lambda k: (max(left[k]), sum(left[k]), k))
+        if ranked in chosen:
+            break
+        chosen.append(ranked)
+        best = left[ranked]
+    candidates = list(stacks.values())
+    return [candidates[k] for k in chosen]
 
 
 def _items_at(
@@ -221,14 +232,31 @@ class _Heights:
         self.floor = floor
         self.marks: list[tuple[Sym, Size]] = []
         self.known: dict[Size, Size] = {}
+        self.names: Counter[str] = Counter()
 
-    def top_of(self, ends: Sequence[Size], buffer: int) -> Size:
-        """The highest of ``ends``, where a ``buffer`` begins."""
-        height = _highest(ends) if ends else self.floor
-        if isinstance(height, int) or not _is_max(height):
+    def place(
+        self, stack: Stack, padded: Sequence[Size], numbers: Sequence[int]
+    ) -> tuple[list[Size], Size]:
+        """The offsets of the buffers of a stack, whose ``numbers`` are for names, and its
+        height."""
+        starts: list[Size] = [0] * len(padded)
+        ends: dict[int, Size] = {}
+        for i, below in stack:
+            start = _highest([ends[j] for j in below]) if below else self.floor
+            starts[i] = self.mark(f"at_{numbers[i]}", start)
+            ends[i] = starts[i] + padded[i]
+        covered = {j for _, below in stack for j in below}
+        top = _highest([e for i, e in ends.items() if i not in covered]) if ends else self.floor
+        return starts, top
+
+    def mark(self, name: str, height: Size) -> Size:
+        """A height, under a name of its own if it is not plain."""
+        if isinstance(height, int) or not _chooses(height):
             return height
         if height not in self.known:
-            mark = Sym(f"at_{buffer}", _MARK)
+            self.names[name] += 1
+            again = "" if self.names[name] == 1 else f"_{self.names[name]}"
+            mark = Sym(name + again, _MARK)
             self.marks.append((mark, height))
             self.known[height] = Dim.of(mark)
         return self.known[height]
@@ -238,8 +266,21 @@ _MARK = -7
 """The serial of marks, so that no unknown size of a user's is one."""
 
 
-def _is_max(size: Dim) -> bool:
-    return any(isinstance(a, Call) and a.fn == "max" for m, _ in size.terms for a in m)
+def _chooses(size: Dim) -> bool:
+    """Whether a size is made with a maximum or minimum."""
+    return any(isinstance(a, Call) and a.fn in ("max", "min") for m, _ in size.terms for a in m)
+
+
+def _call(fn: str, a: Size, b: Size) -> Size:
+    """The maximum or minimum of two sizes, about which nothing is proved."""
+    if isinstance(a, int) and isinstance(b, int):
+        return max(a, b) if fn == "max" else min(a, b)
+    return Dim.of(Call(fn, *sorted((a, b), key=key_of)))
+
+
+def _clamp(size: Size, most: int) -> Size:
+    """A size, at least 0 and at most ``most``."""
+    return _call("min", _call("max", size, 0), most)
 
 
 def _highest(ends: Sequence[Size]) -> Size:
@@ -251,7 +292,7 @@ def _highest(ends: Sequence[Size]) -> Size:
             kept = [*(k for k in kept if not _is_plainly_ge(end, k)), end]
     first, *rest = sorted(kept, key=key_of)
     for other in rest:
-        first = Dim.of(Call("max", first, other))
+        first = _call("max", first, other)
     return first
 
 

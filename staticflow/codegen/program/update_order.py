@@ -4,12 +4,12 @@ kernels run.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+from staticflow.codegen.program.index_checks import repeated_checks
 from staticflow.graph.graph import Graph, binders_of, regions_of
 from staticflow.graph.node import Node, item, maker_of
-from staticflow.graph.order import in_order
 from staticflow.ops.declaring.late import prefix_op
 from staticflow.ops.declaring.lowering import Contract, Host, LoopNest
 from staticflow.ops.loops.loop import loop_ops
@@ -24,7 +24,7 @@ from staticflow.passes.access import (
 from staticflow.passes.cluster import cluster
 from staticflow.passes.fuse import AXES
 
-__all__ = ["order_updates", "root_of"]
+__all__ = ["Order", "order_updates", "root_of"]
 
 
 def _has_no_memory(node: Node) -> bool:
@@ -40,35 +40,43 @@ def _memory_of(node: Node) -> Node:
 
 
 def order_updates(
-    graph: Graph, updates: Sequence[tuple[Node, Node]]
-) -> tuple[list[Node], set[Node]]:
-    """An order for the graph's nodes, and the params that may be overwritten in place.
+    graph: Graph,
+    updates: Sequence[tuple[Node, Node]],
+    fails: Callable[[Node], bool] = lambda nest: True,
+) -> tuple[Order, set[Node]]:
+    """What an order of the graph's nodes has to keep to, and the params that may be overwritten in
+    place.
 
     ``updates`` are (new value, param). Whatever else reads the param, and whatever may end the
     program before its time, runs before the kernel that overwrites it; where that is impossible, or
     where that kernel reads the param elsewhere than it writes, the new value goes through a copy.
+    ``fails`` tells of a cluster with a loop nest of its own whether its kernel looks at anything
+    that may be wrong.
     """
-    order = _Order(graph)
+    order = Order(graph, fails)
     in_place = {over for value, over in updates if order.put_last(maker_of(value), value, over)}
-    return order.nodes(), in_place
+    return order, in_place
 
 
-class _Order:
-    """An order of a graph's nodes, to which one update after another adds what it must wait for.
+class Order:
+    """What an order of a graph's nodes has to keep to: to which one update after another adds what
+    it must wait for.
 
     All updates wait for what may end the program. That is one gate, not an edge to each of them
     from each such node, and whether a node leads there is known without a search.
     """
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, fails: Callable[[Node], bool] = lambda nest: True) -> None:
         self.graph = graph
         self.later: dict[Node, list[Node]] = {n: list(graph.users[n]) for n in graph.nodes}
         for node, binders in binders_of(graph.nodes).items():
             for binder in binders:
                 self.later[binder].append(node)
-        self.ending = {n for n in graph.nodes if _may_end(n)}
+        ending = {n: None for n in graph.nodes if _may_end(n, fails)}
+        self.ending = ending.keys() - repeated_checks(ending)
         self.before_gate = self._nodes_before(self.ending)
         self.behind_gate: set[Node] = set()
+        self.last: Node | None = None  # of what may end the program, if it updates, too
 
     def put_last(self, maker: Node, value: Node, over: Node) -> bool:
         """Whether ``maker`` may write ``value`` over ``over``: then it waits for what reads that,
@@ -91,17 +99,23 @@ class _Order:
         for other in self.ending:  # which happens once: then all that may end is before this one
             if other is not maker:
                 self.later[other].append(maker)
+        self.last = maker
         self.before_gate = self._nodes_before(self.ending)
         return True
 
-    def nodes(self) -> list[Node]:
-        """All nodes, each as early as what it waits for lets it be."""
-        gate = object()
-        rank: dict[Any, int] = {n: i for i, n in enumerate(self.graph.nodes)} | {gate: -1}
-        later: dict[Any, Sequence[Any]] = {gate: [*self.behind_gate]}
-        for node, after in self.later.items():
-            later[node] = [*after, gate] if node in self.ending else after
-        return [n for n in in_order(later, rank) if n is not gate]
+    def edges(self) -> list[list[int]]:
+        """For each node, by its number in the graph, those that run later, and for the gate, whose
+        number is behind all others. What may end the program does so in the order in which it was
+        written."""
+        number = {n: i for i, n in enumerate(self.graph.nodes)}
+        found = [[number[n] for n in self.later[node]] for node in self.graph.nodes]
+        ending = [i for i, n in enumerate(self.graph.nodes) if n in self.ending]
+        for i in ending:
+            found[i].append(len(number))
+        for i, j in itertools.pairwise([i for i in ending if self.graph.nodes[i] is not self.last]):
+            found[i].append(j)
+        found.append([number[n] for n in self.behind_gate])
+        return found
 
     def _nodes_after(self, start: Node) -> set[Node]:
         """What waits for ``start``."""
@@ -140,14 +154,15 @@ def _readers(graph: Graph, node: Node) -> Iterator[Node]:
                 yield user
 
 
-def _may_end(node: Node) -> bool:
-    """Loop nests check indices, loops look whether the user wants to stop, and Python may raise
+def _may_end(node: Node, fails: Callable[[Node], bool] = lambda nest: True) -> bool:
+    """Loop nests may check indices, loops look whether the user wants to stop, and Python may raise
     whatever it likes."""
     if node.op is cluster:
-        return node.attrs["kind"] in ("nest", "loop")
+        kind = node.attrs["kind"]
+        return kind == "loop" or (kind == "nest" and fails(node))
     if node.op in loop_ops() or isinstance(node.op.lowering, Host):
         return True
-    return any(_may_end(n) for region in regions_of(node) for n in region.nodes)
+    return any(_may_end(n, fails) for region in regions_of(node) for n in region.nodes)
 
 
 def _updates(maker: Node, over: Node) -> bool:

@@ -21,6 +21,7 @@ __all__ = [
     "Elementwise",
     "Generate",
     "Host",
+    "IndexCheck",
     "LoopNest",
     "Measure",
     "Prefix",
@@ -82,14 +83,27 @@ class CorrelateKernel(Contract):
 
 
 @dataclass(frozen=True, slots=True)
+class IndexCheck:
+    """A check that every element of an ``argument`` is below ``size`` and no less than 0, or, if it
+    ``wraps``, than ``-size``. It is made where all the loops ``around`` have an iteration."""
+
+    argument: int
+    size: Size
+    wraps: bool = False
+    around: Shape = ()
+
+
+@dataclass(frozen=True, slots=True)
 class LoopNest:
     """``emit(nest)`` writes the whole loop nest into a `staticflow.codegen.lower.nest.Nest`. One
     that ``updates`` begins with a copy of argument 0, reads no more of that, and stores to some
     places: where the result lies over the argument it is written twice, first for its checks
-    alone."""
+    alone. One that can fail for nothing but indices says so in ``checks``: given the types of the
+    arguments and the attributes it gives what is checked of which."""
 
     emit: Callable[..., None]
     updates: bool = False
+    checks: Callable[..., Sequence[IndexCheck]] | None = None
 
 
 @dataclass(frozen=True, slots=True)

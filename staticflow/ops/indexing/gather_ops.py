@@ -21,13 +21,14 @@ from staticflow.ops.basics.slicing import embed_op
 from staticflow.ops.basics.view import atleast_1d, ravel, reshape
 from staticflow.ops.declaring.by_shape import by_shape
 from staticflow.ops.declaring.declare import normalize_dim, per_arg, strict
-from staticflow.ops.declaring.lowering import Index, LoopNest
+from staticflow.ops.declaring.lowering import Index, IndexCheck, LoopNest
 
 __all__ = [
     "added_by",
     "as_vectors",
     "check_dtype",
     "check_range",
+    "checks_of_dim",
     "gather",
     "gather_op",
     "in_order",
@@ -132,6 +133,11 @@ def position_at(nest: Any, at: Index, size: Size) -> Index:
     return (*at[:dim], load_index(nest, 1, at, size), *at[dim + 1 :])
 
 
+def checks_of_dim(x: TensorType, index: TensorType, *_: TensorType, dim: int) -> list[IndexCheck]:
+    """What is checked of an index along ``dim`` of ``x``."""
+    return [IndexCheck(1, x.shape[dim])]
+
+
 def _gather_emit(nest: Any) -> None:
     size = nest.in_shape(0)[nest.attrs["dim"]]
     with nest.loops(nest.in_shape(1), "parallel") as at:
@@ -149,7 +155,7 @@ gather_op = Op(
         ),
         None,
     ),
-    lowering=LoopNest(_gather_emit),
+    lowering=LoopNest(_gather_emit, checks=checks_of_dim),
     numpy="slower",
     grad_name="GatherBackward0",
 )
@@ -271,7 +277,7 @@ scatter_add_op: Op = Op(
         None,
         lambda ct, out, x, index, src, *, dim: pad_cotangent(gather_op(ct, index, dim=dim), src),
     ),
-    lowering=LoopNest(_scatter_emit, updates=True),
+    lowering=LoopNest(_scatter_emit, updates=True, checks=checks_of_dim),
     numpy="slower",
     grad_name="ScatterAddBackward0",
 )

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from staticflow.errors import DTypeError, ShapeError
-from staticflow.graph.dims import Size, prod
+from staticflow.graph.dims import Size, prod, same_shape
 from staticflow.graph.dtypes import dtype_of, int64
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, Shape, TensorType
@@ -19,7 +19,7 @@ from staticflow.ops.basics.expand import common_shape
 from staticflow.ops.basics.reduce import add_wide
 from staticflow.ops.basics.view import reshape, unsqueeze
 from staticflow.ops.declaring.declare import strict
-from staticflow.ops.declaring.lowering import Index, LoopNest
+from staticflow.ops.declaring.lowering import Index, IndexCheck, LoopNest
 from staticflow.ops.indexing.gather_ops import added_by, check_dtype, check_range, load_index
 
 __all__ = [
@@ -97,6 +97,21 @@ def _frame_in(nest: Any, first: int) -> Frame:
     return Frame(nest.in_shape(0), nest.attrs["dims"], Facts().broadcast(shapes))
 
 
+def _checks(first: int, wrap: bool) -> Callable[..., list[IndexCheck]]:
+    """What is checked of index tensors, the arguments from ``first`` on."""
+
+    def checks(*types: TensorType, dims: tuple[int, ...], **_: Any) -> list[IndexCheck]:
+        shape = types[0].shape
+        frame = Frame(shape, dims, Facts().broadcast([t.shape for t in types[first:]]))
+        found = []
+        for i, d in enumerate(dims, first):
+            around = frame.head if same_shape(types[i].shape, frame.batch) else frame.shape
+            found.append(IndexCheck(i, shape[d], wrap, around))
+        return found
+
+    return checks
+
+
 @contextmanager
 def _chosen_rows(nest: Any, first: int, wrap: bool, kind: str) -> Iterator[Any]:
     """Loops over what stands before the slices; gives that index, loops over a slice (which
@@ -158,7 +173,7 @@ def _pick(name: str, doc: str, grad_name: str, wrap: bool, vjp: Any = _pick_vjp)
         infer=_pick_infer,
         reference=reference,
         vjp=vjp,
-        lowering=LoopNest(emit),
+        lowering=LoopNest(emit, checks=_checks(1, wrap)),
         numpy="alone",
         exact=True,
         grad_name=grad_name,
@@ -314,7 +329,7 @@ def _put(name: str, doc: str, grad_name: str, wrap: bool, saves: Sequence[int] |
         infer=_put_infer,
         reference=_put_reference(name, wrap),
         vjp=_put_vjp,
-        lowering=LoopNest(_put_emit(wrap), updates=True),
+        lowering=LoopNest(_put_emit(wrap), updates=True, checks=_checks(2, wrap)),
         saves=saves,
         numpy="slower",
         grad_name=grad_name,

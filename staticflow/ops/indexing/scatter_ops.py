@@ -22,6 +22,7 @@ from staticflow.ops.declaring.declare import normalize_dim, per_arg, strict
 from staticflow.ops.declaring.lowering import LoopNest
 from staticflow.ops.declaring.sizes import as_size
 from staticflow.ops.indexing.gather_ops import (
+    checks_of_dim,
     gather_op,
     in_order,
     pad_cotangent,
@@ -78,7 +79,7 @@ scatter_op: Op = Op(
         None,
         _put_source_vjp,
     ),
-    lowering=LoopNest(_put_emit, updates=True),
+    lowering=LoopNest(_put_emit, updates=True, checks=checks_of_dim),
     numpy="slower",
     grad_name="ScatterBackward0",
 )

@@ -1,0 +1,122 @@
+"""The order in which the nodes of a graph run, by the memory that their results take."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from staticflow.codegen.program.buffers import nbytes
+from staticflow.codegen.program.memory_order import Work, order_by_memory
+from staticflow.graph.dim_queries import evaluate_dim, symbols_of
+from staticflow.graph.dims import Size
+from staticflow.graph.graph import Graph
+from staticflow.graph.node import Node, constant, item, param
+from staticflow.graph.types import types_of
+from staticflow.ops.declaring.late import prefix_op
+from staticflow.passes.access import rows_start, shows_memory
+from staticflow.passes.cluster import cluster
+
+__all__ = ["order_nodes"]
+
+_EXAMPLE = 64
+"""What an unknown size is taken for where orders are compared."""
+
+
+def order_nodes(
+    graph: Graph,
+    edges: Sequence[Sequence[int]],
+    outside: Collection[Node],
+    kept: Collection[Node] = (),
+) -> list[Node]:
+    """The nodes of ``graph`` in an order that keeps to ``edges``, of a few the one that takes least
+    memory: see `memory_order`.
+
+    ``edges`` may have more numbers than there are nodes, of what takes no time. The values of
+    ``outside`` nodes lie in memory that is there in any case; those of ``kept`` ones are needed
+    until the end.
+    """
+    if len(graph.nodes) <= _FEW + len(graph.params) and len(edges) == len(graph.nodes):
+        return list(graph.nodes)
+    blocks = _Blocks(graph, outside)
+    read: list[list[int]] = [blocks.read_by(n) for n in graph.nodes]
+    made: list[list[int]] = [blocks.made.get(n, []) for n in graph.nodes]
+    number = {n: i for i, n in enumerate(graph.nodes)}
+    results = [number[o] for o in graph.outputs]
+    rest = len(edges) - len(graph.nodes)
+    last = sorted({b for n in kept if (b := blocks.of.get(n)) is not None})
+    after = [[*later, len(edges)] for later in edges] if last else edges
+    read += [[] for _ in range(rest)]
+    made += [[] for _ in range(rest)]
+    if last:
+        after = [*after, []]
+        read.append(last)
+        made.append([])
+    order = order_by_memory(Work(after, made, read, blocks.bytes, results))
+    return [graph.nodes[i] for i in order if i < len(graph.nodes)]
+
+
+_FEW = 2
+"""Nodes that have but one order, or whose order does not matter."""
+
+
+class _Blocks:
+    """The memory that the nodes of a graph fill: a block for each result that has one of its
+    own."""
+
+    def __init__(self, graph: Graph, outside: Collection[Node]) -> None:
+        self.bytes: list[int] = []
+        self.of: dict[Node, int | None] = {}
+        self.made: dict[Node, list[int]] = {}
+        self.sizes: dict[Size, int] = {}
+        outside = set(outside)
+        items: dict[Node, dict[int, Node]] = {}
+        for node in graph.nodes:
+            if node.op is item:
+                items.setdefault(node.args[0], {})[node.attrs["index"]] = node
+        for node in graph.nodes:
+            if node.op in (item, param, constant):
+                self.of.setdefault(node, None)
+            elif _lies_in_argument(node, outside):
+                self.of[node] = self.of[node.args[0]]
+            else:
+                results = items.get(node, {}) if isinstance(node.type, tuple) else {0: node}
+                for i, t in enumerate(types_of(node.type)):
+                    result = results.get(i)
+                    block = None if result in outside else self.new(nbytes(t))
+                    if block is not None:
+                        self.made.setdefault(node, []).append(block)
+                    if result is not None:
+                        self.of[result] = block
+
+    def new(self, bytes_: Size) -> int:
+        """The number of a new block."""
+        if bytes_ not in self.sizes:
+            self.sizes[bytes_] = _evaluate(bytes_)
+        self.bytes.append(self.sizes[bytes_])
+        return len(self.bytes) - 1
+
+    def read_by(self, node: Node) -> list[int]:
+        """The blocks that a node reads."""
+        if node.op is item:
+            return []
+        found = {self.of.get(a): None for a in node.args}
+        return [b for b in found if b is not None]
+
+
+def _lies_in_argument(node: Node, outside: Collection[Node]) -> bool:
+    """Whether a value lies in the memory of its argument, or of rows of that."""
+    if node.op is prefix_op or shows_memory(node):
+        return True
+    return (
+        node.op is cluster
+        and len(node.args) == 1
+        and node not in outside
+        and rows_start(node.attrs["body"]) is not None
+    )
+
+
+def _evaluate(bytes_: Size) -> int:
+    """About how many bytes that is."""
+    try:
+        return max(evaluate_dim(bytes_, dict.fromkeys(symbols_of(bytes_), _EXAMPLE)), 0)
+    except (ValueError, ZeroDivisionError):
+        return 0
