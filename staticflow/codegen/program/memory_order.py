@@ -1,21 +1,22 @@
 """In which order nodes run, so that as little memory as possible is in use at one time.
 
 Finding the best order is hard; a few are found, each in time nearly linear in the nodes, and the
-one with the lowest peak is taken. One is as the program was written. The others run whatever frees
-as much as it takes as soon as it is ready, such as the update of a weight as soon as its gradient
-is there, and go on with what comes first: as it was written; as the results need it, the latest
-result first, which for a training step is the layer that backward reaches first; each branch alone,
-the one first that works with most and leaves least (Sethi and Ullman 1970, "The generation of
-optimal code for arithmetic expressions"); or with what adds least. No order changes a number.
+one with the lowest peak is taken, of several the one that is lowest on average. One is as the
+program was written. The others run whatever frees as much as it takes as soon as it is ready, such
+as the update of a weight as soon as its gradient is there, and go on with what comes first: as it
+was written; as the results need it, the latest result first, which for a training step is the layer
+that backward reaches first; each branch alone, the one first that works with most and leaves least
+(Sethi and Ullman 1970, "The generation of optimal code for arithmetic expressions"); or with what
+adds least. No order changes a number.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
-__all__ = ["Work", "order_by_memory", "peak_of"]
+__all__ = ["Work", "order_by_memory", "use_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,8 @@ class Work:
 
     Of the blocks of memory ``made[i]`` are those that a
     node fills, ``read[i]`` those that it reads, ``bytes`` how large they are; a block is free once
-    all that read it have run. ``results`` are the nodes for which the others run.
+    all that read it have run. ``results`` are the nodes for which the others run;
+    ``inside`` are bytes that some nodes work in while they run.
     """
 
     after: Sequence[Sequence[int]]
@@ -32,6 +34,7 @@ class Work:
     read: Sequence[Sequence[int]]
     bytes: Sequence[int]
     results: Sequence[int]
+    inside: Mapping[int, int] = field(default_factory=dict)
 
     def waits(self) -> list[int]:
         """How many nodes each waits for."""
@@ -51,7 +54,7 @@ class Work:
 
 
 def order_by_memory(work: Work) -> list[int]:
-    """The order with the lowest peak of a few.
+    """Of a few orders the one with the lowest peak, of these the one with the least use.
 
     >>> # two branches: 0 -> 1 and 2 -> 3 make 100 bytes and reduce them to 1, 4 needs both
     >>> after = [[1], [4], [3], [4], []]
@@ -61,9 +64,9 @@ def order_by_memory(work: Work) -> list[int]:
     """
     count = len(work.after)
     best = _list_schedule(work, range(count), None)
-    lowest = peak_of(work, best)
+    lowest = use_of(work, best)
     least = max(work.bytes, default=0)  # no order does with less
-    slack = lowest // (_PARTS * max(count, 1))
+    slack = lowest[0] // (_PARTS * max(count, 1))
     before = _before(work)
     ranks: tuple[Callable[[], Sequence[int]], ...] = (
         lambda: range(count),
@@ -72,12 +75,12 @@ def order_by_memory(work: Work) -> list[int]:
         lambda: [0] * count,
     )
     for rank in ranks:
-        if lowest <= least:
+        if lowest[0] <= least:
             break
         order = _list_schedule(work, rank(), slack)
-        peak = peak_of(work, order)
-        if peak < lowest:
-            best, lowest = order, peak
+        use = use_of(work, order)
+        if use < lowest:
+            best, lowest = order, use
     return best
 
 
@@ -86,13 +89,15 @@ _PARTS = 64
 update needs, which are ready long before."""
 
 
-def peak_of(work: Work, order: Sequence[int]) -> int:
-    """The most bytes in use at one time where nodes run in an ``order``."""
+def use_of(work: Work, order: Sequence[int]) -> tuple[int, int]:
+    """The most bytes in use at one time where nodes run in an ``order``, and the sum over all
+    times."""
     left = work.readers()
-    used = most = 0
+    used = most = total = 0
     for i in order:
         used += sum(work.bytes[b] for b in work.made[i])
-        most = max(most, used)
+        most = max(most, used + work.inside.get(i, 0))
+        total += used
         for b in work.made[i]:
             if not left[b]:
                 used -= work.bytes[b]
@@ -100,7 +105,7 @@ def peak_of(work: Work, order: Sequence[int]) -> int:
             left[b] -= 1
             if not left[b]:
                 used -= work.bytes[b]
-    return most
+    return most, total
 
 
 def _before(work: Work) -> list[list[int]]:

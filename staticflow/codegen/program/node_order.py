@@ -12,6 +12,7 @@ from staticflow.graph.graph import Graph
 from staticflow.graph.node import Node, constant, item, param
 from staticflow.graph.types import types_of
 from staticflow.ops.declaring.late import prefix_op
+from staticflow.ops.loops.loop import Loop, loop_ops
 from staticflow.passes.access import rows_start, shows_memory
 from staticflow.passes.cluster import cluster
 
@@ -50,7 +51,8 @@ def order_nodes(
         after = [*after, []]
         read.append(last)
         made.append([])
-    order = order_by_memory(Work(after, made, read, blocks.bytes, results))
+    inside = {i: _bytes_inside(n) for i, n in enumerate(graph.nodes) if n.op in loop_ops()}
+    order = order_by_memory(Work(after, made, read, blocks.bytes, results, inside))
     return [graph.nodes[i] for i in order if i < len(graph.nodes)]
 
 
@@ -100,6 +102,13 @@ class _Blocks:
             return []
         found = {self.of.get(a): None for a in node.args}
         return [b for b in found if b is not None]
+
+
+def _bytes_inside(loop: Node) -> int:
+    """About how many bytes an iteration works in: what it makes, and what it begins with."""
+    body = Loop.of(loop).body
+    made = [n for n in body.nodes if n.op is cluster]
+    return sum(_evaluate(nbytes(t)) for n in (*made, *body.outputs) for t in types_of(n.type))
 
 
 def _lies_in_argument(node: Node, outside: Collection[Node]) -> bool:
