@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from staticflow.codegen.program.layout import ALIGNMENT, Layout, Tenant, lay_out_arena
+from staticflow.codegen.program.packing import Item, arena_bound
 from staticflow.codegen.program.routine import (
     Ahead,
     Arena,
@@ -34,7 +35,7 @@ from staticflow.codegen.program.routine import (
     walk_steps,
 )
 from staticflow.errors import ShapeError
-from staticflow.graph.dim_queries import substitute_dim, symbols_of
+from staticflow.graph.dim_queries import evaluate_dim, substitute_dim, symbols_of
 from staticflow.graph.dims import Dim, Size, Sym
 from staticflow.graph.locs import format_locs, here
 
@@ -99,16 +100,43 @@ class Plan:
 
     def peak_bytes(self, **sizes: int) -> int:
         """The peak in bytes where the unknown sizes have these values, by name."""
-        names = {s.name: s for s in self.unknown}
+        return self.evaluate(self.peak, self._by_symbol(sizes, "peak_bytes", self.unknown))
+
+    def arena_bytes(self, **sizes: int) -> int:
+        """The bytes of the arena where the unknown sizes have these values, by name."""
+        arena = self.layout.expand(symbols_of(self.arena))
+        return self.evaluate(self.arena, self._by_symbol(sizes, "arena_bytes", arena))
+
+    def bound_bytes(self, **sizes: int) -> int:
+        """The most bytes of buffers of the arena that are live at one time where the unknown sizes
+        have these values, by name: no layout of the arena is smaller.
+
+        >>> import staticflow as sf
+        >>> x = sf.placeholder((None, 64), name="x")
+        >>> plan = sf.compile([x], (x @ sf.ones(64, 64)).cumsum(0).sum()).plan
+        >>> plan.bound_bytes(x_0=100), plan.arena_bytes(x_0=100)
+        (51200, 51200)
+        """
+        inside = [(b, r) for b, r in zip(self.routine.buffers, self.live, strict=True)
+                  if not b.grows]  # fmt: skip
+        named = frozenset[Sym]().union(*(symbols_of(b.bytes) for b, _ in inside))
+        values = self._by_symbol(sizes, "bound_bytes", named)
+        return arena_bound(Item(*r, evaluate_dim(b.bytes, values)) for b, r in inside)
+
+    def _by_symbol(
+        self, sizes: Mapping[str, int], what: str, wanted: frozenset[Sym]
+    ) -> dict[Sym, int]:
+        """The values of the ``wanted`` unknown sizes, given by name to the method ``what``."""
+        names = {s.name: s for s in wanted}
         missing = sorted(names.keys() - sizes)
         if missing:
-            form = f"peak_bytes({', '.join(f'{n}=...' for n in sorted(names))})"
+            form = f"{what}({', '.join(f'{n}=...' for n in sorted(names))})"
             raise ShapeError(
-                f"peak_bytes: the peak of {self.peak} bytes depends on {', '.join(missing)} too"
+                f"{what}: the peak of {self.peak} bytes depends on {', '.join(missing)} too"
                 f"{self._explain_names(missing)}; call it as {form}, "
                 f"at {format_locs(here())}"
             )
-        return self.evaluate(self.peak, {s: sizes[n] for n, s in names.items()})
+        return {s: sizes[n] for n, s in names.items()}
 
     def _explain_names(self, names: Sequence[str]) -> str:
         said = [f"{name} is {what}" for name, what in self.meanings if name in names]

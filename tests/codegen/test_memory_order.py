@@ -10,7 +10,12 @@ import pytest
 
 import staticflow as sf
 from staticflow.codegen.program.index_checks import repeated_checks
-from staticflow.codegen.program.memory_order import Work, _list_schedule, order_by_memory, use_of
+from staticflow.codegen.program.memory_order import (
+    Work,
+    order_as_written,
+    order_by_memory,
+    use_of,
+)
 from staticflow.codegen.program.routine import Launch, Table
 from staticflow.errors import IndexRangeError
 from staticflow.static.compile import Program
@@ -40,7 +45,7 @@ def test_orders_keep_what_has_to_wait_behind() -> None:
         at = {i: place for place, i in enumerate(order)}
         assert all(at[i] < at[j] for i, later in enumerate(work.after) for j in later)
         assert order == order_by_memory(work)
-        written = use_of(work, _list_schedule(work, range(len(work.after)), None))
+        written = use_of(work, order_as_written(work))
         assert use_of(work, order) <= written
         lower += use_of(work, order)[0] < written[0]
     assert lower > 50

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
-__all__ = ["Work", "order_by_memory", "use_of"]
+__all__ = ["Work", "order_as_written", "order_by_memory", "use_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ def order_by_memory(work: Work) -> list[int]:
     [0, 1, 2, 3, 4]
     """
     count = len(work.after)
-    best = _list_schedule(work, range(count), None)
+    best = order_as_written(work)
     lowest = use_of(work, best)
     least = max(work.bytes, default=0)  # no order does with less
     slack = lowest[0] // (_PARTS * max(count, 1))
@@ -82,6 +82,11 @@ def order_by_memory(work: Work) -> list[int]:
         if use < lowest:
             best, lowest = order, use
     return best
+
+
+def order_as_written(work: Work) -> list[int]:
+    """The order in which each node is as early as what it waits for lets it be."""
+    return _list_schedule(work, range(len(work.after)), None)
 
 
 _PARTS = 64
