@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from staticflow.codegen.program.assemble import Wanted, assemble
+from staticflow.codegen.program.donations import find_donations
 from staticflow.codegen.program.routine import Routine
+from staticflow.codegen.program.update_order import root_of
 from staticflow.codegen.verify import verify_kernel
 from staticflow.config import config
 from staticflow.errors import ShapeError
@@ -34,14 +36,16 @@ def build(
     n_out: int,
     box: BoxType | None,
     keeps_arena: bool = True,
+    donated: Collection[int] = (),
 ) -> Executable:
     """Assemble, plan and compile a fused graph whose last outputs are the updates.
 
     The params that have no entry in ``names`` are variables, boxes of the class that ``box``
     describes; ``updated`` are those that the last outputs are new values of. The memory of
-    intermediate values is freed after each run unless the program ``keeps_arena``.
+    intermediate values is freed after each run unless the program ``keeps_arena``. The inputs of
+    the numbers ``donated`` may have results in their memory.
     """
-    program, signature = lay_out(graph, names, updated, n_out)
+    program, signature = lay_out(graph, names, updated, n_out, donated)
     if config.verify:
         for kernel in program.kernels:
             verify_kernel(kernel)
@@ -50,31 +54,44 @@ def build(
         plan_memory(program, _origins(signature)),
         signature,
         [p.attrs["source"] for p in graph.params[len(names) :]],
-        box,
+        None if signature.donated else box,
         keeps_arena,
     )
 
 
 def lay_out(
-    graph: Graph, names: Sequence[str], updated: Sequence[object], n_out: int
+    graph: Graph,
+    names: Sequence[str],
+    updated: Sequence[object],
+    n_out: int,
+    donated: Collection[int] = (),
 ) -> tuple[Routine, Signature]:
     """The routine of a fused graph, as `build` compiles it, and what a call hands over."""
     graph, given = _with_given_sizes(graph)
     sources = [p.attrs["source"] for p in graph.params]
     changes = {id(t) for t in updated}
+    variables = {id(p.attrs["source"]): p for p in reversed(graph.params)}
+    news = [
+        (root_of(node), variables[id(t)])
+        for t, node in zip(updated, graph.outputs[n_out:], strict=True)
+    ]
+    over = find_donations(graph, [graph.params[i] for i in sorted(donated)], n_out, news)
+    given_away = set(over.values())
     specs = []
     for i, (p, own) in enumerate(zip(graph.params, graph.declared, strict=True)):
         declared = own.substitute(given)
         name = names[i] if i < len(names) else p.attrs["name"]
-        specs.append(ParamSpec(name, declared, id(sources[i]) in changes))
+        changed = id(sources[i]) in changes or p in given_away
+        specs.append(ParamSpec(name, declared, changed))
     literals = list(_literals(graph))
     slots = {n: i for i, n in enumerate([*graph.params, *literals])}
     first = len(slots)
-    wanted = [Wanted(o, first + i) for i, o in enumerate(graph.outputs[:n_out])]
-    variables = {id(p.attrs["source"]): p for p in reversed(graph.params)}
+    outputs = [o for i, o in enumerate(graph.outputs[:n_out]) if i not in over]
+    wanted = [Wanted(o, first + i) for i, o in enumerate(outputs)]
     for t, node in zip(updated, graph.outputs[n_out:], strict=True):
         variable = variables[id(t)]
         wanted.append(Wanted(node, slots[variable], variable))
+    wanted += [Wanted(graph.outputs[i], slots[p], p) for i, p in over.items()]
     named = {symbol for s in free_symbols(graph) for symbol in symbols_of(given.get(s, Dim.of(s)))}
     sizes: tuple[Sym, ...] = tuple(sorted(named, key=lambda s: (s.name, s.serial)))
     if len({s.name for s in sizes}) != len(sizes):
@@ -85,8 +102,9 @@ def lay_out(
     signature = Signature(
         tuple(specs),
         tuple(np.ascontiguousarray(n.attrs["value"].array) for n in literals),
-        tuple(o.tensor_type for o in graph.outputs[:n_out]),
+        tuple(o.tensor_type for o in outputs),
         graph.equalities,
+        tuple((i, graph.params.index(p)) for i, p in over.items()),
     )
     missing = unbound_sizes(signature, sizes)
     if missing:

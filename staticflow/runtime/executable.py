@@ -63,13 +63,16 @@ class Signature:
     """What a program takes and gives.
 
     ``params`` (inputs, then variables) fill the first slots of the table, then come ``constants``
-    and ``outputs``. ``equalities`` are what the graph assumed of the sizes.
+    and ``outputs``. ``equalities`` are what the graph assumed of the sizes. What is ``donated`` are
+    pairs: an output of the user's that is none of ``outputs``, and the param that it is written
+    over.
     """
 
     params: tuple[ParamSpec, ...]
     constants: tuple[Array, ...]
     outputs: tuple[TensorType, ...]
     equalities: tuple[Equality, ...]
+    donated: tuple[tuple[int, int], ...] = ()
 
 
 class _State(Sealed):

@@ -25,6 +25,7 @@ from staticflow.graph.locs import Locs, format_locs, here
 from staticflow.graph.masked_arrays import refuse_masked
 from staticflow.ops.loops.printing import quiet
 from staticflow.runtime.executable import Executable
+from staticflow.static.donation import Donations
 from staticflow.static.nan import find_nan
 
 __all__ = ["Caller"]
@@ -40,7 +41,7 @@ class Caller:
     """Calls an ``executable`` that was compiled of ``graph`` at the lines ``made``.
 
     ``names`` are those of the inputs, ``variables`` the tensors that it reads besides, ``updated``
-    those that it writes; results come in ``structure``.
+    those that it writes; results come in ``structure``, some of them in the memory of inputs.
     """
 
     executable: Executable
@@ -50,6 +51,7 @@ class Caller:
     updated: tuple[Tensor, ...]
     structure: pytree.TreeDef
     made: Locs
+    donations: Donations | None = None
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         """Run on NumPy arrays or tensors; gives eager tensors in the structure of the outputs."""
@@ -91,6 +93,8 @@ class Caller:
             status = results = self.executable.fast(*inputs)
             if results is not None and type(results) is not int:
                 return results
+        if self.donations is not None:
+            inputs = self.donations.take(args, inputs)
         variables = [_on_host(v, f"the variable {v.name or ''}".strip()) for v in self.variables]
         given = [*inputs, *variables]
         try:
@@ -103,6 +107,8 @@ class Caller:
                 f"{error}{which}; the program was compiled at {format_locs(self.made)}, "
                 f"called at {format_locs(here())}"
             ) from None
+        if self.donations is not None:
+            arrays = self.donations.give(args, inputs, arrays)
         return arrays[0] if len(arrays) == 1 else tuple(arrays)
 
     def _which(self, arrays: list[Any], found: StaticflowError) -> str:

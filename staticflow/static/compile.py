@@ -31,6 +31,7 @@ from staticflow.runtime.object_layout import box_type
 from staticflow.runtime.plan import Plan
 from staticflow.static.budget import hold_to_budget
 from staticflow.static.caller import Caller
+from staticflow.static.donation import Donations, read_donate
 from staticflow.static.inputs import refuse_crowd, refuse_strange_sizes
 from staticflow.static.staleness import Facts
 
@@ -93,6 +94,7 @@ def compile(
     numerics: str = "strict",
     passes: str | Iterable[str] | None = None,
     stabilize: bool = True,
+    donate: str | Symbol | Iterable[str | Symbol] | None = None,
 ) -> Program:
     """One native program that computes ``outputs`` from ``inputs``.
 
@@ -109,6 +111,12 @@ def compile(
     What overflows on its way, as ``log(1 + exp(x))`` does, is computed in a form that does not,
     unless ``stabilize`` is False; a gradient was written so, or not, where `grad` was called.
 
+    Inputs that are named by ``donate``, by name or placeholder, are given away at each call: an
+    output of the same type is written over such an input where all else that reads it can run
+    before, and takes no memory of its own (``program.donated`` says which inputs that are). After
+    the call their arrays hold that output; a program of this kind that is given one again raises
+    `ArgumentError`, as it does for read-only memory. A call that fails changes nothing.
+
     The program is compiled once, here; unknown sizes are taken from the arrays of each call.
 
     >>> import staticflow as sf
@@ -118,7 +126,7 @@ def compile(
     >>> step(sf.ones(3, 2)).item(), w
     (6.0, tensor([0.7000, 0.7000]))
     """
-    return Program(inputs, outputs, updates, Options.of(numerics, passes, stabilize))
+    return Program(inputs, outputs, updates, Options.of(numerics, passes, stabilize), donate=donate)
 
 
 _USUAL = Options()
@@ -140,6 +148,7 @@ class Program:
         options: Options = _USUAL,
         left: Sequence[Node] = (),
         follows: bool = True,
+        donate: Any = None,
     ) -> None:
         """``left`` are marks of effects that happen though nothing depends on them. A program that
         does not follow what changes is the way back of a call: what was so then is so for it."""
@@ -157,6 +166,7 @@ class Program:
         out_nodes, new_nodes = nodes[:n_out], [*nodes[n_out:], *changed.values()]
         equalities = [e for (t, _), n in zip(pairs, new_nodes, strict=True) for e in _fits(t, n)]
         in_nodes = [h.node for h in handles]
+        given = read_donate(donate, self._names, in_nodes)
         variables = _captured_params(in_nodes, [*out_nodes, *new_nodes], [t for t, _ in pairs])
         updated = tuple(t for t, _ in pairs)
         self.graph = close([*in_nodes, *variables], [*out_nodes, *new_nodes], equalities)
@@ -166,8 +176,9 @@ class Program:
         self.optimized, self.passes = optimize(self.graph, options.numerics, options.passes)
         optimised = time.perf_counter()
         self._executable = build(
-            self.optimized, self._names, updated, n_out, box_type(Tensor, "_data")
+            self.optimized, self._names, updated, n_out, box_type(Tensor, "_data"), donated=given
         )
+        over = self._executable.signature.donated
         self._caller = Caller(
             self._executable,
             self.graph,
@@ -176,6 +187,7 @@ class Program:
             updated,
             structure,
             self._made,
+            Donations(over, self._names, self._made) if over else None,
         )
         single = structure.kind is None and not updated
         call = self._executable.boxing(self._caller, _EXAMPLE) if single else self._caller
@@ -297,6 +309,17 @@ class Program:
     def plan(self) -> Plan:
         """The memory plan: offsets, live ranges, peak."""
         return self._executable.plan
+
+    @property
+    def donated(self) -> tuple[str, ...]:
+        """The inputs in whose memory outputs lie after a call, by name.
+
+        >>> import staticflow as sf
+        >>> x, y = sf.placeholder((3,), name="x"), sf.placeholder((3,), name="y")
+        >>> sf.compile([x, y], [x * y, y.sum()], donate=[x, y]).donated
+        ('x',)
+        """
+        return tuple(self._names[i] for _, i in self._executable.signature.donated)
 
     @property
     def held_bytes(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -28,19 +29,20 @@ __all__ = ["late_sizes_finder", "measure_memory", "profile_program", "twin_of"]
 
 
 def twin_of(program: Program, probes: Probes | None = None) -> Caller:
-    """The call of a program on copies of the tensors that it updates, and memory of its own. It
-    takes the arguments that the program takes, gives the same, and raises the same errors. With
+    """The call of a program on copies of what it updates or is given away, and memory of its own.
+    It takes the arguments that the program takes, gives the same, and raises the same errors. With
     ``probes`` its code reads a clock around each step."""
     caller, executable = program._caller, program._executable
     copies = {id(t): Tensor._wrap(np.array(t._data)) for t in caller.updated}
     variables = tuple(copies.get(id(t), t) for t in caller.variables)
     other = Executable(
         executable.program, executable.plan, executable.signature, variables,
-        box_type(Tensor, "_data"), probes=probes,
+        None if caller.donations else box_type(Tensor, "_data"), probes=probes,
     )  # fmt: skip
     updated = tuple(copies[id(t)] for t in caller.updated)
     structure, names, made = caller.structure, caller.names, caller.made
-    return Caller(other, caller.graph, names, variables, updated, structure, made)
+    kept = caller.donations and replace(caller.donations, keeps=True)
+    return Caller(other, caller.graph, names, variables, updated, structure, made, kept)
 
 
 def measure_memory(program: Program, *args: Any, **named: Any) -> Memory:
