@@ -9,8 +9,10 @@ all sizes, and small for those that are in some proportion to the examples.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from staticflow.codegen.program.packing import Item, arena_bound, pack
 from staticflow.graph.dim_queries import evaluate_dim, symbols_of
@@ -118,6 +120,9 @@ _EXAMPLES = (
 )  # fmt: skip
 """Examples at which buffers are packed: values of the symbols of an even and of an odd number."""
 
+_WORK = 1 << 11
+"""Buffers that are packed, those of all examples: of a large program there are fewer examples."""
+
 _NEAR = 1.04
 """How many times the bound a layout may be at every example, so that no other is looked for."""
 
@@ -156,7 +161,8 @@ def _choose_stacks(
     """Of the stacks that come of packing at some examples a few, of which a call takes the lowest:
     first the one that is nearest to the bound at the example that suits it least, then, as long as
     that is far, the one that mends most."""
-    examples = dict.fromkeys(e if len(symbols) > 1 else (e[0], e[0]) for e in _EXAMPLES)
+    few = _EXAMPLES[: max(_WORK // (len(tenants) + 1), 2)]
+    examples = dict.fromkeys(e if len(symbols) > 1 else (e[0], e[0]) for e in few)
     packed = {e: found for e in examples if (found := _items_at(e, tenants, padded, symbols))}
     if not packed:  # there may be no such sizes
         packed = {(1, 1): [Item(t.first, t.last, 1) for t in tenants]}
@@ -190,10 +196,8 @@ def _items_at(
     none of ``root(n - 2)`` where n is 1."""
     values = {s: example[i % 2] for i, s in enumerate(symbols)}
     try:
-        return [
-            Item(t.first, t.last, max(evaluate_dim(p, values), 0))
-            for t, p in zip(tenants, padded, strict=True)
-        ]
+        bytes_ = {p: max(evaluate_dim(p, values), 0) for p in set(padded)}
+        return [Item(t.first, t.last, bytes_[p]) for t, p in zip(tenants, padded, strict=True)]
     except (ValueError, ZeroDivisionError):
         return None
 
@@ -202,18 +206,26 @@ def _stack_of(items: Sequence[Item], offsets: Sequence[int]) -> Stack:
     """The buffers by their offsets, each with those of the buffers below it, in use at the same
     time, that have no other such buffer between."""
     order = sorted(range(len(items)), key=lambda i: (offsets[i], items[i].bytes, i))
+    firsts = np.array([items[i].first for i in order])
+    lasts = np.array([items[i].last for i in order])
     below: list[int] = []  # by place, as bits
     stack: Stack = []
-    for i in order:
-        meets = covered = 0
-        for place, (j, _) in enumerate(stack):
-            if items[j].first <= items[i].last and items[i].first <= items[j].last:
-                meets |= 1 << place
-                covered |= below[place]
-        below.append(meets)
-        direct = meets & ~covered
-        stack.append((i, [j for place, (j, _) in enumerate(stack) if direct >> place & 1]))
+    for place, i in enumerate(order):
+        meets = (firsts[:place] <= items[i].last) & (lasts[:place] >= items[i].first)
+        covered = 0
+        for other in np.flatnonzero(meets):
+            covered |= below[other]
+        bits = int.from_bytes(np.packbits(meets, bitorder="little").tobytes(), "little")
+        below.append(bits)
+        stack.append((i, [order[at] for at in _places_in(bits & ~covered)]))
     return stack
+
+
+def _places_in(bits: int) -> Iterator[int]:
+    while bits:
+        lowest = bits & -bits
+        yield lowest.bit_length() - 1
+        bits ^= lowest
 
 
 def _height_of(stack: Stack, items: Sequence[Item]) -> int:

@@ -60,11 +60,14 @@ def pack(items: Sequence[Item]) -> tuple[list[int], int]:
         found = _pack_in_order(items, sorted(range(len(items)), key=lambda i: rank(items[i])))
         if best is None or found[1] < best[1]:
             best = found
-        if best[1] <= bound:
+        if best[1] <= _NEAR * bound:
             break
     assert best is not None, "there is an order at least"
     return best
 
+
+_NEAR = 1.01
+"""How many times the bound a layout may be, so that no other is tried."""
 
 _MANY = 4096
 """Buffers of which one layout is enough: each costs a look at all that are laid out."""
