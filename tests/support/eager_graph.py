@@ -22,7 +22,7 @@ from staticflow.ops.loops.cond_op import cond_op
 from staticflow.ops.loops.loop import Loop, loop_ops
 from staticflow.ops.symbols.symbol import Symbol, to_node
 
-__all__ = ["jitted", "run_eagerly"]
+__all__ = ["jitted", "run_eagerly", "with_own_sizes"]
 
 Derive = Callable[[Sequence[Any], Sequence[Any]], list[Any]]
 """The gradients of outputs by leaves, in the mode that these have."""
@@ -143,6 +143,12 @@ def _retype(graph: Graph, args: Sequence[Any]) -> tuple[list[Any], list[Any]]:
             attrs = map_attrs(node.attrs, lambda d: d, partial(_redeclare, values=values))
             own[node] = Node(node.op, tuple(own[a] for a in node.args), attrs, node.type, node.locs)
     return [Symbol(own[n]) for n in outputs], leaves
+
+
+def with_own_sizes(graph: Graph) -> Graph:
+    """A graph that says of its params, and of those of its regions, no other types than they have:
+    what is traced again from its outputs has no equality that leads to others."""
+    return _redeclare(graph, {})
 
 
 def _redeclare(region: Graph, values: Mapping[Sym, Size]) -> Graph:

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from eager_graph import jitted, run_eagerly
+from eager_graph import jitted, run_eagerly, with_own_sizes
 from random_programs import Drawn, Step
 
 import staticflow as sf
@@ -111,7 +111,7 @@ def case_of(drawn: Drawn | Step, chance: random.Random) -> Case:
     captured = [n for n in toposort([*outputs, *olds]) if n.op is param and n not in inputs]
     own = {n: new_param(n.tensor_type, f"v{i}") for i, n in enumerate(captured)}
     params = [*inputs, *own.values()]
-    graph = close(params, substitute_nodes(outputs, own))
+    graph = with_own_sizes(close(params, substitute_nodes(outputs, own)))
     first = len(drawn.outputs)
     updates = tuple((params.index(own[old]), first + i) for i, old in enumerate(olds))
     sizes = tuple((str(s), chance.choice((3, 5, 2, 17, 1, 0))) for s in sorted_symbols(graph))

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from staticflow.graph.dims import fresh_sym
 from staticflow.graph.dtypes import int64
 from staticflow.graph.graph import (
     Graph,
@@ -134,6 +135,9 @@ def _as_cluster(node: Node, used: list[int], own: Sequence[bool]) -> Node:
         used = [*(i + (i >= loop.carries) for i in used), loop.carries]
         binds["binds"] = loop.binds
     else:
+        if loop.binds:  # nobody outside has this number; a loop beside may bind the same
+            most = None if loop.length is None else loop.length + 1
+            loop = replace(loop, binds=(fresh_sym("iterations", most, late=True),))
         new = make_node(node.op, args, loop.attrs, node.locs)
     outputs = [make_node(item, (new,), {"index": i}, node.locs) for i in used]
     body = close(list(param_of.values()), outputs)
