@@ -49,11 +49,13 @@ def _make_folder(folder: Path) -> Path:
                 continue
             return own
     except OSError as error:
-        raise ArgumentError(
+        raise _refusal(
             f"the stages of a graph cannot be written into {str(folder)!r}: {error.strerror}; name "
-            f"a folder that can be made, at {format_locs(here())}"
+            "a folder that can be made"
         ) from error
-    raise ArgumentError(
-        f"{str(folder)!r} holds the stages of {_MOST - 1} graphs; clear it, "
-        f"at {format_locs(here())}"
-    )
+    raise _refusal(f"{str(folder)!r} holds the stages of {_MOST - 1} graphs; clear it")
+
+
+def _refusal(what: str) -> ArgumentError:
+    locs = here()
+    return ArgumentError(what + (f", at {format_locs(locs)}" if locs else ""))

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from staticflow import pytree
+from staticflow.errors import ArgumentError
 from staticflow.graph.graph import Graph, close
 from staticflow.graph.interpret import interpret_graph
-from staticflow.graph.locs import Locs, format_locs
+from staticflow.graph.locs import Locs, format_locs, here
 from staticflow.graph.node import Node, constant, maker_of, param
 from staticflow.graph.types import types_of
 from staticflow.ops.declaring.thread import recording
@@ -55,9 +56,8 @@ class Culprit:
 
     def __str__(self) -> str:
         by = f" by {', '.join(self.rules)}" if self.rules else ""
-        return (
-            f"{self.name}{by} changes {self.what}, at {format_locs(self.locs)}: {self.difference}"
-        )
+        where = f", at {format_locs(self.locs)}" if self.locs else ""
+        return f"{self.name}{by} changes {self.what}{where}: {self.difference}"
 
 
 def bisect_program(
@@ -73,7 +73,7 @@ def bisect_program(
     found = bisect_passes(graph, program.options.passes_that_run, arrays, differ)
     if found is not None:
         return found
-    wanted = interpret_graph(graph, arrays)
+    wanted = _wanted(graph, arrays)
     given = pytree.flatten(twin(*args))[0]
     values = [t.detach().numpy() for t in (*given, *twin.updated)]
     for output, value, expected in zip(graph.outputs, values, wanted, strict=True):
@@ -90,16 +90,34 @@ def bisect_passes(
 ) -> Culprit | None:
     """The first of the passes behind which the graph gives another result on ``arrays``, where in
     it, and by which rule; None if there is none. ``differ(value, expected)`` says in words how a
-    value differs, or nothing."""
-    wanted = interpret_graph(graph, arrays)
+    value differs, or nothing.
+
+    Raises `ArgumentError` where the graph as it was written fails on the arrays.
+    """
+    wanted = _wanted(graph, arrays)
     for name, run in passes:
         after = _run(graph, run, Counts())
-        values = wanted if after is graph else interpret_graph(after, arrays)
+        try:
+            values = wanted if after is graph else interpret_graph(after, arrays)
+        except Exception as error:
+            return Culprit(name, (), "the graph", (), f"it fails: {error}")
         for output, value, expected in zip(graph.outputs, values, wanted, strict=True):
             if differ(value, expected):
                 return _narrow(graph, name, run, output, arrays, differ)
         graph = after
     return None
+
+
+def _wanted(graph: Graph, arrays: Arrays) -> list[Any]:
+    """What the graph as it was written gives."""
+    try:
+        return interpret_graph(graph, arrays)
+    except Exception as error:
+        locs = here()
+        raise ArgumentError(
+            f"bisect: the graph as it was written fails on these arrays ({error}); give such as it "
+            "takes" + (f", at {format_locs(locs)}" if locs else "")
+        ) from error
 
 
 def _run(graph: Graph, run: Pass, counts: Counts) -> Graph:
@@ -119,8 +137,11 @@ def _narrow(
 
     def change(node: Node, counts: Counts) -> str:
         alone = close(graph.params, [node], graph.equalities, graph.declared)
-        (value,) = interpret_graph(_run(alone, run, counts), arrays)
         (expected,) = interpret_graph(alone, arrays)
+        try:
+            (value,) = interpret_graph(_run(alone, run, counts), arrays)
+        except Exception as error:
+            return f"it fails: {error}"
         return differ(value, expected)
 
     if not change(node, Counts()):  # the pass sees other users of what it depends on

@@ -11,16 +11,17 @@ import pytest
 import staticflow as sf
 from staticflow.config import config
 from staticflow.errors import ArgumentError
-from staticflow.graph.graph import Graph, rebuild
+from staticflow.graph.dtypes import int64
+from staticflow.graph.graph import Graph, close, rebuild
 from staticflow.graph.node import Node
 from staticflow.graph.parser import parse_graph
 from staticflow.ops import OPS
 from staticflow.ops.elementwise.trig import cos, sin
 from staticflow.ops.symbols.pattern import rule
-from staticflow.ops.symbols.symbol import Symbol
+from staticflow.ops.symbols.symbol import Symbol, constant_node
 from staticflow.passes import pipeline
 from staticflow.passes.rewrite import Counts, with_args
-from staticflow.static.bisection import NATIVE
+from staticflow.static.bisection import NATIVE, bisect_passes
 from staticflow.tools.cli import main
 
 Capture = pytest.CaptureFixture[str]
@@ -33,6 +34,13 @@ GRAPH = """graph (%x: f32[N, 3]) {
   %4: f32[N, 3] = add(%2, %3)
   %5: f32[N, 3] = log(%4)
   return %5
+}
+"""
+
+
+GATHER = """graph (%x: f32[1], %i: i64[9]) {
+  %0: f32[9] = gather(%x, %i) {dim=0}
+  return %0
 }
 """
 
@@ -87,6 +95,8 @@ def test_a_diff_says_what_is_different(file: str, capsys: Capture) -> None:
         ([], "graph (%x f32", "g.sf: "),
         ([], GRAPH.replace("exp(%1)", "exp(%9)"), "g.sf: "),
         ([], GRAPH.replace("%4: f32[N, 3]", "%4: f32[N, 4]"), "add"),
+        (["--dump", "/dev/null"], GRAPH, "cannot be written into '/dev/null'"),
+        (["--bisect"], GATHER, "bisect: the graph as it was written fails on these arrays ("),
         (["--bisect", "--size", "M=3"], GRAPH, "--size: the graph has no size 'M'; it has N"),
     ],
 )
@@ -184,6 +194,20 @@ def test_a_wrong_pass_that_is_no_set_of_rules_is_named(monkeypatch: pytest.Monke
     program = sf.compile([x], [(x.sin() * 2 + 1).exp()], passes="-fold")
     found = program.bisect(np.float32([1, 2]))
     assert (found.name, found.rules, found.what) == ("hoist", ("no sine",), "sin(f32[x_0])")
+
+
+def test_a_pass_behind_which_the_graph_fails_is_named() -> None:
+    x = sf.placeholder((3,), name="x")
+    graph = close([x.node], [x.sin().node])
+
+    def fail(graph: Graph, counts: Counts) -> Graph:
+        i = Symbol(constant_node(7, int64)).reshape(1)
+        return close(graph.params, [Symbol(graph.params[0]).gather(0, i).expand(3).node])
+
+    found = bisect_passes(
+        graph, [("fails", fail)], [np.float32([1, 2, 3])], lambda value, expected: ""
+    )
+    assert found is not None and found.name == "fails" and "it fails: " in found.difference
 
 
 def test_native_code_is_named_where_no_graph_differs() -> None:
