@@ -35,20 +35,42 @@ _serials = itertools.count()
 
 @dataclass(frozen=True, slots=True)
 class _Engine:
-    """The compilers for this machine, one that optimises and a quick one that does not, and the
-    linker that loads what they make."""
+    """The compilers for this machine, one that optimises and a quick one that does not."""
 
     machine: Any
     quick: Any
-    linker: Any
 
 
 @once
 def _engine() -> _Engine:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    linker = llvm.create_lljit_compiler(_target_machine())
-    return _Engine(_target_machine(), _target_machine(opt=0), linker)
+    return _Engine(_target_machine(), _target_machine(opt=0))
+
+
+_LOADS_OF_A_LINKER = 64
+"""Modules that one linker loads. Of each, LLVM keeps 8 to 40 KB after it was unloaded, as long as
+there is the linker, and a linker takes a millisecond and 100 KB."""
+
+
+class _Linkers:
+    """What loads machine code: one linker after another, each gone with the last of its modules."""
+
+    def __init__(self) -> None:
+        self._current: Any = None
+        self._left = 0
+
+    def take(self) -> Any:
+        """The linker for one more module. The caller holds the lock of `compiling`."""
+        if not self._left:
+            _engine()
+            self._current = llvm.create_lljit_compiler(_target_machine())
+            self._left = _LOADS_OF_A_LINKER
+        self._left -= 1
+        return self._current
+
+
+_linkers = _Linkers()
 
 
 def _target_machine(opt: int = 3) -> Any:
@@ -105,10 +127,10 @@ class NativeModule(Sealed):
     loads: ClassVar[int] = 0
     """How many were loaded in this process."""
 
-    def __init__(self, object_bytes: bytes, text: str, tracker: Any) -> None:
+    def __init__(self, object_bytes: bytes, text: str, tracker: Any, linker: Any) -> None:
         self.object_bytes = object_bytes
         self.llvm = text
-        self._tracker = tracker
+        self._tracker, self._linker = tracker, linker
 
     def address(self, name: str) -> int:
         """The address of an exported function; KeyError if it was not exported."""
@@ -116,7 +138,7 @@ class NativeModule(Sealed):
 
     def stay(self) -> None:
         """Stay loaded until the process ends, for calls that come as the interpreter ends."""
-        for owner in (_engine().linker, self._tracker):
+        for owner in (self._linker, self._tracker):
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(owner))
 
     @lazy
@@ -168,11 +190,12 @@ def load_native(
         builder.export_symbol(name)
     with compiling:
         try:
-            tracker = builder.link(_engine().linker, f"staticflow.{next(_serials)}")
+            linker = _linkers.take()
+            tracker = builder.link(linker, f"staticflow.{next(_serials)}")
         except RuntimeError as error:
             raise CompileError(f"native code cannot be loaded: {error}") from error
         NativeModule.loads += 1
-    return NativeModule(object_bytes, text, tracker)
+    return NativeModule(object_bytes, text, tracker, linker)
 
 
 def native_text(functions: Iterable[Callable[..., Any]], layout: Layout, around: str = "") -> str:

@@ -19,7 +19,7 @@ from opinfo.core import (
     special,
     values,
 )
-from opinfo.reduce import of_something, reduced
+from opinfo.reduce import along_a_dim, of_something, reduced
 from staticflow.errors import ShapeError
 from staticflow.graph.dtypes import DType
 from staticflow.ops import OPS
@@ -72,21 +72,24 @@ def _with_dim(nonempty: bool, **kwargs: Any) -> Callable[[DType, bool], Iterator
     return samples
 
 
-def _chosen(name: str, pick: Callable[..., Any]) -> OpInfo:
+def _chosen(name: str, pick: Callable[..., Any], across: bool = False) -> OpInfo:
+    """The row of ``max`` or ``min`` along a dim, or of what they are ``across`` rows."""
+
     def samples(dtype: DType, smooth: bool) -> Iterator[Sample]:
         for keepdim in (False, True):
-            yield from _with_dim(nonempty=True, keepdim=keepdim)(dtype, smooth)
+            found = _with_dim(nonempty=True, keepdim=keepdim)(dtype, smooth)
+            yield from (s for s in found if s.args[0].ndim or not across)
 
     def expect(x: Array, dim: int, keepdim: bool = False) -> tuple[Array, Array]:
         return along(_first(pick))(x, dim, keepdim)
 
+    outside = Failure(Sample((np.zeros((2, 3), "f4"), 2)), ShapeError, "out of range")
+    nothing = Failure(Sample((np.zeros((3, 0), "f4"), 1)), ShapeError, "of nothing")
+    op = OPS[f"{name}_dim_across" if across else f"{name}_dim"]
     return OpInfo(
-        OPS[f"{name}_dim"], getattr(sf, name), expect, samples, ALL, grad=True, exact=True,
-        sized=lambda dtype, n: Sample((values((n, 3), dtype), 1)),
-        failures=(
-            Failure(Sample((np.zeros((2, 3), "f4"), 2)), ShapeError, "out of range"),
-            Failure(Sample((np.zeros((3, 0), "f4"), 1)), ShapeError, "of nothing"),
-        ),
+        op, along_a_dim(op) if across else getattr(sf, name), expect, samples, ALL, grad=True,
+        exact=True, sized=lambda dtype, n: Sample((values((n, 3), dtype), 1)),
+        failures=(nothing,) if across else (outside, nothing),
     )  # fmt: skip
 
 
@@ -211,7 +214,7 @@ _OUTSIDE = Failure(Sample((np.zeros((2, 3), "f4"), 2)), ShapeError, "out of rang
 _FLAT = np.zeros((2, 3), "f4")
 
 ROWS = (
-    _chosen("max", max), _chosen("min", min),
+    *(_chosen(name, pick, across) for name, pick in (("max", max), ("min", min)) for across in (False, True)),
     OpInfo(
         OPS["sort"], sf.sort, along(_sorted), _sort_samples, ALL, grad=True, exact=True,
         sized=lambda dtype, n: Sample((values((3, n), dtype),)), failures=(_OUTSIDE,),

@@ -111,6 +111,13 @@ def _over_dims(
     return samples
 
 
+def _along_dims(dtype: DType, smooth: bool) -> Iterator[Sample]:
+    """Samples along one dim of what has dims."""
+    for sample in _over_dims(nonempty=True, several=False)(dtype, smooth):
+        if sample.args[0].ndim and isinstance(sample.kwargs.get("dim"), int):
+            yield sample
+
+
 def _reduces_something(x: Array, dim: Any) -> bool:
     dims = range(x.ndim) if dim is None else (dim,) if isinstance(dim, int) else dim
     return all(x.shape[d] for d in dims) if x.ndim else True
@@ -198,6 +205,15 @@ def _whole(dtype: DType, smooth: bool) -> Iterator[Sample]:
     return (s for s in _over_dims(nonempty=True)(dtype, smooth) if not s.kwargs)
 
 
+def along_a_dim(op: Any) -> Callable[..., Any]:
+    """The function of an op that itself takes no negative dim."""
+
+    def of(x: Any, dim: int, keepdim: bool = False) -> Any:
+        return op(x, dim=dim % x.ndim, keepdim=keepdim)
+
+    return of
+
+
 def of_something(fn: Callable[[Any], Any]) -> Callable[..., Any]:
     """``fn`` of all elements of one array, or of two joined, of which the first may be empty."""
 
@@ -264,5 +280,13 @@ ROWS = (
             failures=(_nothing(), _nothing(1)),
         )
         for name, pick in (("argmax", max), ("argmin", min))
+    ),
+    *(
+        OpInfo(
+            OPS[name], along_a_dim(OPS[name]), reduced(_place(pick), int64), _along_dims, NUMBERS,
+            grad=False, exact=True, failures=(_nothing(1),),
+            sized=lambda dtype, n: Sample((values((n, 3), dtype),), {"dim": 1}),
+        )
+        for name, pick in (("argmax_across", max), ("argmin_across", min))
     ),
 )  # fmt: skip
