@@ -1,5 +1,6 @@
 """Hooks of the whole test suite."""
 
+import gc
 import os
 import shutil
 import sys
@@ -42,6 +43,14 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_report_header() -> str:
     """The line above the tests that says which day's share of the generated checks runs."""
     return f"generated checks of {DAY}={today()}"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def forget_what_is_old() -> None:
+    """What the files before left alive is not looked through by each pass of the collector: after
+    ten thousand tests a pass takes a second, and some tests ask for hundreds."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(trylast=True)
