@@ -111,7 +111,7 @@ NO_SIZES: Mapping[str, str] = {
         ),
         "a size in memory, or a distance in it, at which nothing else computes": (
             "codegen.llvm.arena._ALIGNMENT", "codegen.llvm.arena.CELL", "runtime.block_cache.LINE", "runtime.pool.LINE",
-            "runtime.aligned._DEFAULT_HANDLER", "runtime.aligned.TRACED", "runtime.aligned.OF_NEW_ARRAYS", "codegen.program.layout.ALIGNMENT", "runtime.object_layout",
+            "runtime.aligned._DEFAULT_HANDLER", "runtime.native._LOADS_OF_A_LINKER", "runtime.aligned.TRACED", "runtime.aligned.OF_NEW_ARRAYS", "codegen.program.layout.ALIGNMENT", "runtime.object_layout",
             "eager.fast.plans._WORD", "eager.costs.NEAR",
         ),
         "elements up to which what was read is compared by value, which tests/static/test_traced_values.py tells": (
