@@ -34,7 +34,7 @@ def _bytes_in_use() -> int:
 
 def test_modules_that_are_gone_leave_nothing() -> None:
     code = compile_native(TEXT, ["f"]).object_bytes
-    many = 2 * 64
+    many = 2 * native._LOADS_OF_A_LINKER
     for _ in range(many):
         load_native(code, ["f"])
     before = _bytes_in_use()
@@ -46,7 +46,7 @@ def test_modules_that_are_gone_leave_nothing() -> None:
 def test_code_outlives_the_linker_that_came_after() -> None:
     code = compile_native(TEXT, ["f"]).object_bytes
     kept = [load_native(code, ["f"]) for _ in range(3)]
-    for _ in range(64):
+    for _ in range(native._LOADS_OF_A_LINKER):
         load_native(code, ["f"])
     gc.collect()
     function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
