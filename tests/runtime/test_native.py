@@ -190,10 +190,10 @@ def test_what_arrays_come_from_is_made_once() -> None:
         import staticflow as sf
         from staticflow.runtime.native import NativeModule
         texts, load = [], NativeModule.__init__
-        def slowly(self, object_bytes, text, tracker):
+        def slowly(self, object_bytes, text, *loaded):
             texts.append(text)
             time.sleep(0.02)
-            load(self, object_bytes, text, tracker)
+            load(self, object_bytes, text, *loaded)
         NativeModule.__init__ = slowly
         together = threading.Barrier(4)
         def work():
