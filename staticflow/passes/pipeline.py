@@ -31,7 +31,7 @@ from staticflow.passes.loops.scalar import scalar_loops
 from staticflow.passes.loops.share_products import share_products
 from staticflow.passes.order_products import order_products
 from staticflow.passes.rewrite import Counts, Pass, each_region, rewrite
-from staticflow.passes.rules import CANONICAL, FAST, PARTS
+from staticflow.passes.rules import CANONICAL, FAST, PARTS, REORDER
 from staticflow.passes.transpose import transpose_products
 
 __all__ = [
@@ -56,6 +56,11 @@ def canonicalize(graph: Graph, counts: Counts) -> Graph:
     return rewrite(graph, CANONICAL, counts)
 
 
+def reorder(graph: Graph, counts: Counts) -> Graph:
+    """Rewrite sums and products in an order that takes less."""
+    return rewrite(graph, REORDER, counts)
+
+
 def relax(graph: Graph, counts: Counts) -> Graph:
     """Rewrite as ``numerics="fast"`` allows: signed zeros, infinities and NaN may differ."""
     return rewrite(graph, FAST, counts)
@@ -66,6 +71,7 @@ SIMPLIFY: tuple[tuple[str, Pass], ...] = (
     ("canonicalize", canonicalize),
     ("stabilize_more", stabilize),
     ("relax", relax),
+    ("reorder", reorder),
     ("order_products", order_products),
     ("decompose", decompose),
     ("stabilize_parts", stabilize_parts),
@@ -98,7 +104,7 @@ PASSES = (*SIMPLIFY, *INTO_KERNELS)
 STABILIZING = ("stabilize", "stabilize_more")
 """The passes whose results differ where what was written overflows."""
 
-REORDERING = ("order_products",)
+REORDERING = ("reorder", "order_products")
 """The passes that choose another order of products or sums than the one that was written."""
 
 AS_WRITTEN = tuple(p for p in PASSES if p[0] not in (*STABILIZING, *REORDERING))
@@ -143,7 +149,7 @@ class Before:
 
 ORDER = (
     Before(
-        ("stabilize", "stabilize_more", "relax", "order_products"),
+        ("stabilize", "stabilize_more", "relax", "reorder", "order_products"),
         ("decompose",),
         "what it writes may be an operation that has no kernel of its own",
     ),

@@ -46,8 +46,10 @@ from staticflow.ops.indexing.gather_ops import scatter_add_op
 from staticflow.ops.indexing.index_ops import index_put_op
 from staticflow.ops.symbols.pattern import Pattern, Rule, attr, rule
 from staticflow.ops.symbols.symbol import STATIC, Symbol, constant_node
+from staticflow.passes.algebra import ALGEBRA, POWERS, SUMS
+from staticflow.passes.inverses import INVERSES
 
-__all__ = ["CANONICAL", "FAST", "PARTS"]
+__all__ = ["CANONICAL", "FAST", "PARTS", "REORDER"]
 
 
 def _compose(inner: tuple[Any, ...], outer: tuple[int, ...]) -> tuple[Any, ...]:
@@ -238,7 +240,10 @@ CANONICAL: tuple[Rule, ...] = (
         lambda x: sum_op(x, dims=attr("dims"), keepdim=attr("keepdim")),
         lambda x, dims, keepdim: _drop(x, dims, keepdim),
     ),
+    *ALGEBRA,
+    *INVERSES,
 )  # fmt: skip
+"""Rules that keep every IEEE result."""
 
 
 def _drop(x: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
@@ -292,14 +297,11 @@ FAST: tuple[Rule, ...] = (
     # wrong only for signed zeros, infinities, NaN or in the last bits
     rule("add_zero", "x + 0 = x", lambda x: add(x, 0.0), lambda x: x),
     rule("mul_zero", "x * 0 = 0", lambda x: mul(x, 0.0), lambda x: zeros_like(x)),
-    rule(
-        "pow_minus_half",
-        "x ** -0.5 = 1 / sqrt(x)",
-        lambda x: pow(x, -0.5),
-        lambda x: reciprocal(sqrt(x)),
-    ),
     rule("finite_root", "x ** 0.5 = sqrt(x)", lambda x: _root(x), lambda x: sqrt(x)),
-    rule("pow_three_halves", "x ** 1.5 = x sqrt(x)", lambda x: pow(x, 1.5), lambda x: x * sqrt(x)),
-    rule("pow_three", "x ** 3 = x x x", lambda x: pow(x, 3), lambda x: x * x * x),
     rule("square_of_sqrt", "sqrt(x) ** 2 = x", lambda x: mul(sqrt(x), sqrt(x)), lambda x: x),
+    *POWERS,
 )
+"""Rules for fast numerics."""
+
+REORDER: tuple[Rule, ...] = SUMS
+"""Rules that put products and sums into another order."""

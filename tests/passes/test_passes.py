@@ -37,7 +37,7 @@ from staticflow.passes.contraction import Contraction
 from staticflow.passes.fuse import MOST_MEMBERS, fuse
 from staticflow.passes.pipeline import PASSES, optimize
 from staticflow.passes.rewrite import Counts, rewrite
-from staticflow.passes.rules import CANONICAL, FAST, PARTS
+from staticflow.passes.rules import CANONICAL, FAST, PARTS, REORDER
 
 FILES = sorted(Path(__file__).parent.glob("*.sf"))
 CASES = [
@@ -49,6 +49,7 @@ NAMES = [f"{name} {position}" for name, position, _ in CASES]
 every_case = pytest.mark.parametrize(("name", "position", "case"), CASES, ids=NAMES)
 SETS = {
     "canonicalize": CANONICAL, "stabilize": STABLE_FORMS, "stabilize_parts": PARTS, "relax": FAST,
+    "reorder": REORDER,
 }  # fmt: skip
 RULES = [(name, r) for name, rules in SETS.items() for r in rules]
 every_rule = pytest.mark.parametrize(("name", "r"), RULES, ids=[r.name for _, r in RULES])
@@ -132,12 +133,20 @@ def test_rules_have_names_of_their_own() -> None:
 
 # -- what the passes may change ------------------------------------------------------------------
 
-ROUNDS = {"stabilize", "stabilize_parts", "decompose", "relax", "order_products", "batch_products"}
+ROUNDS = {
+    "stabilize",
+    "stabilize_parts",
+    "decompose",
+    "relax",
+    "reorder",
+    "order_products",
+    "batch_products",
+}
 """Passes after which results differ in their last bits."""
 FINITE = {*(r.name for r in STABLE_FORMS), "decompose convolution_transpose"}
 """Rules for tame numbers: what is stable has a value where what was written has none, and a transposed
 convolution multiplies the weight with zeros between the elements."""
-TAME = {"relax", "order_products"}
+TAME = {"relax", "reorder", "order_products"}
 """Passes for tame numbers: another order of products meets inf - inf elsewhere."""
 BETTER = {"pow_minus_one", "sum_of_one"}
 """Rules that give the exact reciprocal, and keep the sign of a zero that a sum loses."""

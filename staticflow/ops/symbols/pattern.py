@@ -70,6 +70,17 @@ class Var(Pattern):
         self.name = name
 
 
+class Many(Pattern):
+    """In the place of all arguments of a pattern: matches any number of them, bound to ``name`` as
+    a tuple."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        super().__init__(None, (), {})
+        self.name = name
+
+
 class Either(Pattern):
     """Matches what one of ``options`` does, the first that fits."""
 
@@ -135,7 +146,12 @@ def match(pattern: Any, node: Node, bound: dict[str, Any], closed: Collection[No
         return _is_same(bound.setdefault(pattern.name, node), node)
     if isinstance(pattern, Either):
         return any(_match_trial(option, node, bound, closed) for option in pattern.options)
-    if node.op is not pattern.op or len(node.args) != len(pattern.args) or node in closed:
+    if node.op is not pattern.op or node in closed:
+        return False
+    if len(pattern.args) == 1 and isinstance(pattern.args[0], Many):
+        bound[pattern.args[0].name] = node.args
+        return _match_attrs(pattern.attrs, node.attrs, bound)
+    if len(node.args) != len(pattern.args):
         return False
     if not _match_attrs(pattern.attrs, node.attrs, bound):
         return False
@@ -197,9 +213,16 @@ def _match_attrs(
 
 def _replacement(r: Rule, bound: Mapping[str, Any]) -> Node | None:
     """What a rule makes of what its pattern has ``bound``, None if it does not apply."""
-    values = {k: Symbol(v) if isinstance(v, Node) else v for k, v in bound.items()}
+    values = {k: _as_symbols(v) for k, v in bound.items()}
     result = r.replace(**values)
     return result.node if isinstance(result, Symbol) else None
+
+
+def _as_symbols(value: Any) -> Any:
+    """What a pattern bound, as a replacement is given it."""
+    if isinstance(value, tuple) and value and isinstance(value[0], Node):
+        return tuple(map(Symbol, value))
+    return Symbol(value) if isinstance(value, Node) else value
 
 
 def table_of(rules: Iterable[Rule]) -> dict[Op, list[Rule]]:

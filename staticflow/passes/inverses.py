@@ -1,0 +1,140 @@
+"""Rules of parts: what is cut, joined, turned or put among zeros, and undone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from staticflow.graph.dims import is_provably_ge, same, same_shape
+from staticflow.ops.basics.axes import flip_op
+from staticflow.ops.basics.joining import cat_op, stack_op
+from staticflow.ops.basics.slicing import embed_op, select_op, slice_op
+from staticflow.ops.symbols.pattern import Many, Pattern, Rule, attr, rule
+from staticflow.ops.symbols.symbol import Symbol
+
+__all__ = ["INVERSES"]
+
+
+def _slice(x: Any) -> Any:
+    return slice_op(x, start=attr("start"), size=attr("size"), step=attr("step"))
+
+
+def _flip_flip(x: Any, a: tuple[int, ...], b: tuple[int, ...]) -> Any:
+    dims = tuple(sorted({*a} ^ {*b}))
+    return flip_op(x, dims=dims) if dims else x
+
+
+def _slice_slice(x: Any, a: Any, size: Any, by: Any, b: Any, own: Any, step: Any) -> Any:
+    start = tuple(p + q * s for p, q, s in zip(a, b, by, strict=True))
+    return slice_op(
+        x, start=start, size=own, step=tuple(p * q for p, q in zip(by, step, strict=True))
+    )
+
+
+def _slice_cat(xs: Sequence[Any], dim: int, start: Any, size: Any, step: Any) -> Any:
+    """The part of a joined tensor that lies within one of what was joined."""
+    at: Any = 0
+    end = start[dim] + (size[dim] - 1) * step[dim] + 1
+    for x in xs:
+        behind = at + x.__sf_shape__[dim]
+        if is_provably_ge(start[dim], at) and is_provably_ge(behind, end):
+            if not is_provably_ge(size[dim], 1):
+                return None
+            begin = tuple(s - at if d == dim else s for d, s in enumerate(start))
+            return slice_op(x, start=begin, size=size, step=step)
+        at = behind
+    return None
+
+
+def _slice_embed(x: Any, shape: Any, a: Any, by: Any, b: Any, size: Any, step: Any) -> Any:
+    fits = same_shape(a, b) and same_shape(size, x.__sf_shape__)
+    return (
+        x
+        if fits and all(p == q or s == 1 for p, q, s in zip(by, step, size, strict=True))
+        else None
+    )
+
+
+def _cat_parts(xs: Sequence[Any], dim: int) -> Any:
+    """Slices of one tensor, each of which begins where the one before ends, are one slice."""
+    nodes = [x.node for x in xs]
+    if len(xs) < 2 or any(n.op is not slice_op or n.args[0] is not nodes[0].args[0] for n in nodes):
+        return None
+    first, at = nodes[0].attrs, nodes[0].attrs["start"][dim]
+    for n in nodes:
+        others = all(
+            same(n.attrs[key][d], first[key][d])
+            for key in ("start", "size") for d in range(len(first["start"])) if d != dim
+        )  # fmt: skip
+        if not others or n.attrs["step"] != (1,) * len(n.attrs["step"]):
+            return None
+        if not same(n.attrs["start"][dim], at):
+            return None
+        at = at + n.attrs["size"][dim]
+    size = tuple(at - first["start"][dim] if d == dim else s for d, s in enumerate(first["size"]))
+    source = Symbol(nodes[0].args[0])
+    return slice_op(source, start=first["start"], size=size, step=(1,) * source.ndim)
+
+
+def _cat_cat(xs: Sequence[Any], dim: int) -> Any:
+    """What is joined along the dim is joined at once."""
+    found: list[Any] = []
+    for x in xs:
+        inner = x.node.op is cat_op and x.node.attrs["dim"] == dim
+        found += _args(x) if inner else [x]
+    if len(found) == 1:
+        return found[0]
+    return cat_op(*found, dim=dim) if len(found) > len(xs) else None
+
+
+def _args(x: Any) -> list[Any]:
+    return [Symbol(a) for a in x.node.args]
+
+
+def _joined(op: Any, dim: str) -> Pattern:
+    return Pattern(op, (Many("xs"),), {"dim": attr(dim)})
+
+
+INVERSES: tuple[Rule, ...] = (
+    rule(
+        "flip_flip", "what is turned twice stands as it stood",
+        lambda x: flip_op(flip_op(x, dims=attr("a")), dims=attr("b")),
+        lambda x, a, b: _flip_flip(x, a, b),
+    ),
+    rule(
+        "slice_slice", "a part of a part is a part",
+        lambda x: slice_op(
+            slice_op(x, start=attr("a"), size=attr("size"), step=attr("by")),
+            start=attr("b"), size=attr("own"), step=attr("step"),
+        ),
+        lambda x, **of: _slice_slice(x, **of),
+    ),
+    rule(
+        "slice_cat", "a part of one of those that were joined",
+        lambda: _slice(_joined(cat_op, "dim")), lambda **of: _slice_cat(**of),
+    ),
+    rule(
+        "select_stack", "one of those that were stacked",
+        lambda: select_op(_joined(stack_op, "at"), dim=attr("dim"), index=attr("index")),
+        lambda xs, at, dim, index: (
+            xs[index] if at == dim and isinstance(index, int) and index < len(xs) else None
+        ),
+    ),
+    rule(
+        "slice_embed", "what was put among zeros is taken out again",
+        lambda x: slice_op(
+            embed_op(x, shape=attr("shape"), start=attr("a"), step=attr("by")),
+            start=attr("b"), size=attr("size"), step=attr("step"),
+        ),
+        lambda x, **of: _slice_embed(x, **of),
+    ),
+    rule(
+        "cat_parts", "the parts of a tensor, one behind the other, are a part of it",
+        lambda: _joined(cat_op, "dim"), lambda xs, dim: _cat_parts(xs, dim),
+    ),
+    rule(
+        "cat_cat", "(a, b), c joined are a, b, c joined",
+        lambda: _joined(cat_op, "dim"), lambda xs, dim: _cat_cat(xs, dim),
+    ),
+)  # fmt: skip
+"""Rules that keep every bit."""
