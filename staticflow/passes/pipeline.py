@@ -37,7 +37,7 @@ from staticflow.passes.transpose import transpose_products
 __all__ = [
     "AS_WRITTEN", "INTO_KERNELS", "NUMERICS", "ONCE", "ORDER", "PASSES", "REORDERING", "SIMPLIFY",
     "STABILIZING", "Before", "PassReport", "arrange_passes", "check_numerics", "choose_passes",
-    "is_allowed", "optimize", "passes_for",
+    "is_allowed", "least_numerics", "optimize", "passes_for",
 ]  # fmt: skip
 
 
@@ -118,9 +118,14 @@ _NUMERICS_OF = {"relax": "fast", **dict.fromkeys((*REORDERING, "batch_products")
 """The least numerics that a pass needs, where it needs more than the first."""
 
 
+def least_numerics(name: str) -> str:
+    """The first of `NUMERICS` with which the pass ``name`` runs."""
+    return _NUMERICS_OF.get(name, NUMERICS[0])
+
+
 def is_allowed(name: str, numerics: str) -> bool:
     """Whether the pass ``name`` runs where ``numerics`` are asked for."""
-    return NUMERICS.index(_NUMERICS_OF.get(name, "exact")) <= NUMERICS.index(numerics)
+    return NUMERICS.index(least_numerics(name)) <= NUMERICS.index(numerics)
 
 
 def check_numerics(numerics: str) -> None:
@@ -202,7 +207,7 @@ def choose_passes(
         raise _wrong_passes(f"{name!r} cannot be left out: {_NEEDED[name]}")
     check_numerics(numerics)
     for name in sorted(n for n in wanted if not is_allowed(n, numerics)):
-        raise _wrong_passes(f'{name!r} runs with numerics="{_NUMERICS_OF[name]}" only')
+        raise _wrong_passes(f'{name!r} runs with numerics="{least_numerics(name)}" only')
     if out:
         return _add_needed([(name, run) for name, run in PASSES if name not in out])
     return _add_needed(arrange_passes([name for name in given if not name.startswith("-")]))
