@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from staticflow.ops.symbols.stable_forms import STABLE_FORMS
-from staticflow.passes.pipeline import NUMERICS, PASSES, least_numerics
 from staticflow.passes.rules import CANONICAL, FAST, PARTS, REORDER
 
 PAGE = Path(__file__).parents[2] / "docs" / "passes.md"
@@ -24,13 +23,7 @@ SETS = {
 def table() -> str:
     """The table of rules as the page has it."""
     head = ["| rule | identity | pass |", "|---|---|---|"]
-    return "\n".join([*_passes(), "", *head, *_rules()]) + "\n"
-
-
-def _passes() -> Iterator[str]:
-    for numerics in NUMERICS:
-        names = [f"`{name}`" for name, _ in PASSES if least_numerics(name) == numerics]
-        yield f"- from `{numerics}` on: {', '.join(names)}"
+    return "\n".join([*head, *_rules()]) + "\n"
 
 
 def _rules() -> Iterator[str]:
