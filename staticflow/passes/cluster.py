@@ -13,9 +13,9 @@ from staticflow.graph.types import Facts, TensorType, Type
 
 __all__ = ["KINDS", "cluster"]
 
-KINDS = ("map", "reduce", "contract", "nest", "loop")
-"""What leads a cluster: elementwise work alone, reductions over shared dims, a matrix product, a
-loop nest of its own, or a loop over numbers."""
+KINDS = ("map", "reduce", "contract", "attend", "nest", "loop")
+"""What leads a cluster: elementwise work alone, reductions over shared dims, a matrix product,
+attention, a loop nest of its own, or a loop over numbers."""
 
 
 def _infer(

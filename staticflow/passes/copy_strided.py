@@ -5,12 +5,19 @@ from __future__ import annotations
 from staticflow.graph.graph import Graph, rebuild
 from staticflow.graph.node import Node, make_node
 from staticflow.ops.basics.view import contiguous_op
-from staticflow.ops.declaring.lowering import Contract, Elementwise, LoopNest, Reduce, View
+from staticflow.ops.declaring.lowering import (
+    Attend,
+    Contract,
+    Elementwise,
+    LoopNest,
+    Reduce,
+    View,
+)
 from staticflow.passes.rewrite import Counts, with_args
 
 __all__ = ["copy_strided"]
 
-_READS_BY_INDEX = (Contract, Elementwise, LoopNest, Reduce, View)
+_READS_BY_INDEX = (Attend, Contract, Elementwise, LoopNest, Reduce, View)
 """Lowerings that read an element of an argument where `TensorType.offset` says."""
 
 

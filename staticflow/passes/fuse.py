@@ -21,6 +21,7 @@ from staticflow.graph.order import in_order
 from staticflow.graph.types import Shape, TensorType, types_of
 from staticflow.ops.basics.reduce import reduced_shape
 from staticflow.ops.declaring.lowering import (
+    Attend,
     Contract,
     Elementwise,
     Index,
@@ -47,6 +48,9 @@ __all__ = ["fuse", "operand_strides", "separate"]
 
 MOST_MEMBERS = 48
 """Ops in one kernel; beyond that registers spill and nothing is gained."""
+
+_OWN = frozenset(("nest", "attend"))
+"""The kinds of groups that nothing joins."""
 
 AXES = tuple(Sym(f"i{axis}", -1) for axis in range(32))
 """Stand-ins for the loop variables of a domain, in the analysis only."""
@@ -222,6 +226,9 @@ def _arrays_of(graph: Graph) -> set[Node]:
         lowering = node.op.lowering
         if isinstance(lowering, Contract):
             wanted += [a for i, a in enumerate(node.args) if operand_strides(node, i) is None]
+        elif isinstance(lowering, Attend):
+            matrices = range(lowering.matrices)
+            wanted += [node.args[i] for i in matrices if operand_strides(node, i) is None]
         elif isinstance(lowering, LoopNest):
             wanted += [a for a in node.args if not _reads_plainly(a)]
         elif not isinstance(lowering, Elementwise | View | Reduce) and node.op is not item:
@@ -249,11 +256,40 @@ def _reads_plainly(node: Node) -> bool:
 def _arrays(node: Node, kept: set[Node]) -> list[Node]:
     """The arrays that a node reads, through what is inlined on the way. Elementwise work, views and
     reductions inline whatever can be; other ops take it from memory where it was kept for them."""
+    if isinstance(node.op.lowering, Attend):
+        return _arrays_of_attention(node, kept)
     inlines = isinstance(node.op.lowering, Elementwise | View | Reduce)
     if shows_memory(node):
         inlines = False
+    return _arrays_behind(node.args, kept, inlines)
+
+
+def _arrays_of_attention(node: Node, kept: set[Node]) -> list[Node]:
+    """The arrays that attention reads. What has a number for each query and each key is worked out
+    there, again and again, so that it need not be in memory; and masks, so that it is known which
+    keys are seen."""
+    matrices = node.op.lowering.matrices + node.op.lowering.rows
+    found = dict.fromkeys(_arrays_behind(node.args[:matrices], kept, False))
+    stack = list(reversed(_arrays_behind(node.args[matrices:], kept, True)))
+    anew: set[Node] = set()
+    while stack:
+        array = stack.pop()
+        t = array.tensor_type
+        large = not t.dtype.is_floating or (t.ndim > 1 and 1 not in t.shape[-2:])
+        if large and isinstance(array.op.lowering, Elementwise) and len(anew) < MOST_MEMBERS:
+            if array not in anew:
+                anew.add(array)
+                stack += reversed(_arrays_behind(array.args, kept, True))
+        else:
+            found[array] = None
+    return [array for array in found if array not in anew]
+
+
+def _arrays_behind(args: Sequence[Node], kept: set[Node], inlines: bool) -> list[Node]:
+    """The arrays that values are read from; what is ``kept`` stands in memory unless it is worked
+    out anew wherever a reader ``inlines``."""
     found: dict[Node, None] = {}
-    stack = list(reversed(node.args))
+    stack = list(reversed(args))
     while stack:
         arg = stack.pop()
         if not is_inline(arg) or (arg in kept and not inlines):
@@ -295,6 +331,8 @@ def _own_group(node: Node, kept: set[Node]) -> Group | None:
         return Group("reduce", node.args[0].tensor_type.shape, node.attrs["dims"], [node])
     if isinstance(lowering, Contract):
         return Group("contract", node.tensor_type.shape, (), [node])
+    if isinstance(lowering, Attend):
+        return Group("attend", (), (), [node])
     if isinstance(lowering, LoopNest):
         return Group("nest", (), (), [node])
     return None
@@ -309,7 +347,7 @@ def _rows_of(group: Group) -> tuple[Shape, Shape]:
 def _joint(producer: Group, consumer: Group) -> Group | None:
     """The group that two would make, by their kinds and domains; None if they cannot."""
     kinds = (producer.kind, consumer.kind)
-    if len(producer.members) + len(consumer.members) > MOST_MEMBERS or "nest" in kinds:
+    if len(producer.members) + len(consumer.members) > MOST_MEMBERS or not _OWN.isdisjoint(kinds):
         return None
     if kinds in (("map", "map"), ("contract", "map")) and producer.domain == consumer.domain:
         return Group(producer.kind, producer.domain, ())

@@ -14,6 +14,7 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.graph.verify import verify_graph
 from staticflow.ops.declaring.thread import recording
 from staticflow.ops.symbols.stable_forms import STABLE_FORMS
+from staticflow.passes.attention import attention, write_attention
 from staticflow.passes.copy_strided import copy_strided
 from staticflow.passes.cut_views import cut_views
 from staticflow.passes.decompose import decompose
@@ -68,6 +69,7 @@ def relax(graph: Graph, counts: Counts) -> Graph:
 
 SIMPLIFY: tuple[tuple[str, Pass], ...] = (
     ("stabilize", stabilize),
+    ("attention", attention),
     ("canonicalize", canonicalize),
     ("stabilize_more", stabilize),
     ("relax", relax),
@@ -104,7 +106,7 @@ PASSES = (*SIMPLIFY, *INTO_KERNELS)
 STABILIZING = ("stabilize", "stabilize_more")
 """The passes whose results differ where what was written overflows."""
 
-REORDERING = ("reorder", "order_products")
+REORDERING = ("attention", "reorder", "order_products")
 """The passes that choose another order of products or sums than the one that was written."""
 
 AS_WRITTEN = tuple(p for p in PASSES if p[0] not in (*STABILIZING, *REORDERING))
@@ -154,7 +156,7 @@ class Before:
 
 ORDER = (
     Before(
-        ("stabilize", "stabilize_more", "relax", "reorder", "order_products"),
+        ("stabilize", "attention", "stabilize_more", "relax", "reorder", "order_products"),
         ("decompose",),
         "what it writes may be an operation that has no kernel of its own",
     ),
@@ -176,7 +178,10 @@ and however often, with the same results. `tests/fuzz` runs graphs through order
 ONCE = ("fuse",)
 """The passes that run at most once: what is a kernel is not made one again."""
 
-_INSTEAD: dict[str, tuple[str, Pass]] = {"fuse": ("separate", separate)}
+_INSTEAD: dict[str, tuple[str, Pass]] = {
+    "attention": ("write_attention", write_attention),
+    "fuse": ("separate", separate),
+}
 """What runs in the place of a pass that is left out, where something has to."""
 
 
@@ -284,8 +289,9 @@ class PassReport:
 def passes_for(
     numerics: str, passes: Sequence[tuple[str, Pass]] = PASSES
 ) -> tuple[tuple[str, Pass], ...]:
-    """Those of ``passes`` that run with these ``numerics``."""
-    return tuple(p for p in passes if is_allowed(p[0], numerics))
+    """Those of ``passes`` that run with these ``numerics``, and what replaces some others."""
+    allowed = (p if is_allowed(p[0], numerics) else _INSTEAD.get(p[0]) for p in passes)
+    return tuple(p for p in allowed if p is not None)
 
 
 def optimize(

@@ -136,6 +136,7 @@ def test_rules_have_names_of_their_own() -> None:
 ROUNDS = {
     "stabilize",
     "stabilize_parts",
+    "attention",
     "decompose",
     "relax",
     "reorder",

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from staticflow.codegen.kernel import Buffer, Kernel
+from staticflow.codegen.lower.attention import lower_attention
 from staticflow.codegen.lower.contract import lower_contract
 from staticflow.codegen.lower.loops import lower_loops
 from staticflow.codegen.lower.nest import Nest, Scratch
@@ -71,7 +72,7 @@ def lower_cluster(
         else:
             outs.append(f"o{i}")
             grows = not symbols_of(o.tensor_type.size).isdisjoint(inner)
-            access = "grows" if grows else "inout" if kind == "nest" else "out"
+            access = "grows" if grows else "inout" if kind in ("nest", "attend") else "out"
             buffers.append(Buffer(f"o{i}", o.tensor_type.dtype, access))
     extents = {names[p]: p.tensor_type.size for p in body.params}
     sizes = _sizes(body).union(*map(_symbols, lies.values()))
@@ -153,6 +154,19 @@ def _lower_contract(
     return Lowered(kernel, (Scratch("scratch", dtype, size),) if size != 0 else ())
 
 
+def _lower_attention(
+    k: Scalars,
+    body: Graph,
+    names: Mapping[Node, str],
+    outs: list[str],
+    types: Sequence[TensorType],
+    target: Target,
+) -> Lowered:
+    _row_major(types)
+    kernel, scratch = lower_attention(k, body, names, outs, target)
+    return Lowered(kernel, tuple(scratch))
+
+
 def _lower_state(
     k: Scalars,
     body: Graph,
@@ -176,6 +190,7 @@ _LOWER: dict[str, Callable[..., Lowered]] = {
     "map": _lower_loops,
     "reduce": _lower_loops,
     "contract": _lower_contract,
+    "attend": _lower_attention,
     "loop": _lower_state,
     "nest": _lower_nest,
 }

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 
 from staticflow.codegen.builder import Builder
 from staticflow.codegen.gemm.dispatch import Gemm, Workspace, emit_gemm, scratch_size
 from staticflow.codegen.gemm.plan import Span
-from staticflow.codegen.gemm.tile import each
+from staticflow.codegen.gemm.tile import Matrix, each
 from staticflow.codegen.kernel import Buffer, Kernel, Operand
 from staticflow.codegen.lower.correlate import Finish, emit_correlate, emit_correlate_kernel
 from staticflow.codegen.lower.values import Values
@@ -31,7 +31,7 @@ from staticflow.ops.declaring.lowering import (
 )
 from staticflow.passes.access import broadcast_index, canonical_index, source_of
 
-__all__ = ["lower_contract"]
+__all__ = ["bind_index", "each_in_groups", "lower_contract", "matrix_of"]
 
 ROW, COL = Sym("row", -1), Sym("col", -1)
 
@@ -58,9 +58,8 @@ def lower_contract(
     inner = x.tensor_type.shape[-1]
     dtype = product.tensor_type.dtype
     first = (0,) * len(shape[:-2])
-    a, _, a_row, a_col = _strides(x, first, names)
-    b, _, b_row, b_col = _strides(y, first, names)
-    gemm = Gemm(shape[-2], shape[-1], inner, a_row, a_col, b_row, b_col, dtype)
+    a, b = (matrix_of(operand, first, names) for operand in (x, y))
+    gemm = Gemm(shape[-2], shape[-1], inner, a.row, a.col, b.row, b.col, dtype)
     size = scratch_size(gemm, target)
 
     def emit(batch: Index, scratch: Workspace | None) -> None:
@@ -69,8 +68,10 @@ def lower_contract(
         ) -> None:
             finish(acc, (*broadcast_index(batch, shape[:-2]), row, col), lanes, bound)
 
-        a_base, b_base = (_strides(operand, batch, names)[1] for operand in (x, y))
-        emit_gemm(k, gemm, target, a, b, scratch, epilogue, a_base, b_base)
+        left, right = (matrix_of(operand, batch, names) for operand in (x, y))
+        emit_gemm(
+            k, gemm, target, left.buffer, right.buffer, scratch, epilogue, left.base, right.base
+        )
 
     if size == 0:
         with ExitStack() as stack:
@@ -79,18 +80,32 @@ def lower_contract(
         return k.kernel("contract"), dtype, 0
     k.buffers["scratch"] = Buffer("scratch", dtype, "inout")
     total = prod(shape[:-2])
-    groups = 1 if is_provably_ge(size, _LARGE) else dim_max(dim_min(total, _GROUPS), 1)
-    most = ceil_div(total, groups)
-    for group in each(k, "group", Span(0, groups, 1), "parallel"):
-        worker = k.worker(groups) if groups != 1 else 0
-        end = dim_min(group * most + most, total)
-        for at in each(k, "b", Span(group * most, end, 1)):
-            batch = zip(delinear(at, shape[:-2]), shape[:-2], strict=True)
-            emit(tuple(_bind_index(k, i, d) for i, d in batch), Workspace("scratch", worker * size))
+    groups, tasks = each_in_groups(k, total, 1 if is_provably_ge(size, _LARGE) else _GROUPS)
+    for at, worker in tasks:
+        batch = zip(delinear(at, shape[:-2]), shape[:-2], strict=True)
+        emit(tuple(bind_index(k, i, d) for i, d in batch), Workspace("scratch", worker * size))
     return k.kernel("contract"), dtype, groups * size
 
 
-def _bind_index(k: Builder, index: Size, size: Size) -> Size:
+def each_in_groups(
+    k: Builder, total: Size, most: int = _GROUPS
+) -> tuple[Size, Iterator[tuple[Size, Size]]]:
+    """``total`` tasks for threads to share: in how many groups, ``most`` at most, and the loops
+    over them, which give the number of the task and that of its worker, less than the groups."""
+    groups = dim_max(dim_min(total, most), 1)
+    each_group = ceil_div(total, groups)
+
+    def tasks() -> Iterator[tuple[Size, Size]]:
+        for group in each(k, "group", Span(0, groups, 1), "parallel"):
+            worker = k.worker(groups) if groups != 1 else 0
+            end = dim_min(group * each_group + each_group, total)
+            for at in each(k, "b", Span(group * each_group, end, 1)):
+                yield at, worker
+
+    return groups, tasks()
+
+
+def bind_index(k: Builder, index: Size, size: Size) -> Size:
     """An index of a dim as a symbol, so that what is computed of it does not grow long."""
     return index if isinstance(index, int) else k.bind(k.index_value(index), upper=size)
 
@@ -116,10 +131,8 @@ def _finish(
     return finish
 
 
-def _strides(
-    operand: Node, batch: Index, names: Mapping[Node, str]
-) -> tuple[str, Size, Size, Size]:
-    """The buffer behind an operand, where its matrix for ``batch`` begins, and its strides."""
+def matrix_of(operand: Node, batch: Index, names: Mapping[Node, str]) -> Matrix:
+    """The matrix of an operand for ``batch``, as it lies in memory."""
     shape: Shape = operand.tensor_type.shape
     matrix = canonical_index(shape[-2:], (ROW, COL))
     index = (*broadcast_index(batch, shape[:-2]), *matrix)
@@ -128,4 +141,4 @@ def _strides(
     row, col = coefficient(at, ROW), coefficient(at, COL)
     if source not in names or row is None or col is None:
         raise CompileError(f"an operand of matmul, {operand.type}, is no strided view of an array")
-    return names[source], substitute_dim(at, {ROW: 0, COL: 0}), row, col
+    return Matrix(names[source], substitute_dim(at, {ROW: 0, COL: 0}), row, col)

@@ -15,6 +15,7 @@ from staticflow.graph.dims import Size
 from staticflow.graph.types import Shape
 
 __all__ = [
+    "Attend",
     "Contract",
     "Correlate",
     "CorrelateKernel",
@@ -91,6 +92,18 @@ class IndexCheck:
     size: Size
     wraps: bool = False
     around: Shape = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Attend:
+    """Weights of queries and keys, worked out and used block by block, and never in memory as a
+    whole. The first arguments are ``matrices``, then come ``rows``, a number for each query, and
+    then what stands for each query and each key, which the kernel works out from what it is made
+    of. ``backward`` says which of the two kernels it is."""
+
+    matrices: int
+    rows: int = 0
+    backward: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from staticflow.ops.basics.arithmetic import add, stop_gradient
 from staticflow.ops.basics.creation import zeros_like
 from staticflow.ops.declaring.late import behind
 from staticflow.ops.declaring.thread import recording, thread
+from staticflow.ops.symbols.attention import attend_nodes
 from staticflow.ops.symbols.calls import hand_on
 from staticflow.ops.symbols.flow import flow, is_real, operands, ways_of
 from staticflow.ops.symbols.stable import stabilize_nodes
@@ -33,7 +34,11 @@ def pullback(
     targets = {w.node for w in wrt}
     with behind([o.node for o in outputs]), recording(True):
         watched = {node for node in written if has_hooks(node)}
-        stable = stabilize_nodes([o.node for o in outputs], watched | targets & set(written))
+        closed = watched | targets & set(written)
+        stable = stabilize_nodes([o.node for o in outputs], closed)
+        ends = [stable[o.node] for o in outputs]
+        attended = attend_nodes(ends, {stable[node] for node in closed})
+        stable = {node: attended.get(now, now) for node, now in stable.items()}
         hooked = {stable[node]: node for node in watched}
         wanted = {stable.get(node, node) for node in targets}
         ends = [stable[o.node] for o in outputs]

@@ -1,0 +1,278 @@
+"""Attention as one op: weights that need not be in memory, and their derivative.
+
+With the scores ``s = q k^T``, changed by what `Roles` names, the weights are ``p = softmax(s)`` and
+the result is ``p v``. The derivative works the weights out again from the scores and the logarithm
+of the sum of their exponentials, which is a number for each query (Dao et al. 2022,
+arXiv:2205.14135). What rounding took from that is a second one: scores may be so large that nothing
+of the sum is left beside them, as where all are -1e9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+from staticflow.errors import DTypeError, ShapeError
+from staticflow.graph.dtypes import float32, float64
+from staticflow.graph.op import Op
+from staticflow.graph.types import Facts, TensorType
+from staticflow.ops.along.softmax import lse_parts, lse_reference_parts
+from staticflow.ops.basics.arithmetic import where
+from staticflow.ops.basics.axes import mT
+from staticflow.ops.basics.creation import zeros_like
+from staticflow.ops.basics.reduce import sum_op
+from staticflow.ops.basics.view import reshape, unsqueeze
+from staticflow.ops.declaring.declare import strict, sum_to
+from staticflow.ops.declaring.lowering import Attend
+from staticflow.ops.elementwise.maths import exp
+from staticflow.ops.matrices.contract import matmul_op
+
+__all__ = ["ROLES", "Roles", "attend_back_op", "attend_op", "write_out", "write_out_back"]
+
+ROLES = ("bias", "keep", "factor")
+
+Roles: TypeAlias = tuple[str, ...]
+"""What the arguments behind the matrices are, each at most once and in the order of `ROLES`, of a
+shape that broadcasts to (..., L, S): a ``bias`` is added to the scores; where ``keep`` is false a
+score is ``fill``; weights are multiplied by a ``factor``."""
+
+
+# -- types ----------------------------------------------------------------------------------------
+
+
+def _infer_sizes(
+    facts: Facts, q: TensorType, k: TensorType, v: TensorType, extras: Sequence[TensorType],
+    roles: Roles,
+) -> None:  # fmt: skip
+    """Refuse what does not fit together."""
+    for t in (q, k, v):
+        if t.ndim < 2 or t.ndim != q.ndim:
+            raise ShapeError(f"takes (..., L, E), (..., S, E) and (..., S, V), not {q}, {k}, {v}")
+        if t.dtype is not q.dtype or t.dtype not in (float32, float64):
+            raise DTypeError(
+                f"takes floats of 32 or 64 bits, all alike, not {q.dtype}, {k.dtype}, {v.dtype}"
+            )
+    for a, b in (*zip(q.shape[:-2], k.shape[:-2], strict=True),
+                 *zip(q.shape[:-2], v.shape[:-2], strict=True)):  # fmt: skip
+        facts.equal(a, b, f"the leading sizes of {q}, {k} and {v}")
+    facts.equal(q.shape[-1], k.shape[-1], f"the columns of {q} and of {k}")
+    facts.equal(k.shape[-2], v.shape[-2], f"the rows of {k} and of {v}")
+    if len(extras) != len(roles) or list(roles) != [r for r in ROLES if r in roles]:
+        raise ShapeError(f"{len(extras)} arguments stand behind the matrices for {list(roles)}")
+    scores = (*q.shape[:-1], k.shape[-2])
+    for role, t in zip(roles, extras, strict=True):
+        if (t.dtype.kind != "b") if role == "keep" else (t.dtype is not q.dtype):
+            raise DTypeError(f"the {role} is {t.dtype}")
+        if t.ndim > q.ndim:
+            raise ShapeError(f"the {role} {t} has more dims than the scores {list(scores)}")
+        for n, m in zip(t.shape, scores[q.ndim - t.ndim :], strict=True):
+            if n != 1:
+                facts.equal(n, m, f"the sizes of the {role} {t} and the scores {list(scores)}")
+
+
+def _infer(
+    facts: Facts, q: TensorType, k: TensorType, v: TensorType, *extras: TensorType,
+    roles: Roles, fill: float,
+) -> Any:  # fmt: skip
+    _infer_sizes(facts, q, k, v, extras, roles)
+    shape = q.shape[:-1]
+    row = TensorType(q.dtype, shape)
+    return TensorType(q.dtype, (*shape, v.shape[-1])), row, row
+
+
+def _infer_back(
+    facts: Facts, q: TensorType, k: TensorType, v: TensorType, ct: TensorType, lse: TensorType,
+    low: TensorType, delta: TensorType, *extras: TensorType, roles: Roles, fill: float,
+) -> Any:  # fmt: skip
+    out, row, _ = _infer(facts, q, k, v, *extras, roles=roles, fill=fill)
+    for given, wanted in ((ct, out), (lse, row), (low, row), (delta, row)):
+        if given.dtype is not wanted.dtype or given.ndim != wanted.ndim:
+            raise ShapeError(f"takes {out} and three {row} behind the values, not {given}")
+        for n, m in zip(given.shape, wanted.shape, strict=True):
+            facts.equal(n, m, f"the sizes of {given} and {wanted}")
+    return TensorType(q.dtype, q.shape), TensorType(k.dtype, k.shape), TensorType(v.dtype, v.shape)
+
+
+# -- references -----------------------------------------------------------------------------------
+
+
+def _reference_scores(xp: Any, q: Any, k: Any, of: dict[str, Any], fill: float) -> Any:
+    s = q @ xp.swapaxes(k, -1, -2)
+    if "bias" in of:
+        s = s + of["bias"]
+    return xp.where(of["keep"], s, s.dtype.type(fill)) if "keep" in of else s
+
+
+def _reference(
+    xp: Any, q: Any, k: Any, v: Any, *extras: Any, roles: Roles, fill: float
+) -> tuple[Any, Any, Any]:
+    of = dict(zip(roles, extras, strict=True))
+    s = _reference_scores(xp, q, k, of, fill)
+    m, rest = lse_reference_parts(xp, s, (s.ndim - 1,))
+    lse = m + rest
+    p = xp.exp(s - m - rest)
+    used = p * of["factor"] if "factor" in of else p
+    return used @ v, lse[..., 0], (m - lse + rest)[..., 0]
+
+
+def _reference_back(
+    xp: Any, q: Any, k: Any, v: Any, ct: Any, lse: Any, low: Any, delta: Any, *extras: Any,
+    roles: Roles, fill: float,
+) -> tuple[Any, Any, Any]:  # fmt: skip
+    of = dict(zip(roles, extras, strict=True))
+    p = xp.exp(_reference_scores(xp, q, k, of, fill) - lse[..., None] - low[..., None])
+    dp, used = ct @ xp.swapaxes(v, -1, -2), p
+    if "factor" in of:
+        dp, used = dp * of["factor"], p * of["factor"]
+    ds = p * (dp - delta[..., None])
+    if "keep" in of:
+        ds = xp.where(of["keep"], ds, ds.dtype.type(0))
+    return ds @ k, xp.swapaxes(ds, -1, -2) @ q, xp.swapaxes(used, -1, -2) @ ct
+
+
+# -- in other ops ---------------------------------------------------------------------------------
+
+
+def _scores(q: Any, k: Any, of: dict[str, Any], fill: float) -> Any:
+    s = matmul_op(q, mT(k))
+    if "bias" in of:
+        s = s + of["bias"]
+    return where(of["keep"], s, fill) if "keep" in of else s
+
+
+def _times(x: Any, of: dict[str, Any]) -> Any:
+    return x * of["factor"] if "factor" in of else x
+
+
+def _kept(x: Any, of: dict[str, Any]) -> Any:
+    return where(of["keep"], x, 0.0) if "keep" in of else x
+
+
+def write_out(q: Any, k: Any, v: Any, *extras: Any, roles: Roles, fill: float) -> tuple[Any, ...]:
+    """What `attend_op` gives, in ops that have the weights in memory."""
+    of = dict(zip(roles, extras, strict=True))
+    s = _scores(q, k, of, fill)
+    m, rest = lse_parts(s, (s.ndim - 1,))
+    lse = m + rest
+    rows = (reshape(x, q.shape[:-1]) for x in (lse, m - lse + rest))
+    return matmul_op(_times(exp(s - m - rest), of), v), *rows
+
+
+def write_out_back(
+    q: Any,
+    k: Any,
+    v: Any,
+    ct: Any,
+    lse: Any,
+    low: Any,
+    delta: Any,
+    *extras: Any,
+    roles: Roles,
+    fill: float,
+) -> tuple[Any, Any, Any]:
+    """What `attend_back_op` gives, in ops that have the weights in memory."""
+    of = dict(zip(roles, extras, strict=True))
+    p, _, ds = _parts(q, k, v, ct, lse, low, delta, of, fill)
+    ds = _kept(ds, of)
+    return matmul_op(ds, k), matmul_op(mT(ds), q), matmul_op(mT(_times(p, of)), ct)
+
+
+def _parts(
+    q: Any, k: Any, v: Any, ct: Any, lse: Any, low: Any, delta: Any, of: dict[str, Any], fill: float
+) -> tuple[Any, Any, Any]:
+    """The weights, the cotangent of their product with the factor, and that of the scores."""
+    p = exp(_scores(q, k, of, fill) - unsqueeze(lse, -1) - unsqueeze(low, -1))
+    dp = matmul_op(ct, mT(v))
+    return p, dp, p * (_times(dp, of) - unsqueeze(delta, -1))
+
+
+def _sum_keys(x: Any) -> Any:
+    return sum_op(x, dims=(x.ndim - 1,), keepdim=False)
+
+
+# -- derivatives ----------------------------------------------------------------------------------
+
+
+def _vjp(
+    needs: Sequence[bool], cts: Sequence[Any], out: Sequence[Any], q: Any, k: Any, v: Any,
+    *extras: Any, roles: Roles, fill: float,
+) -> list[Any]:  # fmt: skip
+    # dp = factor (ct v^T), ds = p (dp - sum_j p dp), and that sum is the one over the values of
+    # ct out; d lse / d s = p, and what rounding took has no derivative
+    ct = zeros_like(out[0]) if cts[0] is None else cts[0]
+    delta = _sum_keys(ct * out[0])
+    if cts[1] is not None:
+        delta = delta - cts[1]
+    found: list[Any] = [None] * len(needs)
+    if any(needs[:3]):
+        found[:3] = attend_back_op(
+            q, k, v, ct, out[1], out[2], delta, *extras, roles=roles, fill=float(fill)
+        )
+    if any(needs[3:]):
+        of = dict(zip(roles, extras, strict=True))
+        p, dp, ds = _parts(q, k, v, ct, out[1], out[2], delta, of, fill)
+        found[3:] = _of_extras({"bias": _kept(ds, of), "factor": p * dp}, of)
+    return [x if needed else None for x, needed in zip(found, needs, strict=True)]
+
+
+def _of_extras(large: dict[str, Any], of: dict[str, Any]) -> list[Any]:
+    """The cotangents of what stands behind the matrices, summed to its shapes."""
+    return [sum_to(large[role], x.__sf_shape__) if role in large else None
+            for role, x in of.items()]  # fmt: skip
+
+
+def _vjp_back(
+    needs: Sequence[bool], cts: Sequence[Any], out: Sequence[Any], q: Any, k: Any, v: Any, ct: Any,
+    lse: Any, low: Any, delta: Any, *extras: Any, roles: Roles, fill: float,
+) -> list[Any]:  # fmt: skip
+    # of ds k, ds^T q and (p factor)^T ct with ds = p (factor (ct v^T) - delta), whose cotangents
+    # are cq, ck and cv
+    of = dict(zip(roles, extras, strict=True))
+    cq, ck, cv = (zeros_like(x) if c is None else c for c, x in zip(cts, (q, k, v), strict=True))
+    p, dp, ds = _parts(q, k, v, ct, lse, low, delta, of, fill)
+    cds = _kept(matmul_op(cq, mT(k)) + matmul_op(q, mT(ck)), of)
+    used = matmul_op(ct, mT(cv))
+    cdp = cds * p
+    cs = (_times(used, of) + cds * (_times(dp, of) - unsqueeze(delta, -1))) * p
+    rows = -_sum_keys(cs)
+    seen, kept, cdv = _kept(cs, of), _kept(ds, of), _times(cdp, of)
+    found = [
+        matmul_op(seen, k) + matmul_op(kept, ck),
+        matmul_op(mT(seen), q) + matmul_op(mT(kept), cq),
+        matmul_op(mT(cdv), ct),
+        matmul_op(cdv, v) + matmul_op(_times(p, of), cv),
+        rows,
+        rows,
+        -_sum_keys(cdp),
+        *_of_extras({"bias": seen, "factor": cdp * dp + p * used}, of),
+    ]
+    return [x if needed else None for x, needed in zip(found, needs, strict=True)]
+
+
+attend_op: Op = Op(
+    name="attend",
+    doc="``softmax(q k^T) v`` over the keys, of queries (..., L, E), keys (..., S, E) and values "
+    "(..., S, V); the logarithm of the sum of the exponentials of the scores; and what rounding "
+    "took from that.",
+    infer=_infer,
+    reference=strict(_infer, _reference),
+    vjp=_vjp,
+    lowering=Attend(3),
+    kinds="f",
+    numpy="faster",
+    grad_name="ScaledDotProductFlashAttentionForCpuBackward0",
+)
+
+attend_back_op: Op = Op(
+    name="attend_back",
+    doc="The cotangents of queries, keys and values from that of the result of ``attend``, the "
+    "logarithms that it gave with what rounding took, and the sum of the products of the result "
+    "and its cotangent.",
+    infer=_infer_back,
+    reference=strict(_infer_back, _reference_back),
+    vjp=_vjp_back,
+    lowering=Attend(4, rows=3, backward=True),
+    kinds="f",
+    numpy="faster",
+    grad_name="ScaledDotProductFlashAttentionForCpuBackward1",
+)
