@@ -16,7 +16,15 @@ from typing import Any
 import numpy as np
 
 from staticflow.codegen.gemm.block import LEAST_ROWS
-from staticflow.eager.costs import LARGE, PRODUCT, SMALL, SPREAD, kernel_from, often_below
+from staticflow.eager.costs import (
+    BETWEEN,
+    LARGE,
+    PRODUCT,
+    SMALL,
+    SPREAD,
+    kernel_from,
+    often_below,
+)
 from staticflow.eager.kernels import kernels_of, prepare
 from staticflow.eager.overwrite import copy_into, make_copy
 from staticflow.eager.rows import in_lines, in_order, order_of
@@ -91,18 +99,19 @@ _NARROW = frozenset(d.numpy for d in (float16, bfloat16))
 _WIDE = frozenset(d.numpy for d in (float32, float64))
 
 
-def _kernel_unless_last(op: Op) -> Callable[..., Any]:
-    """An op along a dim, which NumPy is slow at where that is not the last."""
+def _by_rows(op: Op) -> Callable[..., Any]:
+    """An op along a dim, which NumPy is slow at where that is not the last, or of few elements."""
     native = kernels_of(op)
 
     def compute(xp: Any, x: Any, *, dim: int, **attrs: Any) -> Any:
-        return (native if dim < x.ndim - 1 else op.reference)(xp, x, dim=dim, **attrs)
+        by_kernel = dim < x.ndim - 1 or x.shape[dim] in BETWEEN
+        return (native if by_kernel else op.reference)(xp, x, dim=dim, **attrs)
 
     return compute
 
 
 _ON_LARGE: Mapping[NumPy, Callable[[Op], Callable[..., Any]]] = {
-    "alone": _spread, "rows": _kernel_unless_last,
+    "alone": _spread, "rows": _by_rows,
 }  # fmt: skip
 
 

@@ -349,10 +349,14 @@ def test_topk_looks_at_few_and_chooses_as_a_sort_does(largest: bool) -> None:
 
 
 @pytest.mark.parametrize("name", ["argmax", "argmin", "max", "min"])
-def test_extremes_along_columns_are_found_by_a_kernel(name: str, compilations: list[Any]) -> None:
-    a = np.round(np.random.default_rng(0).standard_normal((LARGE // 256, 256)), 1)
+@pytest.mark.parametrize("row", [costs.BETWEEN.start - 1, costs.BETWEEN.start, 256])
+def test_extremes_along_columns_and_rows_of_some_are_found_by_a_kernel(
+    name: str, row: int, compilations: list[Any]
+) -> None:
+    a = np.round(np.random.default_rng(0).standard_normal((LARGE // row + 1, row)), 1)
     a[5, 7] = a[9, 7] = np.nan
-    for dim, made in ((1, 0), (0, 1)):
+    own = int(row in costs.BETWEEN)
+    for dim, made in ((1, own), (0, own + 1)):
         found = getattr(sf.from_numpy(a), name)(dim)
         places = getattr(np, name if name.startswith("arg") else f"arg{name}")(a, dim)
         indices = found if name.startswith("arg") else found.indices
