@@ -17,6 +17,7 @@ from staticflow.comparison.bench.results import (
     format_changes,
     format_table,
     load_results,
+    noise_between,
     read_tables,
     results_as_json,
 )
@@ -157,6 +158,21 @@ def test_a_change_is_what_intervals_do_not_share() -> None:
     assert [c.is_better for c in find_changes(worse, before)] == [True, True]
 
 
+def test_what_peers_have_changed_alike_is_noise() -> None:
+    before = results(Spread(2.0, 1.9, 2.1, 15), Spread(1.0, 0.9, 1.1, 15))
+    busy = results(Spread(2.0, 1.9, 2.1, 15), Spread(1.4, 1.3, 1.5, 15))
+    assert [c.is_better for c in find_changes(before, busy)] == [False]
+    (table,) = busy.tables
+    numpy = table.contestants["NumPy"]
+    slow = dataclasses.replace(numpy, run=Spread(4e-3 * 1.5, 5e-3, 7e-3, 15))
+    rows = {**table.contestants, "NumPy": slow}
+    busy = dataclasses.replace(busy, tables=(dataclasses.replace(table, contestants=rows),))
+    pairs = [*zip(before.tables, busy.tables, strict=True)]
+    assert noise_between(pairs, True) == pytest.approx(1.5) and noise_between(pairs, False) == 1.0
+    assert find_changes(before, busy) == [] and find_changes(busy, before) == []
+    assert noise_between([], True) == 1.0
+
+
 def test_on_another_machine_only_ratios_are_compared() -> None:
     before = results(Spread(2.0, 1.9, 2.1, 15), Spread(1.0, 0.9, 1.1, 15))
     other = results(Spread(3.0, 2.9, 3.1, 15), Spread(9.0, 8.0, 9.5, 15), "another")
@@ -212,7 +228,7 @@ def test_a_script_that_is_interrupted_keeps_what_it_wrote(
     monkeypatch.setattr("queue.SimpleQueue", lines)
     found = run_workloads(find_workloads(tmp_path), HOW, lambda text: None)
     assert [t.workload for t in found.tables] == ["a"]
-    assert found.failed == ("interrupted in a a.py, threads 1",)
+    assert found.failed == ("interrupted in a a.py, threads 1",) and found.took == {}
 
 
 def test_what_is_left_is_estimated_by_an_earlier_run_and_the_pace_of_this_one() -> None:
@@ -225,7 +241,7 @@ def test_what_is_left_is_estimated_by_an_earlier_run_and_the_pace_of_this_one() 
     assert watch.text() == "bench: 2 of 3, b; 20.0 s gone, about 100 s left"
     bare = Schedule(["a", "b"], {}, lambda: now)
     bare.begin()
-    assert bare.text() == "bench: 1 of 2, a; 0 s gone"
+    assert bare.text() == "bench: 1 of 2, a"
     now = 25.0
     bare.finish()
     bare.begin()
@@ -258,7 +274,7 @@ def test_the_command_writes_what_it_measured_and_compares_it(
     assert main([*options, "--json", str(target)]) == 1
     told = capsys.readouterr().err.splitlines()
     assert told[-1] == "b two.py, threads 1: x disagrees"
-    assert told[0].startswith("bench: 1 of 2, a one.py, threads 1; ")
+    assert told[0] == "bench: 1 of 2, a one.py, threads 1"
     assert [t.workload for t in load_results(target).tables] == ["a"]
 
 

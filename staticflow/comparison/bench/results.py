@@ -1,16 +1,18 @@
 """What the benchmarks measured, as data and as JSON, and what changed since another time.
 
 A change is one that noise does not explain: the 95 % intervals of before and after have no point in
-common. A time is compared on the same processor only; how far ahead of the best peer staticflow is
-can be compared anywhere, and hardly depends on what else a machine does.
+common, and it is larger than what the peers, which are as they were, have changed from the one run
+to the other. A time is compared on the same processor only; how far ahead of the best peer
+staticflow is can be compared anywhere, and hardly depends on what else a machine does.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,7 +30,8 @@ from staticflow.measure.units import (
 
 __all__ = [
     "SCHEMA", "Change", "Results", "Table", "Timing", "find_changes", "format_changes",
-    "format_machine", "format_table", "load_results", "read_tables", "results_as_json",
+    "format_machine", "format_table", "load_results", "noise_between", "read_tables",
+    "results_as_json",
 ]  # fmt: skip
 
 SCHEMA = "staticflow.bench/1"
@@ -212,14 +215,30 @@ class Change:
 def find_changes(before: Results, after: Results) -> list[Change]:
     """What changed of staticflow's contestants in the tables that both have, the worst first."""
     old = {table.key: table for table in before.tables}
+    pairs = [(old[table.key], table) for table in after.tables if table.key in old]
     same = {m.processor for m in before.machines} == {m.processor for m in after.machines}
-    changes = [
-        change
-        for table in after.tables
-        if table.key in old
-        for change in _changes_of(old[table.key], table, same)
-    ]
-    return sorted(changes, key=Change.gain)
+    changes = [change for a, b in pairs for change in _changes_of(a, b, same)]
+    noise = {of_time: noise_between(pairs, of_time) for of_time in (False, True)}
+    kept = [c for c in changes if abs(math.log(c.gain())) > math.log(noise[c.of_time])]
+    return sorted(kept, key=Change.gain)
+
+
+def noise_between(pairs: Sequence[tuple[Table, Table]], of_time: bool) -> float:
+    """How many times as much, or as little, the peers of tables before and after took; of 20 peers
+    one may be further off. Without ``of_time`` it is about their ratios to the best peer."""
+    logs = sorted(
+        abs(math.log(new / old))
+        for before, after in pairs
+        for name in before.contestants.keys() & after.contestants.keys()
+        if not _is_ours(name)
+        for old, new in [
+            [
+                row.run.median if of_time else row.ratio.median
+                for row in (before.contestants[name], after.contestants[name])
+            ]
+        ]
+    )
+    return math.exp(logs[(len(logs) - 1) * 19 // 20]) if logs else 1.0
 
 
 def _changes_of(before: Table, after: Table, same_machine: bool) -> Iterator[Change]:
@@ -262,7 +281,7 @@ def format_table(table: Table) -> str:
     for name, row in sorted(table.contestants.items(), key=lambda item: item[1].run.median):
         ratio = ""
         if table.best_peer is not None:
-            ratio = f"{ratio_in_words(row.ratio.median):>9}"
+            ratio = f"{ratio_in_words(row.ratio.median):>10}"
             ratio += f" ({row.ratio.low:.2f} to {row.ratio.high:.2f})" if _is_ours(name) else ""
         reached = "" if row.roofline is None else f"{row.roofline:.0%}"
         lines.append(f"   {name:<24}{_UNITS[table.unit](row.run.median):>9} {reached:>5}{ratio}")

@@ -55,8 +55,9 @@ class Schedule:
 
     def text(self) -> str:
         """Which script runs, and how long all will take, in a line."""
-        gone = self._clock() - self._start
         left = self.remaining()
-        estimate = "" if left is None else f", about {seconds_in_words(left)} left"
-        place = f"{len(self.took) + 1} of {len(self._names)}"
-        return f"bench: {place}, {self.name}; {seconds_in_words(gone)} gone{estimate}"
+        gone = seconds_in_words(self._clock() - self._start)
+        times = [f"{gone} gone"] if self.took else []
+        times += [] if left is None else [f"about {seconds_in_words(left)} left"]
+        place = f"bench: {len(self.took) + 1} of {len(self._names)}, {self.name}"
+        return "; ".join(filter(None, (place, ", ".join(times))))

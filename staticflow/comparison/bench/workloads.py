@@ -133,7 +133,8 @@ def run_workloads(
             outcome = run_script(
                 Script(workload.path, ("--threads", str(threads), *how.arguments()), how.limit)
             )
-            watch.finish()
+            if not outcome.is_interrupted:
+                watch.finish()
             for table in stored.read_tables(
                 workload.letter, threads, outcome.tables, machines[threads]
             ):
