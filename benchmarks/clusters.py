@@ -58,8 +58,9 @@ def staticflow_kmeans() -> Contestant:
 
     def step(_: Any, c: Any) -> Any:
         nearest = ((c * c).sum(1) - 2 * (x @ c.T)).argmin(1)
-        member = sf.nn.functional.one_hot(nearest, CENTRES).to(sf.float32)
-        return (member.T @ x) / member.sum(0).clamp(min=1)[:, None]
+        total = sf.zeros(CENTRES, SIZE).index_add(0, nearest, x)
+        count = sf.zeros(CENTRES).index_add(0, nearest, sf.ones(1).expand(x.shape[0]))
+        return total / count.clamp(min=1)[:, None]
 
     program = sf.compile([x, first], sf.fori_loop(0, ROUNDS, step, first))
     return call_program(program, *arrays)
