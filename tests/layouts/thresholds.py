@@ -78,7 +78,9 @@ NO_SIZES: Mapping[str, str] = {
         ),
         "counts statements, terms or nodes of a program": (
             "codegen.lower.saved_row._COSTLY", "codegen.schedule.cpu._SHORT", "codegen.schedule.short_loops._MOST", "codegen.maths.division._MOST_SHIFTS",
-            "codegen.program.traffic._GUESS", "codegen.program.traffic._A_CALL", "codegen.program.packing._MANY", "codegen.work._MEMORY",
+            "codegen.program.traffic._GUESS", "codegen.program.traffic._A_CALL", "codegen.program.packing._MANY",
+            "codegen.program.layout._WORK", "codegen.program.memory_order._PARTS",
+            "codegen.program.node_order._EXAMPLE", "passes.fuse._EXAMPLE", "codegen.work._MEMORY",
             "codegen.work._SLOW.quotient", "codegen.work._SLOW.remainder", "codegen.work._VECTOR",
             "passes.access.MOST_REPEATED", "passes.contraction.MOST_SEARCHED",
             "passes.fold.MOST_ELEMENTS", "passes.fuse.MOST_MEMBERS", "passes.rewrite._MOST_ROUNDS",
@@ -113,6 +115,9 @@ NO_SIZES: Mapping[str, str] = {
             "codegen.llvm.arena._ALIGNMENT", "codegen.llvm.arena.CELL", "runtime.block_cache.LINE", "runtime.pool.LINE",
             "runtime.aligned._DEFAULT_HANDLER", "runtime.native._LOADS_OF_A_LINKER", "runtime.aligned.TRACED", "runtime.aligned.OF_NEW_ARRAYS", "codegen.program.layout.ALIGNMENT", "runtime.object_layout",
             "eager.fast.plans._WORD", "eager.costs.NEAR",
+        ),
+        "elements from which sums of several arrays are several kernels: tests/codegen/test_memory_order.py has more, most others fewer": (
+            "passes.fuse._LARGE",
         ),
         "elements up to which what was read is compared by value, which tests/static/test_traced_values.py tells": (
             "eager.tensor._FEW",
