@@ -6,6 +6,7 @@ import difflib
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from staticflow.config import config
 from staticflow.errors import ArgumentError
@@ -18,7 +19,6 @@ from staticflow.passes.attention import attention, write_attention
 from staticflow.passes.copy_strided import copy_strided
 from staticflow.passes.cut_views import cut_views
 from staticflow.passes.decompose import decompose
-from staticflow.passes.dump import Dump
 from staticflow.passes.fold import fold_constants
 from staticflow.passes.fuse import fuse, separate
 from staticflow.passes.join import join
@@ -34,6 +34,9 @@ from staticflow.passes.order_products import order_products
 from staticflow.passes.rewrite import Counts, Pass, each_region, rewrite
 from staticflow.passes.rules import CANONICAL, FAST, PARTS, REORDER
 from staticflow.passes.transpose import transpose_products
+
+if TYPE_CHECKING:
+    from staticflow.passes.dump import Dump
 
 __all__ = [
     "AS_WRITTEN", "INTO_KERNELS", "NUMERICS", "ONCE", "ORDER", "PASSES", "REORDERING", "SIMPLIFY",
@@ -147,7 +150,8 @@ _NEEDED = {
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """That each of the passes ``first`` runs before any of ``then``, where both run, and why."""
+    """A rule of order: each of the passes ``first`` runs before any of ``then``, where both run.
+    ``why`` says what would go wrong."""
 
     first: tuple[str, ...]
     then: tuple[str, ...]
@@ -294,6 +298,12 @@ def passes_for(
     return tuple(p for p in allowed if p is not None)
 
 
+def _begin_dump(folder: str, graph: Graph) -> Dump:
+    from staticflow.passes.dump import Dump
+
+    return Dump(folder, graph)
+
+
 def optimize(
     graph: Graph, numerics: str = "strict", passes: Sequence[tuple[str, Pass]] = PASSES
 ) -> tuple[Graph, list[PassReport]]:
@@ -304,7 +314,7 @@ def optimize(
     """
     check_numerics(numerics)
     reports = []
-    dump = Dump(config.dump, graph) if config.dump else None
+    dump = _begin_dump(config.dump, graph) if config.dump else None
     for name, run in passes_for(numerics, passes):
         counts = Counts()
         began = time.perf_counter()

@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -35,10 +35,12 @@ from staticflow.runtime.host import host, host_symbols, memory_symbols
 from staticflow.runtime.native import NativeModule, compile_native, host_target
 from staticflow.runtime.object_layout import BoxType
 from staticflow.runtime.plan import Plan
-from staticflow.runtime.poison import plan_poison
 from staticflow.runtime.sealed import Sealed
 from staticflow.runtime.threads import pool_symbols
 from staticflow.runtime.turn import updating
+
+if TYPE_CHECKING:
+    from staticflow.codegen.llvm.poison import Poison
 
 __all__ = ["Executable", "ParamSpec", "Signature"]
 
@@ -122,7 +124,7 @@ class Executable(Sealed):
         ]
         updated = [i for i, p in enumerate(signature.params) if p.updated]
         table = [_bytes(a) for a in arrays]
-        poison = plan_poison(plan, signature.outputs) if config.poison else None
+        poison = _plan_poison(plan, signature) if config.poison else None
         self.llvm = render_routine(
             program, plan.layout, table, updated, keeps_arena, host_target(), probes, poison
         )
@@ -293,6 +295,12 @@ class Executable(Sealed):
             raise ShapeError(f"{failure.what}, at {where}; nothing was updated")
         error, why = [*REFUSALS.values()][code - 1]
         raise error(f"{failure.what}{why}, at {where}; nothing was updated")
+
+
+def _plan_poison(plan: Plan, signature: Signature) -> Poison:
+    from staticflow.runtime.poison import plan_poison
+
+    return plan_poison(plan, signature.outputs)
 
 
 def _is_known(equality: Equality, signature: Signature) -> bool:

@@ -73,7 +73,7 @@ def bisect_program(
     found = bisect_passes(graph, program.options.passes_that_run, arrays, differ)
     if found is not None:
         return found
-    wanted = _wanted(graph, arrays)
+    wanted = _run_as_written(graph, arrays)
     given = pytree.flatten(twin(*args))[0]
     values = [t.detach().numpy() for t in (*given, *twin.updated)]
     for output, value, expected in zip(graph.outputs, values, wanted, strict=True):
@@ -94,7 +94,7 @@ def bisect_passes(
 
     Raises `ArgumentError` where the graph as it was written fails on the arrays.
     """
-    wanted = _wanted(graph, arrays)
+    wanted = _run_as_written(graph, arrays)
     for name, run in passes:
         after = _run(graph, run, Counts())
         try:
@@ -108,7 +108,7 @@ def bisect_passes(
     return None
 
 
-def _wanted(graph: Graph, arrays: Arrays) -> list[Any]:
+def _run_as_written(graph: Graph, arrays: Arrays) -> list[Any]:
     """What the graph as it was written gives."""
     try:
         return interpret_graph(graph, arrays)

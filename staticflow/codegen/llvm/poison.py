@@ -15,7 +15,7 @@ from staticflow.codegen.llvm.arena import CELL
 from staticflow.codegen.llvm.text import FunctionText
 from staticflow.graph.dtypes import DType
 
-__all__ = ["NOTHING", "Poison", "fill", "fill_from", "fill_room"]
+__all__ = ["NOTHING", "Poison"]
 
 NOTHING = 0xFF
 """The byte of which all floats are NaN."""
@@ -26,37 +26,32 @@ _NO_NUMBER = 0xAB
 
 @dataclass(frozen=True, slots=True)
 class Poison:
-    """What is spoiled: the buffers that are ``freed`` behind each step, by its number in the order
-    of `walk_steps` from 1 on, and the ``outputs``, slots of the table."""
+    """What is spoiled, and the text that does it: the buffers that are ``freed`` behind each step,
+    by its number in the order of `walk_steps` from 1 on, and the ``outputs``, slots of the table.
+    """
 
     freed: Mapping[int, tuple[int, ...]]
     outputs: tuple[int, ...]
 
+    def fill(
+        self, text: FunctionText, address: str, bytes_: str, dtype: DType | None = None
+    ) -> None:
+        """Write what spoils so many bytes, of any dtype unless it is told."""
+        byte = NOTHING if dtype is None or dtype.is_floating else _NO_NUMBER
+        text.do(f"call void @llvm.memset.p0.i64(ptr {address}, i8 {byte}, i64 {bytes_}, i1 false)")
 
-def byte_for(dtype: DType) -> int:
-    """The byte that spoils elements of a dtype."""
-    return NOTHING if dtype.is_floating else _NO_NUMBER
+    def fill_room(self, text: FunctionText, cell: str, dtype: DType | None = None) -> None:
+        """Write what spoils all of the room of the growing buffer of a cell."""
+        address = text.op(f"load ptr, ptr {cell}")
+        self.fill(text, address, self.capacity(text, cell), dtype)
 
+    def fill_from(self, text: FunctionText, cell: str, before: str) -> None:
+        """Write what spoils the room of a growing buffer behind the ``before`` bytes it had."""
+        address = text.op(f"load ptr, ptr {cell}")
+        start = text.op(f"getelementptr i8, ptr {address}, i64 {before}")
+        self.fill(text, start, text.op(f"sub i64 {self.capacity(text, cell)}, {before}"))
 
-def fill(text: FunctionText, address: str, bytes_: str, dtype: DType | None = None) -> None:
-    """Write what spoils so many bytes, of any dtype unless it is told."""
-    byte = NOTHING if dtype is None else byte_for(dtype)
-    text.do(f"call void @llvm.memset.p0.i64(ptr {address}, i8 {byte}, i64 {bytes_}, i1 false)")
-
-
-def fill_room(text: FunctionText, cell: str, dtype: DType | None = None) -> None:
-    """Write what spoils all of the room of the growing buffer of a cell."""
-    fill(text, text.op(f"load ptr, ptr {cell}"), capacity_of(text, cell), dtype)
-
-
-def fill_from(text: FunctionText, cell: str, before: str) -> None:
-    """Write what spoils the room of a growing buffer behind the ``before`` bytes it had."""
-    end = text.op(f"load ptr, ptr {cell}")
-    start = text.op(f"getelementptr i8, ptr {end}, i64 {before}")
-    fill(text, start, text.op(f"sub i64 {capacity_of(text, cell)}, {before}"))
-
-
-def capacity_of(text: FunctionText, cell: str) -> str:
-    """The bytes for which a growing buffer has room."""
-    at = text.op(f"getelementptr i8, ptr {cell}, i64 {CELL // 2}")
-    return text.op(f"load i64, ptr {at}")
+    def capacity(self, text: FunctionText, cell: str) -> str:
+        """The bytes for which a growing buffer has room."""
+        at = text.op(f"getelementptr i8, ptr {cell}, i64 {CELL // 2}")
+        return text.op(f"load i64, ptr {at}")

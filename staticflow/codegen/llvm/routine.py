@@ -18,13 +18,12 @@ allocates nothing (`staticflow.codegen.llvm.arena`).
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from staticflow.codegen.kernel import INTERRUPTED, NO_ROOM
 from staticflow.codegen.llvm.addresses import Places, Reached
 from staticflow.codegen.llvm.arena import CELL, arena_text, header_bytes, make_room
 from staticflow.codegen.llvm.index import IndexWriter
-from staticflow.codegen.llvm.poison import Poison, capacity_of, fill, fill_from, fill_room
 from staticflow.codegen.llvm.probes import Probes
 from staticflow.codegen.llvm.render import LOOK, looks, render_module
 from staticflow.codegen.llvm.text import I64, BasicBlock, FunctionText, Type, phi
@@ -51,6 +50,9 @@ from staticflow.codegen.program.traffic import moved_bytes
 from staticflow.codegen.target import PORTABLE, Target
 from staticflow.graph.dim_queries import symbols_of
 from staticflow.graph.dims import Call, Dim, Size, is_provably_ge, terms_of
+
+if TYPE_CHECKING:
+    from staticflow.codegen.llvm.poison import Poison
 
 __all__ = ["NO_MEMORY", "SIZES_DIFFER", "render_routine"]
 
@@ -247,26 +249,28 @@ class _Writer:
             else:
                 self._probe(step, self.probes, site)
             if self.poison is not None:
-                self._spoil(self.poison.freed.get(site, ()))
+                self._spoil(self.poison, self.poison.freed.get(site, ()))
 
-    def _spoil(self, buffers: Sequence[int]) -> None:
+    def _spoil(self, poison: Poison, buffers: Sequence[int]) -> None:
         """Spoil buffers that nothing reads any more."""
         for i in buffers:
             buffer = self.program.buffers[i]
             if buffer.grows:
-                fill_room(self.text, self.places.cells[i], buffer.dtype)
+                poison.fill_room(self.text, self.places.cells[i], buffer.dtype)
             else:
                 bytes_ = self.indices.value(buffer.bytes)
-                fill(self.text, self.places.address(Arena(i)), bytes_, buffer.dtype)
+                poison.fill(self.text, self.places.address(Arena(i)), bytes_, buffer.dtype)
 
     def _spoil_all(self, poison: Poison) -> None:
         """Spoil all that has no value as a run begins."""
         if self.program.buffers:
-            fill(self.text, self.arena, self.indices.value(self.layout.arena))
+            poison.fill(self.text, self.arena, self.indices.value(self.layout.arena))
         for cell in self.places.cells.values():
-            fill_room(self.text, cell)
+            poison.fill_room(self.text, cell)
         for slot in poison.outputs:
-            fill(self.text, self.places.address(Table(slot)), self.indices.value(self.table[slot]))
+            poison.fill(
+                self.text, self.places.address(Table(slot)), self.indices.value(self.table[slot])
+            )
 
     def _probe(self, step: Step, probes: Probes, site: int) -> None:
         """A step between two readings of the clock."""
@@ -320,10 +324,10 @@ class _Writer:
             real = self.indices.real(step.bytes)
             self._go_on_if(self.text.op(f"fcmp olt double {real}, {_HUGE:.1f}"), reason)
         cell = self.places.cells[step.buffer]
-        before = "" if self.poison is None else capacity_of(self.text, cell)
+        before = "" if self.poison is None else self.poison.capacity(self.text, cell)
         self._go_on_if(make_room(self.text, cell, wanted), reason)
-        if before:
-            fill_from(self.text, cell, before)
+        if self.poison is not None:
+            self.poison.fill_from(self.text, cell, before)
 
     @staticmethod
     def _may_be_huge(bytes_: Size) -> bool:
