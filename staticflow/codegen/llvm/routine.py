@@ -124,6 +124,7 @@ class _Writer:
         self.program, self.layout = program, layout
         self.table, self.updated, self.keeps_arena = table, updated, keeps_arena
         self.kernels = {k.name: k for k in program.kernels}
+        self.looking = {k.name for k in program.kernels if looks(k)}
         self.asked = 0  # of the answers, which are in the order of the steps
         self.probes, self.poison = probes, poison
         self.site = 0  # the latest
@@ -291,9 +292,9 @@ class _Writer:
             for b, p in zip(kernel.buffers, step.places, strict=True)
         ]
         args += [f"i64 {self.indices.value(s)}" for s in step.sizes]
-        args += ["ptr %call"] if looks(kernel) else []
+        args += ["ptr %call"] if kernel.name in self.looking else []
         status = text.op(f"call i32 @{step.kernel}({', '.join(args)})")
-        if looks(kernel):
+        if kernel.name in self.looking:
             going = text.op(f"icmp ne i32 {status}, {INTERRUPTED}")
             self._go_on_if(going, str(INTERRUPTED))
         if any(b.access == "grows" for b in kernel.buffers):

@@ -93,6 +93,7 @@ class _Assembler:
     kernels: dict[Kernel, Kernel] = field(default_factory=dict)
     lowered: dict[Any, tuple[Kernel, tuple[Scratch, ...], Structure]] = field(default_factory=dict)
     drafts: dict[Any, tuple[Lowered, Structure]] = field(default_factory=dict)
+    checking: dict[str, bool] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)
     loops: int = 0
     open: list[tuple[int, str, Locs]] = field(default_factory=list)
@@ -294,7 +295,11 @@ class _Assembler:
 
     def _site(self, kernel: Kernel, body: Graph, node: Node) -> int:
         """The number under which a failure of this launch is explained; 0 if it cannot fail."""
-        if not any(isinstance(s, Check) for s in walk(kernel.body)):
+        checks = self.checking.get(kernel.name)
+        if checks is None:  # a kernel may have thousands of launches
+            checks = any(isinstance(s, Check) for s in walk(kernel.body))
+            self.checking[kernel.name] = checks
+        if not checks:
             return 0
         made = maker_of(body.outputs[0])
         operands = ", ".join(str(a.type) for a in made.args)

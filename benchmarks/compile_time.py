@@ -1,0 +1,151 @@
+"""How long compiling takes: with known sizes, with unknown ones, under `jit`; beside JAX.
+
+Each program in a process of its own, with nothing on disk, from after the imports and a first small
+program to the first results, gradients included. Then programs that grow: a chain of operations and
+Adam on many tensors, each ten times as large as the one before.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from processes import Child, main_of_processes
+
+OURS = """
+import time
+import staticflow as sf
+F = sf.nn.functional
+draw = lambda *shape: 0.1 * sf.randn(*shape)
+def run(loss, shapes, weights, kind):
+    arrays = [sf.randn(*shape) for shape in shapes]
+    if kind == "jit":
+        for w in weights:
+            w.requires_grad_(True)
+        sf.jit(loss)(*arrays, *weights).backward()
+        return
+    open_ = [tuple(None if kind == "open" else n for n in shape) for shape in shapes]
+    xs = [sf.placeholder(shape, name=f"x{{i}}") for i, shape in enumerate(open_)]
+    value = loss(*xs, *weights)
+    sf.compile(xs, [value, *sf.grad(value, weights)])(*arrays)
+tanh, exp, logsumexp = sf.tanh, sf.exp, lambda x: x.logsumexp(1)
+def conv(x, w, width, d):
+    return F.conv1d(x, w, padding=d * (width // 2), dilation=d)
+def softmax(x):
+    return x.softmax(-1)
+def swap(x):
+    return x.transpose(-1, -2)
+x = sf.randn(3, 3, requires_grad=True)
+(x @ x).sum().backward()
+run(lambda x, w: (x @ w).sum(), [(3, 3)], [draw(3, 3)], "known")
+{program}
+began = time.perf_counter()
+run(loss, shapes, weights, {kind!r})
+print(time.perf_counter() - began)
+"""
+
+JAX = """
+import time
+import jax, numpy as np
+from jax import numpy as jnp
+random = np.random.default_rng(0)
+draw = lambda *shape: jnp.asarray(0.1 * random.standard_normal(shape), jnp.float32)
+def run(loss, shapes, weights, kind):
+    arrays = [draw(*shape) for shape in shapes]
+    args = tuple(range(len(arrays), len(arrays) + len(weights)))
+    jax.block_until_ready(jax.jit(jax.value_and_grad(loss, args))(*arrays, *weights))
+tanh, exp, softmax = jnp.tanh, jnp.exp, jax.nn.softmax
+def logsumexp(x):
+    return jax.nn.logsumexp(x, 1)
+def conv(x, w, width, d):
+    pad = d * (width // 2)
+    return jax.lax.conv_general_dilated(
+        x, w, (1,), [(pad, pad)], rhs_dilation=(d,), dimension_numbers=("NCH", "OIH", "NCH"))
+def swap(x):
+    return jnp.swapaxes(x, -1, -2)
+run(lambda x, w: (x @ w).sum(), [(3, 3)], [draw(3, 3)], "known")
+{program}
+began = time.perf_counter()
+run(loss, shapes, weights, {kind!r})
+print(time.perf_counter() - began)
+"""
+
+PROGRAMS = {
+    "a net of two layers": """
+shapes, weights = [(16, 20), (16, 3)], [draw(20, 64), draw(64, 3)]
+def loss(x, y, w, v):
+    return ((tanh(x @ w) @ v - y) ** 2).mean()
+""",
+    "a mixture density layer": """
+shapes, weights = [(16, 4), (16,)], [draw(4, 32), draw(32, 15)]
+def loss(x, y, w, v):
+    h = tanh(x @ w) @ v
+    logits, mean, scale = h[:, :5], h[:, 5:10], h[:, 10:]
+    parts = logits - 0.5 * ((y[:, None] - mean) / exp(scale)) ** 2 - scale
+    return (logsumexp(logits) - logsumexp(parts)).mean()
+""",
+    "attention": """
+shapes, weights = [(2, 10, 32)], [draw(32, 32), draw(32, 32), draw(32, 32)]
+def loss(x, q, k, v):
+    return ((softmax((x @ q) @ swap(x @ k)) @ (x @ v)) ** 2).mean()
+""",
+    "three gated dilated convolutions": """
+shapes = [(4, 8, 50)]
+weights = [w for _ in range(3) for w in (draw(16, 8, 3), draw(16, 8, 3), draw(8, 16, 1))]
+def loss(x, *ws):
+    for i in range(3):
+        a, b, u = ws[3 * i : 3 * i + 3]
+        x = x + conv(tanh(conv(x, a, 3, 2**i)) * tanh(conv(x, b, 3, 2**i)), u, 1, 1)
+    return (x * x).mean()
+""",
+}
+
+GROWING = """
+import time
+import staticflow as sf
+sf.compile([x := sf.placeholder((None,), name="x")], x + 1)
+began = time.perf_counter()
+{program}
+print(time.perf_counter() - began)
+"""
+
+CHAIN = """
+x = sf.placeholder((None,), name="x")
+y = x
+for i in range({size}):
+    y = (y * 1.0001).sin() if i % 2 else y + x
+sf.compile([x], y)
+"""
+
+ADAM = """
+tensors = [sf.nn.Parameter(0.1 * sf.randn(8, 8)) for _ in range({size})]
+x = sf.placeholder((4, 8), name="x")
+loss = sum(((x @ w) ** 2).mean() for w in tensors)
+sf.compile([x], loss, updates=sf.optim.Adam(tensors, lr=1e-3).minimize(loss))
+"""
+
+
+def child(text: str, **parts: str) -> tuple[str, dict[str, str]]:
+    """A program with its ``parts``, and nothing on disk."""
+    return text.format(**parts), {"STATICFLOW_CACHE_DIR": ""}
+
+
+def tables() -> dict[str, dict[str, Child]]:
+    """A table for each program, and one for each kind that grows."""
+    found: dict[str, dict[str, Child]] = {}
+    for title, program in PROGRAMS.items():
+        kinds = {f"staticflow, {k} sizes": k for k in ("known", "open")} | {"staticflow jit": "jit"}
+        mine = {n: partial(child, OURS, program=program, kind=k) for n, k in kinds.items()}
+        found[title] = {**mine, "JAX jit": partial(child, JAX, program=program, kind="")}
+    for title, program, sizes in (
+        ("a chain of operations", CHAIN, (1_000, 10_000, 100_000)),
+        ("Adam on many tensors", ADAM, (10, 100, 1_000)),
+    ):
+        found[title] = {
+            f"{size:,}": partial(child, GROWING, program=program.format(size=size))
+            for size in sizes
+        }
+    return found
+
+
+if __name__ == "__main__":
+    main_of_processes(__doc__, tables(), most=5)
