@@ -30,6 +30,7 @@ from staticflow.passes.loops.merge import merge
 from staticflow.passes.loops.prune import prune_loops
 from staticflow.passes.loops.scalar import scalar_loops
 from staticflow.passes.loops.share_products import share_products
+from staticflow.passes.narrow_products import narrow_products
 from staticflow.passes.order_products import order_products
 from staticflow.passes.rewrite import Counts, Pass, each_region, rewrite
 from staticflow.passes.rules import CANONICAL, FAST, PARTS, REORDER
@@ -79,6 +80,7 @@ SIMPLIFY: tuple[tuple[str, Pass], ...] = (
     ("reorder", reorder),
     ("order_products", order_products),
     ("decompose", decompose),
+    ("narrow_products", narrow_products),
     ("stabilize_parts", stabilize_parts),
     ("merge", merge),
     ("last_rows", last_rows),
@@ -109,7 +111,7 @@ PASSES = (*SIMPLIFY, *INTO_KERNELS)
 STABILIZING = ("stabilize", "stabilize_more")
 """The passes whose results differ where what was written overflows."""
 
-REORDERING = ("attention", "reorder", "order_products")
+REORDERING = ("attention", "reorder", "order_products", "narrow_products")
 """The passes that choose another order of products or sums than the one that was written."""
 
 AS_WRITTEN = tuple(p for p in PASSES if p[0] not in (*STABILIZING, *REORDERING))
