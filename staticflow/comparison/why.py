@@ -50,17 +50,20 @@ def find_why(
         axes = usual_axes(job) if job.sweep is None else job.sweep
         if axes:
             progress.stage("both modes at other sizes")
+            missed: list[str] = []
             found = _try(
                 "which sizes favour which mode",
-                lambda: sweep_job(job, axes, left_out=notes),
+                lambda: sweep_job(job, axes, left_out=missed),
                 notes,
             )
+            others = f"; nor at {len(missed) - 1} of the others" if len(missed) > 1 else ""
+            notes.extend(f"{first}{others}" for first in missed[:1])
             why.sweep = found if found is not None and found.points else None
     if job.peers:
         progress.stage(f"the same under {', '.join(job.peers)}")
-        others = time_peers(job, job.peers, static or eager)
-        why.peers = others.timed
-        notes.extend((*others.left_out, *others.notes))
+        peers = time_peers(job, job.peers, static or eager)
+        why.peers = peers.timed
+        notes.extend((*peers.left_out, *peers.notes))
 
 
 def _try(what: str, find: Callable[[], T], notes: list[str]) -> T | None:

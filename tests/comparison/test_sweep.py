@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 from staticflow import nn
 from staticflow.comparison import sweep as module
+from staticflow.comparison import why
 from staticflow.comparison.axes import grid, parse_axes, split_axes
 from staticflow.comparison.job import make_job
-from staticflow.comparison.record import SweepPoint
+from staticflow.comparison.progress import Progress
+from staticflow.comparison.record import Sweep, SweepPoint
 from staticflow.comparison.source import ModelFile
 from staticflow.comparison.sweep import Pair, fit_model, sweep, sweep_job, usual_axes
 from staticflow.errors import ArgumentError
@@ -169,6 +171,19 @@ def test_one_program_serves_all_open_sizes_and_each_model_has_its_own() -> None:
     products = 2 * 64 * (2 * 3 * 4 + 3 * 4 * 2)
     assert shallow[64].flops is not None and products <= shallow[64].flops < 2 * products
     assert shallow[16].flops is not None and shallow[16].flops < shallow[64].flops
+
+
+def test_settings_that_fail_are_told_in_one_note(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(job: Any, axes: Any, left_out: list[str]) -> Sweep:
+        left_out += ["no step with batch=1: why", "no step with batch=8: why"]
+        return Sweep((), None)
+
+    monkeypatch.setattr(why, "sweep_job", fail)
+    monkeypatch.setattr(why, "ablate", lambda job: None)
+    found, notes, model = why.Why(), [], cast(Any, object())
+    why.find_why(make(), model, model, found, notes, Progress())
+    assert notes == ["no step with batch=1: why; nor at 1 of the others"]
+    assert found.sweep is None
 
 
 def test_a_job_is_swept_around_its_sizes_unless_it_says_over_what() -> None:
