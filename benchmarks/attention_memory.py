@@ -14,15 +14,16 @@ LENGTHS = (2048, 8192)
 LONG = 8192
 
 MEMORY = """
-import importlib, resource
+import importlib
+from peak import peak_bytes
 importlib.import_module({library!r})
 import attention
 contestant = attention.{make}(64, True)
 contestant.run(1)
 contestant = attention.{make}({length}, True)
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+before = peak_bytes()
 contestant.run(1)
-print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024)
+print(peak_bytes() - before)
 """
 
 TIME = """

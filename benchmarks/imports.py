@@ -27,8 +27,8 @@ print(time.perf_counter() - began)
 """
 
 RESIDENT = """
-import resource
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+from peak import peak_bytes
+print(peak_bytes())
 """
 STEPS = "import two_layer\ntwo_layer.{}().run(10)"
 TRAINING = {

@@ -211,8 +211,9 @@ def test_the_memory_of_a_process_is_what_it_says(monkeypatch: pytest.MonkeyPatch
     processes = importlib.import_module("processes")
     imports = importlib.import_module("imports")
     (text, environment) = imports.table("import {}" + imports.RESIDENT, {"one": "math"})["one"]()
+    here = np.ones(1 << 24)  # 128 MiB of this process, which are none of the other
     found = processes.number_of_process(text, environment)
-    assert isinstance(found, float) and 2**22 < found < 2**30
+    assert isinstance(found, float) and 2**22 < found < 2**26 < here.nbytes
     assert processes.number_of_process("raise SystemExit('no')", {}) == "no"
     assert processes.number_of_process("import time; time.sleep(9)", {}, 0.2) == (
         "it takes more than 0 s"
