@@ -20,6 +20,7 @@ from staticflow.measure.units import (
     ratio_in_words,
     seconds_in_words,
 )
+from staticflow.measure.work import COPY
 
 __all__ = ["format_comparison"]
 
@@ -275,8 +276,9 @@ def _kernels(record: Comparison) -> Iterator[str]:
     is_timed = any(k.seconds for k in record.kernels)
     shown = sorted(record.kernels, key=lambda k: -((k.seconds or 0.0) if is_timed else k.bytes))
     which = "take longest" if is_timed else "move most bytes"
-    yield f"KERNELS OF THE COMPILED STEP: {len(record.kernels)}" + (
-        f", the {KERNELS} that {which}" if len(record.kernels) > KERNELS else ""
+    count = sum(k.name != COPY for k in record.kernels)
+    yield f"KERNELS OF THE COMPILED STEP: {count}" + (
+        f", the {KERNELS} that {which}" if count > KERNELS else ""
     )
     for kernel in shown[:KERNELS]:
         seconds = "-" if kernel.seconds is None else seconds_in_words(kernel.seconds)

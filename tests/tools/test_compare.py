@@ -49,6 +49,8 @@ def test_without_a_model_it_compares_the_digits(tmp_path: Path, capsys: Capture)
     assert "digits.py:" in printed and "<unknown line>" not in printed
     written = json.loads(path.read_text())
     assert written["schema"] == SCHEMA and written["agreement"]["agree"] is True
+    kernels = written["static"]["roofline"]["kernels"]  # copies between arrays are none
+    assert f"KERNELS OF THE COMPILED STEP: {kernels}, the 5" in printed
     held_out = [written[mode]["scores"]["held-out accuracy"] for mode in ("eager", "static")]
     assert held_out[0] == held_out[1] > 0.7 and "held-out accuracy" in printed
     assert "Evaluated after training" in page.read_text()
