@@ -19,6 +19,7 @@ from staticflow.passes.attention import attention, write_attention
 from staticflow.passes.copy_strided import copy_strided
 from staticflow.passes.cut_views import cut_views
 from staticflow.passes.decompose import decompose
+from staticflow.passes.factor_products import factor_products
 from staticflow.passes.fold import fold_constants
 from staticflow.passes.fuse import fuse, separate
 from staticflow.passes.join import join
@@ -78,6 +79,7 @@ SIMPLIFY: tuple[tuple[str, Pass], ...] = (
     ("stabilize_more", stabilize),
     ("relax", relax),
     ("reorder", reorder),
+    ("factor_products", factor_products),
     ("order_products", order_products),
     ("decompose", decompose),
     ("narrow_products", narrow_products),
@@ -111,7 +113,7 @@ PASSES = (*SIMPLIFY, *INTO_KERNELS)
 STABILIZING = ("stabilize", "stabilize_more")
 """The passes whose results differ where what was written overflows."""
 
-REORDERING = ("attention", "reorder", "order_products", "narrow_products")
+REORDERING = ("attention", "reorder", "factor_products", "order_products", "narrow_products")
 """The passes that choose another order of products or sums than the one that was written."""
 
 AS_WRITTEN = tuple(p for p in PASSES if p[0] not in (*STABILIZING, *REORDERING))
