@@ -80,6 +80,8 @@ class _Search:
         self._sizes = Sizes()
         self.chains: dict[Node, Orders] = {}
         """The chain of each product whose value is needed."""
+        self._readers: dict[Node, set[Node]] = {}
+        """The products that have multiplied a node, by that: all that do, and some that did."""
         self._find_chains()
         self._look_through_shared()
 
@@ -97,8 +99,14 @@ class _Search:
         """Look through products that several others multiply where all of these together are
         less work so."""
         tried = 0
+        rank = {node: i for i, node in enumerate(self.chains)}
+        for node, orders in self.chains.items():
+            self._note_factors(node, orders.chain)
         for shared in [*self.chains]:
-            users = [r for r, o in self.chains.items() if _multiplies(o.chain, shared)]
+            readers = self._readers.get(shared, ())
+            users = sorted(
+                (r for r in readers if self._multiplies(r, shared)), key=rank.__getitem__
+            )
             tried += bool(users)
             if tried > _MOST_TRIALS:
                 return
@@ -120,12 +128,18 @@ class _Search:
         if np.all(then <= now * (1 + 1e-9)) and np.any(then < now * (1 - 1e-9)):
             self._through = through
             self.chains |= after
+            for node, orders in after.items():
+                self._note_factors(node, orders.chain)
             if not is_needed:
                 del self.chains[shared]
 
+    def _note_factors(self, node: Node, chain: Chain) -> None:
+        for factor in chain.factors:
+            self._readers.setdefault(factor.node, set()).add(node)
 
-def _multiplies(chain: Chain, node: Node) -> bool:
-    return any(f.node is node for f in chain.factors)
+    def _multiplies(self, node: Node, factor: Node) -> bool:
+        orders = self.chains.get(node)
+        return orders is not None and any(f.node is factor for f in orders.chain.factors)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from random_chains import RandomChain, multiply_adds
 import staticflow as sf
 from staticflow.graph.graph import Graph, close
 from staticflow.graph.interpret import interpret_graph
+from staticflow.passes import order_products
 from staticflow.passes.pipeline import SIMPLIFY, optimize
 
 FOR_PRODUCTS = [p for p in SIMPLIFY if p[0] in ("canonicalize", "order_products")]
@@ -107,3 +108,20 @@ def test_products_of_unknown_sizes_are_one_kernel() -> None:
     """Whatever these sizes are called: four products in two orders, and what is behind them."""
     program = three_matrices()
     assert sum(k.name.startswith("contract") for k in program._executable.program.kernels) == 1
+
+
+def test_products_are_compared_only_with_what_they_multiply(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = 0
+    multiplies = order_products._Search._multiplies
+
+    def count(self: Any, node: Any, factor: Any) -> bool:
+        nonlocal asked
+        asked += 1
+        return multiplies(self, node, factor)
+
+    monkeypatch.setattr(order_products._Search, "_multiplies", count)
+    x = sf.placeholder((4, 4), name="x")
+    ordered(graph_of([x], *(x @ (x + i) for i in range(30)), (x @ x.sin()) @ x.cos()))
+    assert asked <= 2
