@@ -91,7 +91,7 @@ def _args(x: Any) -> list[Any]:
     return [Symbol(a) for a in x.node.args]
 
 
-def _joined(op: Any, dim: str) -> Pattern:
+def _join_of(op: Any, dim: str) -> Pattern:
     return Pattern(op, (Many("xs"),), {"dim": attr(dim)})
 
 
@@ -111,11 +111,11 @@ INVERSES: tuple[Rule, ...] = (
     ),
     rule(
         "slice_cat", "a part of one of those that were joined",
-        lambda: _slice(_joined(cat_op, "dim")), lambda **of: _slice_cat(**of),
+        lambda: _slice(_join_of(cat_op, "dim")), lambda **of: _slice_cat(**of),
     ),
     rule(
         "select_stack", "one of those that were stacked",
-        lambda: select_op(_joined(stack_op, "at"), dim=attr("dim"), index=attr("index")),
+        lambda: select_op(_join_of(stack_op, "at"), dim=attr("dim"), index=attr("index")),
         lambda xs, at, dim, index: (
             xs[index] if at == dim and isinstance(index, int) and index < len(xs) else None
         ),
@@ -130,11 +130,11 @@ INVERSES: tuple[Rule, ...] = (
     ),
     rule(
         "cat_parts", "the parts of a tensor, one behind the other, are a part of it",
-        lambda: _joined(cat_op, "dim"), lambda xs, dim: _cat_parts(xs, dim),
+        lambda: _join_of(cat_op, "dim"), lambda xs, dim: _cat_parts(xs, dim),
     ),
     rule(
         "cat_cat", "(a, b), c joined are a, b, c joined",
-        lambda: _joined(cat_op, "dim"), lambda xs, dim: _cat_cat(xs, dim),
+        lambda: _join_of(cat_op, "dim"), lambda xs, dim: _cat_cat(xs, dim),
     ),
 )  # fmt: skip
 """Rules that keep every bit."""

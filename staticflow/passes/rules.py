@@ -85,18 +85,18 @@ def _fill_cast(shape: Any, value: Any, before: Any, dtype: Any) -> Any:
         return _fill(shape, float(np.asarray(value, before.numpy).astype(dtype.numpy)), dtype)
 
 
-def _scaled(c: Any, v: Any) -> Any:
+def _negate_product(c: Any, v: Any) -> Any:
     """What is added where ``c v`` is taken away; None for a factor that has dims."""
     return -(c * v) if c.ndim == 0 and c.dtype is v.dtype else None
 
 
 def _put_rows(w: Any, c: Any, v: Any, i: Any, dims: Any) -> Any:
-    less = _scaled(c, v)
+    less = _negate_product(c, v)
     return less if less is None else index_put_op(w, less, i, dims=dims, accumulate=True)
 
 
 def _scatter_rows(w: Any, c: Any, v: Any, i: Any, dim: Any) -> Any:
-    less = _scaled(c, v)
+    less = _negate_product(c, v)
     return less if less is None else scatter_add_op(w, i, less, dim=dim)
 
 

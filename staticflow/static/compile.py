@@ -113,7 +113,7 @@ def compile(
 
     Inputs that are named by ``donate``, by name or placeholder, are given away at each call: an
     output of the same type is written over such an input where all else that reads it can run
-    before, and takes no memory of its own (``program.donated`` says which inputs that are). After
+    before, and takes no memory of its own (``program.donations`` says which inputs that are). After
     the call their arrays hold that output; a program of this kind that is given one again raises
     `ArgumentError`, as it does for read-only memory. A call that fails changes nothing.
 
@@ -311,12 +311,12 @@ class Program:
         return self._executable.plan
 
     @property
-    def donated(self) -> tuple[str, ...]:
+    def donations(self) -> tuple[str, ...]:
         """The inputs in whose memory outputs lie after a call, by name.
 
         >>> import staticflow as sf
         >>> x, y = sf.placeholder((3,), name="x"), sf.placeholder((3,), name="y")
-        >>> sf.compile([x, y], [x * y, y.sum()], donate=[x, y]).donated
+        >>> sf.compile([x, y], [x * y, y.sum()], donate=[x, y]).donations
         ('x',)
         """
         return tuple(self._names[i] for _, i in self._executable.signature.donated)

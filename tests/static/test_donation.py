@@ -20,7 +20,7 @@ def test_results_lie_in_donated_inputs() -> None:
     x, y = sf.placeholder((None, 4), name="x"), sf.placeholder((None, 4), name="y")
     outputs = [x.sum(), (x * 2 + y).sin(), (y - 1).exp()]
     plain, step = sf.compile([x, y], outputs), sf.compile([x, y], outputs, donate=[x, "y"])
-    assert plain.donated == () and step.donated == ("x", "y")
+    assert plain.donations == () and step.donations == ("x", "y")
     a, b = array(3, 4), array(3, 4) + 1
     wanted = [t.numpy() for t in plain(a, b)]
     found = [t.numpy() for t in step(a, b)]
@@ -51,12 +51,12 @@ def test_what_is_read_elsewhere_is_not_written_over() -> None:
         step = sf.compile([x], outputs, donate=[x])
         a = array(8, 8)
         wanted = sf.compile([x], outputs)(a.copy()).numpy()
-        assert step.donated == ()
+        assert step.donations == ()
         assert np.array_equal(step(a).numpy(), wanted) and np.array_equal(a, array(8, 8))
     y = sf.placeholder((8, 8), name="y")
     step = sf.compile([x, y], [x + 1, (x * 2) @ y], donate=[x])  # the product reads x before
     first, second = step(array(8, 8), array(8, 8))
-    assert step.donated == ("x",) and np.array_equal(first.numpy(), array(8, 8) + 1)
+    assert step.donations == ("x",) and np.array_equal(first.numpy(), array(8, 8) + 1)
     assert np.array_equal(
         second.numpy(), sf.compile([x, y], (x * 2) @ y)(array(8, 8), array(8, 8)).numpy()
     )
@@ -96,7 +96,7 @@ def test_a_call_that_fails_changes_nothing() -> None:
     a = array(4)
     with pytest.raises(IndexRangeError):
         step(a, np.array([0, 4]))
-    assert np.array_equal(a, array(4)) and step.donated == ("x",)
+    assert np.array_equal(a, array(4)) and step.donations == ("x",)
     assert np.array_equal(step(a, np.array([0, 3]))[0].numpy(), array(4) + 1)
 
 

@@ -158,7 +158,7 @@ def _lay_out_open(tenants: Sequence[Tenant], symbols: Sequence[Sym]) -> Layout:
 def _choose_stacks(
     tenants: Sequence[Tenant], padded: Sequence[Size], symbols: Sequence[Sym]
 ) -> list[Stack]:
-    """Of the stacks that come of packing at some examples a few, of which a call takes the lowest:
+    """A few of the stacks that come of packing at some examples; a call takes the lowest of them:
     first the one that is nearest to the bound at the example that suits it least, then, as long as
     that is far, the one that mends most."""
     few = _EXAMPLES[: max(_WORK // (len(tenants) + 1), 2)]

@@ -54,7 +54,7 @@ class Work:
 
 
 def order_by_memory(work: Work) -> list[int]:
-    """Of a few orders the one with the lowest peak, of these the one with the least use.
+    """The order with the lowest peak of a few, of several such the one with the least use.
 
     >>> # two branches: 0 -> 1 and 2 -> 3 make 100 bytes and reduce them to 1, 4 needs both
     >>> after = [[1], [4], [3], [4], []]

@@ -29,7 +29,7 @@ def order_nodes(
     kept: Collection[Node] = (),
 ) -> list[Node]:
     """The nodes of ``graph`` in an order that keeps to ``edges``, of a few the one that takes least
-    memory: see `memory_order`.
+    memory (`memory_order`).
 
     ``edges`` may have more numbers than there are nodes, of what takes no time. The values of
     ``outside`` nodes lie in memory that is there in any case; those of ``kept`` ones are needed
