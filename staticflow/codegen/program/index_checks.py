@@ -24,8 +24,8 @@ _WHOLE = (reshape_op, permute_op, flip_op, squeeze_op, unsqueeze_op)
 
 @dataclass(frozen=True, slots=True)
 class _Check:
-    """A statement that elements of an array are below ``size``, and at least 0 unless they may ``wrap``: all of
-    them if it is of the ``whole``."""
+    """A statement that elements of an array are below ``size``, and at least 0 unless they may
+    ``wrap``: all of them if it is of the ``whole``."""
 
     array: Node
     size: Size
