@@ -78,7 +78,8 @@ NO_SIZES: Mapping[str, str] = {
         ),
         "counts statements, terms or nodes of a program": (
             "codegen.lower.saved_row._COSTLY", "codegen.schedule.cpu._SHORT", "codegen.schedule.short_loops._MOST", "codegen.maths.division._MOST_SHIFTS",
-            "codegen.program.traffic._GUESS", "codegen.program.traffic._A_CALL", "codegen.program.packing._MANY",
+            "codegen.program.traffic._GUESS", "codegen.program.traffic._A_CALL", "codegen.program.packing._MANY", "passes.dump._MOST",
+            "passes.narrow_products._DEEP", "passes.narrow_products._MOST", "codegen.llvm.routine._IN_REGISTERS",
             "codegen.program.layout._WORK", "codegen.program.memory_order._PARTS",
             "codegen.program.node_order._EXAMPLE", "passes.fuse._EXAMPLE", "codegen.work._MEMORY",
             "codegen.work._SLOW.quotient", "codegen.work._SLOW.remainder", "codegen.work._VECTOR",
@@ -100,6 +101,13 @@ NO_SIZES: Mapping[str, str] = {
             "eager.programs.MOST_CALLS", "eager.programs.MOST_KINDS",
             "eager.fast.records.MEMO", "eager.fast.records.CODES", "eager.fast.recall.OFTEN",
             "eager.fast.recall.SLOTS", "runtime.free_objects.MOST", "runtime.block_cache.BLOCKS",
+        ),
+        "a chain of products, and the sizes and orders that are tried for it, made in tests/passes/random_chains.py": (
+            "passes.order_products.MOST_PRODUCTS", "passes.order_products._MOST_TRIALS",
+            "passes.product_chains.MOST_FACTORS", "passes.product_orders._LARGEST", "passes.product_orders._TRIED",
+        ),
+        "queries and keys in a block of attention, of which tests/static/test_attention.py has fewer and more": (
+            "codegen.lower.attention._KEYS", "codegen.lower.attention._QUERIES", "ops.symbols.attention._LEAST",
         ),
         "a row of `topk` or of `isin`, whose samples have fewer and more": (
             "ops.along.order.FEW", "ops.along.sets._FEW",
