@@ -19,16 +19,16 @@ from staticflow.config import config
 ROOT = Path(__file__).parents[2]
 
 MOST = {
-    "lenet": 3_750_000,
-    "lstm_classifier": 4_040_000,
-    "transformer": 840_000,
-    "weight_sharing:RandomDepth": 67_500,
-    "adaptive_ode": 192,
-    "custom_module": 6_000,
-    "rnn_scan": 114_500,
-    "truncated_bptt": 134_000,
+    "lenet": (3_750_000, 3_750_000),
+    "lstm_classifier": (4_040_000, 4_040_000),
+    "transformer": (840_000, 1_650_000),  # attention works in memory for 16 workers
+    "weight_sharing:RandomDepth": (67_000, 67_500),
+    "adaptive_ode": (192, 192),
+    "custom_module": (6_000, 6_000),
+    "rnn_scan": (112_500, 114_500),
+    "truncated_bptt": (133_000, 134_000),
 }
-
+"""Bytes of the arena with known and with open sizes, at most."""
 
 LONG = ("lenet", "lstm_classifier", "transformer")
 """What takes a second to compile with open sizes."""
@@ -56,7 +56,7 @@ def test_steps_take_little_more_than_the_bound(
     sizes = {s.name: job.sizes[s.name] for s in program.plan.routine.sizes}
     arena, bound = program.plan.arena_bytes(**sizes), program.plan.bound_bytes(**sizes)
     assert bound <= arena <= 1.05 * bound + 128  # up to a line of the cache each
-    assert arena <= MOST[name]
+    assert arena <= MOST[name][is_open]
 
 
 def train(job: Job) -> dict[str, np.ndarray]:
