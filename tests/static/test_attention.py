@@ -164,6 +164,18 @@ def test_memory_is_linear_in_the_length() -> None:
     assert peaks[1] <= 2.1 * peaks[0] < 64 << 20
 
 
+def test_what_is_no_attention_is_looked_through_once() -> None:
+    """Sixty values, each of which has the one before it as both arguments, have 2**60 ways."""
+    x = y = sf.placeholder((9, 9), name="x")
+    for _ in range(60):
+        y = y * y
+    w = y
+    for _ in range(60):
+        w = w + w
+    program = sf.compile([x], sf.grad((y @ x + w.softmax(-1) @ x).sum(), x))
+    assert _kernels(program) == 0
+
+
 def test_keys_that_nobody_sees_are_passed_over() -> None:
     """The range of keys that a block of queries sees, as masks tell it."""
 

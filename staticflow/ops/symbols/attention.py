@@ -40,6 +40,9 @@ _LEAST = 8
 
 _DTYPES = (float32, float64)
 
+_DEEP = 24
+"""Operations between two products, at most, that are looked through."""
+
 At: TypeAlias = Callable[[Node], Any]
 """The symbol that stands for a node by now."""
 
@@ -91,7 +94,7 @@ def attention_of(
     if isinstance(queries, int) and queries < _LEAST:
         return None
     with using(node.locs), behind(node.args):
-        weights = _read_weights(node.args[0], at)
+        weights = _read_weights(node.args[0], at, set())
         if weights is None or not _is_private(weights.inside, node, users, closed):
             return None
         return _write(weights, node, at)
@@ -134,23 +137,25 @@ def attend_nodes(outputs: Sequence[Node], closed: Collection[Node]) -> dict[Node
 # -- scores ---------------------------------------------------------------------------------------
 
 
-def _read_scores(node: Node, at: At) -> _Scores | None:
-    """What a node computes, if these are scores."""
+def _read_scores(node: Node, at: At, others: set[Node], left: int = _DEEP) -> _Scores | None:
+    """What a node computes, if these are scores. ``others`` are nodes that are none, as was seen
+    before; ``left`` more operations are looked through."""
     shape = node.tensor_type.shape
     if node.op is matmul_op:
         query, key = map(at, node.args)
         return _Scores(shape, query, mT(key), (node,))
     read = _SCORES.get(node.op)
-    if read is None:
+    if read is None or node in others or not left:
         return None
     for position, arg in enumerate(node.args):
-        inner = _read_scores(arg, at)
+        inner = _read_scores(arg, at, others, left - 1)
         if inner is not None:
             shape = node.tensor_type.shape
             if node.op is not reshape_op and _is_stretched(inner.shape, shape):
                 return None
             found = read(inner, node, position, at)
             return found and replace(found, inside=(*found.inside, node))
+    others.add(node)
     return None
 
 
@@ -263,25 +268,26 @@ _SCORES: dict[Op, Callable[[_Scores, Node, int, At], _Scores | None]] = {
 # -- weights --------------------------------------------------------------------------------------
 
 
-def _read_weights(node: Node, at: At) -> _Weights | None:
-    """What a node computes, if these are weights."""
+def _read_weights(node: Node, at: At, others: set[Node], left: int = _DEEP) -> _Weights | None:
+    """What a node computes, if these are weights, as `_read_scores` has it."""
     if node.op is softmax_op:
         shape = node.tensor_type.shape
         if node.attrs["dim"] != len(shape) - 1:
             return None
-        scores = _read_scores(node.args[0], at)
+        scores = _read_scores(node.args[0], at, set())
         return None if scores is None else _Weights(shape, scores, (*scores.inside, node))
     read = _WEIGHTS.get(node.op)
-    if read is None:
+    if read is None or node in others or not left:
         return None
     for position, arg in enumerate(node.args):
-        inner = _read_weights(arg, at)
+        inner = _read_weights(arg, at, others, left - 1)
         if inner is not None:
             shape = node.tensor_type.shape
             if node.op is not reshape_op and _is_stretched(inner.shape, shape):
                 return None
             found = read(inner, node, position, at)
             return found and replace(found, inside=(*found.inside, node))
+    others.add(node)
     return None
 
 
