@@ -24,9 +24,10 @@ __all__ = ["join"]
 def join(graph: Graph, counts: Counts) -> Graph:
     """Replace sums of embedded parts that fill a dim by their `cat`."""
     users = graph.users
-    inner = {  # sums that only add to another sum
+    inner = {  # sums that only add to another sum, and once
         n for n in graph.nodes
         if n.op is add and len(users[n]) == 1 and users[n][0].op is add
+        and users[n][0].args.count(n) == 1
         and n not in graph.outputs and users[n][0].type == n.type
     }  # fmt: skip
     groups = {
