@@ -121,7 +121,7 @@ class _Attention:
             base = base + rows * columns
         return found, base
 
-    def padded(self, n: Size) -> Size:
+    def pad_row(self, n: Size) -> Size:
         """The length of a row of ``n`` elements that vectors may read past."""
         return ceil_div(n, self.lanes) * self.lanes
 
@@ -262,7 +262,7 @@ class _Attention:
         value = values.at(node, broadcast_index(at, node.tensor_type.shape))
         return self.k.splat(value, self.lanes)
 
-    def changed(self, score: Operand, queries: _Queries, key: Size, col: Size) -> Operand:
+    def bias_and_fill(self, score: Operand, queries: _Queries, key: Size, col: Size) -> Operand:
         """A score with the bias and the fill."""
         if "bias" in self.of:
             score = self.k.add(score, self.role("bias", queries, key, col))
@@ -343,7 +343,7 @@ class _Forward(_Attention):
                 for col, reg in zip(cols, largest, strict=True):
                     score = self.load(st, j, col)
                     if self.of.keys() - {"factor"}:
-                        score = self.changed(score, queries, keys.first + j, col)
+                        score = self.bias_and_fill(score, queries, keys.first + j, col)
                         self.save(st, j, col, score)
                     k.set(reg, k.select(k.compare("gt", score, reg), score, reg))
             bases, sums = [], []
@@ -400,7 +400,7 @@ class _Backward(_Attention):
     def emit(self) -> Size:
         """Write the kernel; gives the elements of scratch memory."""
         k, block = self.k, self.block
-        e, w = self.padded(self.inner), self.padded(self.width)
+        e, w = self.pad_row(self.inner), self.pad_row(self.width)
         sizes = [
             (self.inner, block), (self.width, block), (block, e), (block, w),
             (self.step, block), (self.step, block), (self.inner, block),
@@ -477,7 +477,7 @@ class _Backward(_Attention):
             with k.loop("key", keys.count) as j:
                 for col, (lse, low, delta) in zip(cols, bases, strict=True):
                     at = (queries, keys.first + j, col)
-                    score = self.changed(self.load(pt, j, col), *at)
+                    score = self.bias_and_fill(self.load(pt, j, col), *at)
                     weight = k.exp(k.sub(k.sub(score, lse), low))
                     ct = self.load(dt, j, col)
                     used = weight

@@ -144,7 +144,7 @@ def _times(x: Any, of: dict[str, Any]) -> Any:
     return x * of["factor"] if "factor" in of else x
 
 
-def _kept(x: Any, of: dict[str, Any]) -> Any:
+def _keep_seen(x: Any, of: dict[str, Any]) -> Any:
     return where(of["keep"], x, 0.0) if "keep" in of else x
 
 
@@ -173,7 +173,7 @@ def write_out_back(
     """What `attend_back_op` gives, in ops that have the weights in memory."""
     of = dict(zip(roles, extras, strict=True))
     p, _, ds = _parts(q, k, v, ct, lse, low, delta, of, fill)
-    ds = _kept(ds, of)
+    ds = _keep_seen(ds, of)
     return matmul_op(ds, k), matmul_op(mT(ds), q), matmul_op(mT(_times(p, of)), ct)
 
 
@@ -211,7 +211,7 @@ def _vjp(
     if any(needs[3:]):
         of = dict(zip(roles, extras, strict=True))
         p, dp, ds = _parts(q, k, v, ct, out[1], out[2], delta, of, fill)
-        found[3:] = _of_extras({"bias": _kept(ds, of), "factor": p * dp}, of)
+        found[3:] = _of_extras({"bias": _keep_seen(ds, of), "factor": p * dp}, of)
     return [x if needed else None for x, needed in zip(found, needs, strict=True)]
 
 
@@ -230,12 +230,12 @@ def _vjp_back(
     of = dict(zip(roles, extras, strict=True))
     cq, ck, cv = (zeros_like(x) if c is None else c for c, x in zip(cts, (q, k, v), strict=True))
     p, dp, ds = _parts(q, k, v, ct, lse, low, delta, of, fill)
-    cds = _kept(matmul_op(cq, mT(k)) + matmul_op(q, mT(ck)), of)
+    cds = _keep_seen(matmul_op(cq, mT(k)) + matmul_op(q, mT(ck)), of)
     used = matmul_op(ct, mT(cv))
     cdp = cds * p
     cs = (_times(used, of) + cds * (_times(dp, of) - unsqueeze(delta, -1))) * p
     rows = -_sum_keys(cs)
-    seen, kept, cdv = _kept(cs, of), _kept(ds, of), _times(cdp, of)
+    seen, kept, cdv = _keep_seen(cs, of), _keep_seen(ds, of), _times(cdp, of)
     found = [
         matmul_op(seen, k) + matmul_op(kept, ck),
         matmul_op(mT(seen), q) + matmul_op(mT(kept), cq),
