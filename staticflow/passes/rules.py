@@ -221,20 +221,6 @@ CANONICAL: tuple[Rule, ...] = (
         ),
         lambda **a: _fill_cast(**a),
     ),
-    # the step of an embedding, which touches few rows: also where c is infinite or NaN the others
-    # stay, as in PyTorch with a sparse gradient
-    rule(
-        "put_rows", "w - c s = w with -c v added at i, where s is v at i and 0 elsewhere",
-        lambda w, c, v, i: sub(
-            w, mul(c, index_put_op(0.0, v, i, dims=attr("dims"), accumulate=True))
-        ),
-        _put_rows,
-    ),
-    rule(
-        "scatter_rows", "w - c s = w with -c v added at i, where s is v at i and 0 elsewhere",
-        lambda w, c, v, i: sub(w, mul(c, scatter_add_op(0.0, i, v, dim=attr("dim")))),
-        _scatter_rows,
-    ),
     rule(
         "sum_of_one", "a sum over dims of size 1 only drops them",
         lambda x: sum_op(x, dims=attr("dims"), keepdim=attr("keepdim")),
@@ -303,5 +289,21 @@ FAST: tuple[Rule, ...] = (
 )
 """Rules for fast numerics."""
 
-REORDER: tuple[Rule, ...] = SUMS
+REORDER: tuple[Rule, ...] = (
+    *SUMS,
+    # the step of an embedding, which touches few rows: also where c is infinite or NaN the others
+    # stay, as in PyTorch with a sparse gradient
+    rule(
+        "put_rows", "w - c s = w with -c v added at i, where s is v at i and 0 elsewhere",
+        lambda w, c, v, i: sub(
+            w, mul(c, index_put_op(0.0, v, i, dims=attr("dims"), accumulate=True))
+        ),
+        _put_rows,
+    ),
+    rule(
+        "scatter_rows", "w - c s = w with -c v added at i, where s is v at i and 0 elsewhere",
+        lambda w, c, v, i: sub(w, mul(c, scatter_add_op(0.0, i, v, dim=attr("dim")))),
+        _scatter_rows,
+    ),
+)  # fmt: skip
 """Rules that put products and sums into another order."""
