@@ -7,7 +7,7 @@ of nested graphs, keep their names.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,7 +52,7 @@ def structure_of(
     params = tuple(names.rename(p.type) for p in body.params)
     over = tuple((i, names.rename(t)) for i, t in lies.items())
     outputs = tuple(number[o] for o in body.outputs)
-    bounds = tuple(names.rename(s.upper) for s in names.symbols)
+    bounds = tuple(names.bounds())
     key = (kind, params, nodes, outputs, tuple(shared.items()), over, bounds)
     return Structure(key, tuple(names.symbols))
 
@@ -70,6 +70,13 @@ class _Names:
 
     def rename(self, value: Any) -> Any:
         return self.rename_all({"": value})[""]
+
+    def bounds(self) -> Iterator[Any]:
+        """What each symbol is below, of which more symbols may be met."""
+        symbols = list(self.symbols)
+        for symbol in symbols:
+            yield self.rename(symbol.upper)
+            symbols += list(self.symbols)[len(symbols) :]
 
     def _rename(self, size: Dim) -> Size:
         if size not in self._found:
