@@ -24,7 +24,7 @@ class Config:
     ``poison``: compile programs that fill their memory with NaN and absurd integers before they
     begin, and each buffer again once its place is free (``STATICFLOW_POISON=1``).
     ``dump``: the folder into which the stages of every graph are written, "" for none
-    (``STATICFLOW_DUMP=/tmp/stages``).
+    (``STATICFLOW_DUMP=stages``).
     ``num_threads``: how many threads compiled kernels may run on, 0 for as many as there are
     processors (``STATICFLOW_NUM_THREADS=1``).
     ``cache_dir``: the folder of machine code that is kept from process to process, None for the

@@ -65,8 +65,7 @@ def run_passes(graph: Graph, names: str | None, numerics: str, dump: Path | None
 
 
 def diff_graphs(before: Graph, after: Graph, file: str) -> str:
-    """What is different between the texts of two graphs, as a unified diff; nothing if they are
-    the same."""
+    """A unified diff of the texts of two graphs; nothing if they are the same."""
     was, now = (str(graph).splitlines(keepends=True) for graph in (before, after))
     return "".join(difflib.unified_diff(was, now, file, f"{file} after the passes"))
 

@@ -26,8 +26,9 @@ _NO_NUMBER = 0xAB
 
 @dataclass(frozen=True, slots=True)
 class Poison:
-    """What is spoiled, and the text that does it: the buffers that are ``freed`` behind each step,
-    by its number in the order of `walk_steps` from 1 on, and the ``outputs``, slots of the table.
+    """The memory that a poisoned run spoils, and the LLVM text that does so: the buffers that are
+    ``freed`` behind each step, by its number in the order of `walk_steps` from 1 on, and the
+    ``outputs``, slots of the table.
     """
 
     freed: Mapping[int, tuple[int, ...]]

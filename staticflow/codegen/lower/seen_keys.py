@@ -83,7 +83,7 @@ def _args(at: _At) -> list[_At]:
 
 
 def _bounds(at: _At, wanted: bool) -> list[Size]:
-    """What is not negative where a bool is ``wanted``."""
+    """Sizes of query and key that are not negative wherever a bool of the mask is ``wanted``."""
     op, args = at[0].op, _args(at)
     if op in (_BOTH if wanted else _EITHER):
         return [size for arg in args for size in _bounds(arg, wanted)]
@@ -102,7 +102,8 @@ def _bounds(at: _At, wanted: bool) -> list[Size]:
 
 
 def _bounds_of_choice(args: list[_At], allows: Callable[[float], bool]) -> list[Size]:
-    """What is not negative where one of two values is such as ``allows`` says."""
+    """Sizes of query and key that are not negative wherever a `where` gives a number that is
+    as ``allows`` says; its ``args`` are the condition and the two values."""
     condition, *values = args
     numbers = [number_of(node) for node, _ in values]
     first, second = (x is None or allows(x) for x in numbers)
@@ -110,7 +111,7 @@ def _bounds_of_choice(args: list[_At], allows: Callable[[float], bool]) -> list[
 
 
 def _bounds_of_bias(at: _At) -> list[Size]:
-    """What is not negative where a bias is not -inf."""
+    """Sizes of query and key that are not negative wherever an additive mask is not -inf."""
     op, args = at[0].op, _args(at)
     if op is add:
         return [size for arg in args for size in _bounds_of_bias(arg)]
@@ -165,4 +166,4 @@ _SIGNS: dict[str, Callable[..., list[Size]]] = {
     "eq": _differences(lambda x, y: x - y, lambda x, y: y - x),
     "ne": _differences(),
 }
-"""What is not negative where two integers compare so."""
+"""Differences of two integers that are not negative where these compare as the key says."""

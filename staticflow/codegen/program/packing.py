@@ -78,7 +78,8 @@ _RANKS: tuple[Callable[[Item], tuple[int, ...]], ...] = (
     lambda item: (item.first - item.last, -item.bytes),
     lambda item: (item.first, -item.bytes),
 )
-"""What is laid out first: what is large, large for long, in use for long, or in use first."""
+"""Orders in which buffers are placed: the largest first, those that are large for long, those in
+use for long, or those in use first."""
 
 
 def _pack_in_order(items: Sequence[Item], order: Sequence[int]) -> tuple[list[int], int]:

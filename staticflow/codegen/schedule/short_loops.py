@@ -21,7 +21,7 @@ _SHORT = 6
 vectors more slowly than rows are summed up one by one, and the code is long."""
 
 _SHORT_EACH = 3
-"""The same where nothing is summed up: a part of a vector is filled without this, too."""
+"""Iterations of a loop without sums that is written out; one of more fills enough of a vector."""
 
 _MOST = 200
 """Statements that loops are written out to."""
