@@ -38,6 +38,7 @@ import numpy as np
 from staticflow.eager.numbers import NumberSymbol, rewrite_numbers
 from staticflow.eager.rows import Steps, steps_of
 from staticflow.errors import IndexRangeError, StaticflowError, VerifyError
+from staticflow.graph.collector import without_collection
 from staticflow.graph.dims import Size, fresh_sym, same
 from staticflow.graph.dtypes import BY_NUMPY
 from staticflow.graph.equalities import Equality
@@ -260,9 +261,10 @@ def compile_graph(graph: Graph, passes: Sequence[Any] = AS_WRITTEN) -> Executabl
     the outputs, as many as there are."""
     names = [p.attrs["name"] for p in graph.params]
     updated = [source for source in _sources(graph.params) if source is not None]
-    optimized, _ = optimize(graph, passes=passes)
     given = len(graph.outputs) - len(updated)
-    return build(optimized, names, updated, given, _box(), keeps_arena=False)
+    with without_collection():
+        optimized, _ = optimize(graph, passes=passes)
+        return build(optimized, names, updated, given, _box(), keeps_arena=False)
 
 
 def _sources(params: Sequence[Node]) -> list[object]:

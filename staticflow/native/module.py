@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import gc
 import re
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from staticflow.graph.collector import without_collection
 from staticflow.native.annotations import read_annotation, signature_of
 from staticflow.native.language import Symbol, role_of
 from staticflow.native.layout import Layout, alignment_of, stride_of, structure
@@ -30,7 +29,7 @@ def render_native(functions: Iterable[Function], layout: Layout, around: str = "
     """
     roots = [f for f in functions if _is_exported(f) or f"@{f.__name__}(" in around]
     known: dict[Function, bool] = {}
-    with _without_collection():
+    with without_collection():
         while True:
             program = _Program(layout, known)
             for root in roots:
@@ -43,19 +42,6 @@ def render_native(functions: Iterable[Function], layout: Layout, around: str = "
 def declarations(functions: Iterable[Function]) -> str:
     """The LLVM declarations of functions, for text that calls them and is compiled apart."""
     return "".join(_declare(fn.__name__, fn) for fn in functions)
-
-
-@contextmanager
-def _without_collection() -> Iterator[None]:
-    """The collector of garbage waits: syntax trees are many objects and none of them garbage, so
-    that it would go through everything that was imported, which takes as long again."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def _is_exported(fn: Function) -> bool:

@@ -14,6 +14,7 @@ import numpy as np
 from staticflow import pytree
 from staticflow.eager.tensor import Tensor
 from staticflow.errors import ArgumentError, DTypeError, ShapeError, SymbolicError
+from staticflow.graph.collector import without_collection
 from staticflow.graph.equalities import Equality
 from staticflow.graph.graph import close
 from staticflow.graph.locs import Locs, format_locs, here, merge_locs
@@ -126,7 +127,9 @@ def compile(
     >>> step(sf.ones(3, 2)).item(), w
     (6.0, tensor([0.7000, 0.7000]))
     """
-    return Program(inputs, outputs, updates, Options.of(numerics, passes, stabilize), donate=donate)
+    options = Options.of(numerics, passes, stabilize)
+    with without_collection():
+        return Program(inputs, outputs, updates, options, donate=donate)
 
 
 _USUAL = Options()
@@ -149,9 +152,11 @@ class Program:
         left: Sequence[Node] = (),
         follows: bool = True,
         donate: Any = None,
+        sizes: Sequence[Equality] = (),
     ) -> None:
         """``left`` are marks of effects that happen though nothing depends on them. A program that
-        does not follow what changes is the way back of a call: what was so then is so for it."""
+        does not follow what changes is the way back of a call: what was so then is so for it.
+        ``sizes`` are what holds of the sizes beside what the operations need."""
         began = time.perf_counter()
         self._made: Locs = here()
         self.options = options
@@ -164,7 +169,8 @@ class Program:
         nodes = nodes[: n_out + len(pairs)]
         pairs = _with_effects(pairs, changed)
         out_nodes, new_nodes = nodes[:n_out], [*nodes[n_out:], *changed.values()]
-        equalities = [e for (t, _), n in zip(pairs, new_nodes, strict=True) for e in _fits(t, n)]
+        equalities = [*sizes]
+        equalities += [e for (t, _), n in zip(pairs, new_nodes, strict=True) for e in _fits(t, n)]
         in_nodes = [h.node for h in handles]
         given = read_donate(donate, self._names, in_nodes)
         variables = _captured_params(in_nodes, [*out_nodes, *new_nodes], [t for t, _ in pairs])

@@ -41,6 +41,7 @@ from staticflow.static.changed_arguments import (
 from staticflow.static.compile import Options, Program
 from staticflow.static.inputs import refuse_crowd
 from staticflow.static.shared_results import Shared, plan_results, put_together
+from staticflow.static.sized_programs import SizedPrograms
 
 __all__ = ["Jitted", "jit"]
 
@@ -79,14 +80,14 @@ class _Leaf:
 class _Traced:
     """A graph that is called like a function: its inputs, outputs, the tensors that it mentions,
     those whose state it reads on its way, for each output the numbers of the operands that its
-    gradient reaches, its program, and its derivatives by what they give."""
+    gradient reaches, its programs, and its derivatives by what they give."""
 
     inputs: list[Symbol]
     outputs: list[Symbol]
     captured: tuple[Tensor, ...]
     states: tuple[Node, ...]
     reached: list[frozenset[int]]
-    program: Program
+    programs: SizedPrograms
     backward: dict[tuple[bool, ...], tuple[_Traced, list[bool]] | None]
 
     @staticmethod
@@ -97,7 +98,7 @@ class _Traced:
         left: Sequence[Node] = (),
         follows: bool = True,
     ) -> _Traced:
-        """The graph from ``inputs`` to ``outputs``, compiled; ``left`` are marks of effects."""
+        """The graph from ``inputs`` to ``outputs``; ``left`` are marks of effects."""
         nodes = [*(o.node for o in outputs), *left]
         changing = tuple(states(nodes))
         variables = [
@@ -108,9 +109,8 @@ class _Traced:
         tensors = tuple(n.attrs["source"] for n in variables)
         operands = [*(s.node for s in inputs), *variables]
         reached = reached_from([o.node for o in outputs], operands)
-        only = outputs[0] if len(outputs) == 1 else outputs  # native code gives it as it is
-        program = Program(inputs, only, None, options, left, follows)
-        return _Traced(inputs, outputs, tensors, changing, reached, program, {})
+        programs = SizedPrograms(inputs, outputs, options, left, follows)
+        return _Traced(inputs, outputs, tensors, changing, reached, programs, {})
 
     def __call__(self, given: Sequence[Tensor], recorded: bool = True) -> list[Tensor]:
         """Run, as one differentiable operation of the tape if it is to be ``recorded`` and an
@@ -137,7 +137,7 @@ class _Traced:
 
     def run(self, *given: Tensor) -> list[Tensor]:
         """What the program gives, off the tape."""
-        results = self.program(*given)
+        results = self.programs.program_for(given)(*given)
         return [results] if len(self.outputs) == 1 else results
 
     def derivative(
@@ -148,7 +148,7 @@ class _Traced:
         if none has."""
         key = (*needs, *given)
         if key not in self.backward:
-            with recording(True), stabilizing(self.program.options.is_stable):
+            with recording(True), stabilizing(self.programs.options.is_stable):
                 self.backward[key] = self._derive(needs, given)
         return self.backward[key]
 
@@ -169,7 +169,7 @@ class _Traced:
         seen = {v: new_param(v.tensor_type, f"state{i}") for i, v in enumerate(self.states)}
         nodes, _ = settle(wanted, seen)
         inputs = [*self.inputs, *map(Symbol, seen.values()), *(s for s in seeds if s is not None)]
-        derived = _Traced.of(inputs, list(map(Symbol, nodes)), self.program.options, follows=False)
+        derived = _Traced.of(inputs, list(map(Symbol, nodes)), self.programs.options, follows=False)
         return derived, has
 
 
@@ -189,14 +189,15 @@ class _Kind:
         """Whether all that a call does is to make new tensors."""
         return not self.changes and not any(self.plan)
 
-    def call_again(self, args: tuple[Tensor, ...], recording: bool) -> Any:
-        """What the function gives of tensors that are its arguments, where it `gives_new`."""
+    def call_again(self, program: Program, args: tuple[Tensor, ...], recording: bool) -> Any:
+        """What the function gives of tensors that are its arguments, by the ``program`` for their
+        sizes, where it `gives_new`."""
         traced = self.traced
         if recording and any(traced.reached):
             for t in (*args, *traced.captured):
                 if t._vertex is not None or t._view is not None:
                     return pytree.unflatten(self.structure, traced(args))
-        results = traced.program(*args)
+        results = program(*args)
         if len(traced.outputs) == 1:
             if self.structure.kind is None:
                 return results
@@ -208,8 +209,7 @@ class _Kind:
         for obj, name, value in self.guards:
             if getattr(obj, name) != value:
                 return False
-        program = self.traced.program
-        return not (program.is_suspect and program.has_replaced())
+        return not self.traced.programs.has_replaced()
 
     def __call__(self, given: list[Tensor]) -> Any:
         """What the function gives of these arrays."""
@@ -234,7 +234,9 @@ class Jitted:
     The kind is the structure of the arguments, and of each array its dtype, its rank and which of
     its sizes are 1; anything that is no array is static and part of the kind by value. A scalar of
     NumPy is an array that counts as a number beside tensors. Other sizes
-    never trace anew; values that Python reads of a tensor that is no argument do where they
+    never trace anew: the first program is for the sizes of the first call, and a later call with
+    others compiles the trace once more, at most three times, with those sizes open that differ
+    (`SizedPrograms`). Values that Python reads of a tensor that is no argument do where they
     change. Part of the kind is, too, whether the modules that ``fn`` calls are training,
     whether operations are recorded (``no_grad``, ``inference_mode``), and the default dtype. Where
     a module that it calls holds another tensor in the place of one, a tensor of another dtype, or
@@ -245,7 +247,7 @@ class Jitted:
         functools.update_wrapper(self, fn, updated=())
         self._fn, self._options = fn, options
         self._traces: dict[Hashable, list[_Kind]] = {}
-        self._met: dict[Hashable, _Kind] = {}
+        self._met: dict[Hashable, tuple[_Kind, Program]] = {}
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         """A jitted function that stands in a class is a method of it, as a function is."""
@@ -269,13 +271,15 @@ class Jitted:
 
     @property
     def compile_count(self) -> int:
-        """How many kinds of arguments were compiled."""
-        return len(self.programs)
+        """How many kinds of arguments were traced and compiled, whatever their sizes."""
+        return sum(map(len, self._traces.values()))
 
     @property
     def programs(self) -> tuple[Program, ...]:
-        """The compiled programs, one for each kind of arguments."""
-        return tuple(k.traced.program for kinds in self._traces.values() for k in kinds)
+        """The compiled programs, of each kind of arguments one or, as sizes differ between calls,
+        up to four (`SizedPrograms`)."""
+        traces = [k.traced for kinds in self._traces.values() for k in kinds]
+        return tuple(program for traced in traces for _, program in traced.programs.compiled)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Trace and compile if this is a new kind of arguments, and run."""
@@ -283,8 +287,8 @@ class Jitted:
         if state.usual and not kwargs:
             sizes = _sizes_of(args, state.recording)
             met = self._met.get(sizes)
-            if met is not None and met.holds():
-                return met.call_again(args, state.recording)
+            if met is not None and met[0].holds():
+                return met[0].call_again(met[1], args, state.recording)
         leaves, structure = pytree.flatten((args, kwargs))
         if tracing_state.active or any(isinstance(v, Symbol) for v in leaves):
             # part of the graph that is being written
@@ -300,18 +304,20 @@ class Jitted:
                 for v, t in zip(leaves, tensors, strict=True)
             ),
         )
+        given = [t for t in tensors if t is not None]
         known = self._traces.setdefault(kind, [])
         found = next((k for k in known if k.holds()), None)
         if found is None:
             found = self._trace(leaves, tensors, structure)
+            found.traced.programs.program_for(given)
             known.append(found)
             if len(known) > _MOST:
                 self._forget(known)
         if sizes is not None and found.gives_new:
             if len(self._met) >= _MOST_MET:
                 self._met.clear()
-            self._met[sizes] = found
-        return found([t for t in tensors if t is not None])
+            self._met[sizes] = found, found.traced.programs.program_for(given)
+        return found(given)
 
     def _forget(self, known: list[_Kind]) -> None:
         """Drop the oldest trace, and say that so many do not pay."""
@@ -399,7 +405,7 @@ def jit(
     passes: str | Iterable[str] | None = None,
     stabilize: bool = True,
 ) -> Any:
-    """Compile a function of arrays; sizes other than 1 stay unknown, so any size runs.
+    """Compile a function of arrays; it is traced with unknown sizes other than 1, so any size runs.
 
     ``fn`` is traced once for each kind of arguments (see `Jitted`): its operations become one
     graph. Python code that needs a value (``if x > 0``, ``int(x)``) is an error that says what to
