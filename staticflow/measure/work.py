@@ -176,7 +176,7 @@ class _Counter:
 
     def steps(self, steps: Sequence[Step], times: int, totals: Totals) -> None:
         """Count ``steps``, which run so many times."""
-        for step, following in zip(steps, (*steps[1:], None), strict=True):
+        for step, following in itertools.zip_longest(steps, steps[1:]):
             if isinstance(step, Launch):
                 self.launch(step, following, times, totals)
             elif type(step) in _COUNT:

@@ -183,12 +183,26 @@ def test_wrong_words() -> None:
         program.explain(n=3)
 
 
-def test_a_program_of_nothing_much() -> None:
-    x = sf.placeholder((), name="x")
-    program = sf.compile([x], x)
-    assert "inputs      x: f32[]" in program.explain()
+OF_NOTHING_MUCH: dict[str, Callable[[Any], Any]] = {
+    "the input": lambda x: x,
+    "a constant": lambda x: sf.ones(3),
+    "no elements": lambda x: x[:0] * 2,
+    "products without elements": lambda x: x[:0].reshape(0, 4) @ sf.ones(4, 3),
+    "rows without elements": lambda x: sf.scan(lambda c, _: (c * 2, c), x[:0], length=5)[1],
+    "an empty body": lambda x: sf.scan(lambda c, _: (c, None), x, length=4)[0],
+    "no iteration": lambda x: sf.scan(lambda c, _: (c * 2, None), x, length=0)[0],
+    "empty branches": lambda x: sf.cond(x[0] > 0, lambda: x[:0] * 2, lambda: x[:0]),
+}
+
+
+@pytest.mark.parametrize("name", OF_NOTHING_MUCH)
+def test_a_program_of_nothing_much(name: str) -> None:
+    x = sf.placeholder((3,), name="x")
+    program = sf.compile([x], OF_NOTHING_MUCH[name](x))
+    assert "inputs      x: f32[3]" in program.explain()
     for topic in TOPICS:
-        assert program.explain(topic)
+        assert program.explain(topic) or topic == "routine"  # of no steps
+    program.work()
 
 
 def test_words_that_do_not_fit() -> None:
