@@ -373,16 +373,21 @@ class _Forward(_Attention):
         at = linear((*queries.batch, queries.first), (*self.lead, self.queries))
         for cols in self.vectors(queries):
             sums = [self.load(total, 0, col) for col in cols]
-            for col, whole in zip(cols, sums, strict=True):
+            has_empty = "empty" in self.of
+            empty = [self.role("empty", queries, 0, col) for col in cols if has_empty]
+            for i, (col, whole) in enumerate(zip(cols, sums, strict=True)):
                 most, rest = self.load(peak, 0, col), k.log(whole)
                 both = k.add(most, rest)
                 lost = k.add(k.sub(most, both), rest)
+                if has_empty:
+                    both, lost = k.select(empty[i], math.inf, both), k.select(empty[i], 0.0, lost)
                 k.store(lse, at + col + LANE, both, queries.bound(col))
                 k.store(low, at + col + LANE, lost, queries.bound(col))
             divisors = [self._some(whole) for whole in sums]
             for row in each(k, "e", Span(0, self.width, 1)):
-                for col, whole in zip(cols, divisors, strict=True):
-                    self.save(ot, row, col, k.div(self.load(ot, row, col), whole))
+                for i, (col, whole) in enumerate(zip(cols, divisors, strict=True)):
+                    value = k.div(self.load(ot, row, col), whole)
+                    self.save(ot, row, col, k.select(empty[i], 0.0, value) if has_empty else value)
         to = Matrix(out, at * self.width, self.width, 1)
         copy_columns(k, ot.transpose, to, queries.count, 0, self.width, self.lanes)
 

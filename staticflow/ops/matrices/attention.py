@@ -10,6 +10,7 @@ of the sum is left beside them, as where all are -1e9.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 from typing import Any, TypeAlias
 
 from staticflow.errors import DTypeError, ShapeError
@@ -19,7 +20,7 @@ from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.along.softmax import lse_parts, lse_reference_parts
 from staticflow.ops.basics.arithmetic import where
 from staticflow.ops.basics.axes import mT
-from staticflow.ops.basics.creation import zeros_like
+from staticflow.ops.basics.creation import full, zeros_like
 from staticflow.ops.basics.reduce import sum_op
 from staticflow.ops.basics.view import reshape, unsqueeze
 from staticflow.ops.declaring.declare import strict, sum_to
@@ -29,12 +30,15 @@ from staticflow.ops.matrices.contract import matmul_op
 
 __all__ = ["ROLES", "Roles", "attend_back_op", "attend_op", "write_out", "write_out_back"]
 
-ROLES = ("bias", "keep", "factor")
+ROLES = ("bias", "keep", "factor", "empty")
 
 Roles: TypeAlias = tuple[str, ...]
 """What the arguments behind the matrices are, each at most once and in the order of `ROLES`, of a
 shape that broadcasts to (..., L, S): a ``bias`` is added to the scores; where ``keep`` is false a
-score is ``fill``; weights are multiplied by a ``factor``."""
+score is ``fill``; weights are multiplied by a ``factor``; where ``empty``, which broadcasts to
+(..., L, 1), is true, all weights of a query are 0, also if all its scores are -inf."""
+
+_BOOLS = ("keep", "empty")
 
 
 # -- types ----------------------------------------------------------------------------------------
@@ -59,15 +63,15 @@ def _infer_sizes(
     facts.equal(k.shape[-2], v.shape[-2], f"the rows of {k} and of {v}")
     if len(extras) != len(roles) or list(roles) != [r for r in ROLES if r in roles]:
         raise ShapeError(f"{len(extras)} arguments stand behind the matrices for {list(roles)}")
-    scores = (*q.shape[:-1], k.shape[-2])
     for role, t in zip(roles, extras, strict=True):
-        if (t.dtype.kind != "b") if role == "keep" else (t.dtype is not q.dtype):
+        scores = (*q.shape[:-1], 1 if role == "empty" else k.shape[-2])
+        if (t.dtype.kind != "b") if role in _BOOLS else (t.dtype is not q.dtype):
             raise DTypeError(f"the {role} is {t.dtype}")
         if t.ndim > q.ndim:
-            raise ShapeError(f"the {role} {t} has more dims than the scores {list(scores)}")
+            raise ShapeError(f"the {role} {t} has more dims than {list(scores)}")
         for n, m in zip(t.shape, scores[q.ndim - t.ndim :], strict=True):
             if n != 1:
-                facts.equal(n, m, f"the sizes of the {role} {t} and the scores {list(scores)}")
+                facts.equal(n, m, f"the sizes of the {role} {t} and of {list(scores)}")
 
 
 def _infer(
@@ -112,7 +116,12 @@ def _reference(
     lse = m + rest
     p = xp.exp(s - m - rest)
     used = p * of["factor"] if "factor" in of else p
-    return used @ v, lse[..., 0], (m - lse + rest)[..., 0]
+    out, lse, low = used @ v, lse, m - lse + rest
+    if "empty" in of:
+        out, lse, low = (
+            xp.where(of["empty"], q.dtype.type(n), x) for x, n in ((out, 0), (lse, inf), (low, 0))
+        )
+    return out, lse[..., 0], low[..., 0]
 
 
 def _reference_back(
@@ -154,8 +163,10 @@ def write_out(q: Any, k: Any, v: Any, *extras: Any, roles: Roles, fill: float) -
     s = _scores(q, k, of, fill)
     m, rest = lse_parts(s, (s.ndim - 1,))
     lse = m + rest
-    rows = (reshape(x, q.shape[:-1]) for x in (lse, m - lse + rest))
-    return matmul_op(_times(exp(s - m - rest), of), v), *rows
+    out, low = matmul_op(_times(exp(s - m - rest), of), v), m - lse + rest
+    if "empty" in of:
+        out, lse, low = (where(of["empty"], n, x) for x, n in ((out, 0.0), (lse, inf), (low, 0.0)))
+    return out, *(reshape(x, q.shape[:-1]) for x in (lse, low))
 
 
 def write_out_back(
@@ -193,23 +204,37 @@ def _sum_keys(x: Any) -> Any:
 # -- derivatives ----------------------------------------------------------------------------------
 
 
+def _of_roles(q: Any, extras: Sequence[Any], roles: Roles) -> dict[str, Any]:
+    """What stands behind the matrices, by its role; of a number, as a vjp is given constants, a
+    tensor of the dtype of ``q``, which the op asks for."""
+    return {
+        role: x
+        if hasattr(x, "__sf_shape__") or role in _BOOLS
+        else full.beside(q, shape=(), value=float(x), dtype=q.dtype)
+        for role, x in zip(roles, extras, strict=True)
+    }
+
+
 def _vjp(
     needs: Sequence[bool], cts: Sequence[Any], out: Sequence[Any], q: Any, k: Any, v: Any,
     *extras: Any, roles: Roles, fill: float,
 ) -> list[Any]:  # fmt: skip
+    of = _of_roles(q, extras, roles)
+    # where a query is empty, the logarithm of its sum is inf, and exp(s - inf) = 0
     # dp = factor (ct v^T), ds = p (dp - sum_j p dp), and that sum is the one over the values of
     # ct out; d lse / d s = p, and what rounding took has no derivative
     ct = zeros_like(out[0]) if cts[0] is None else cts[0]
+    if "empty" in of:
+        ct = where(of["empty"], 0.0, ct)
     delta = _sum_keys(ct * out[0])
     if cts[1] is not None:
         delta = delta - cts[1]
     found: list[Any] = [None] * len(needs)
     if any(needs[:3]):
         found[:3] = attend_back_op(
-            q, k, v, ct, out[1], out[2], delta, *extras, roles=roles, fill=float(fill)
+            q, k, v, ct, out[1], out[2], delta, *of.values(), roles=roles, fill=float(fill)
         )
     if any(needs[3:]):
-        of = dict(zip(roles, extras, strict=True))
         p, dp, ds = _parts(q, k, v, ct, out[1], out[2], delta, of, fill)
         found[3:] = _of_extras({"bias": _keep_seen(ds, of), "factor": p * dp}, of)
     return [x if needed else None for x, needed in zip(found, needs, strict=True)]
@@ -227,7 +252,7 @@ def _vjp_back(
 ) -> list[Any]:  # fmt: skip
     # of ds k, ds^T q and (p factor)^T ct with ds = p (factor (ct v^T) - delta), whose cotangents
     # are cq, ck and cv
-    of = dict(zip(roles, extras, strict=True))
+    of = _of_roles(q, extras, roles)
     cq, ck, cv = (zeros_like(x) if c is None else c for c, x in zip(cts, (q, k, v), strict=True))
     p, dp, ds = _parts(q, k, v, ct, lse, low, delta, of, fill)
     cds = _keep_seen(matmul_op(cq, mT(k)) + matmul_op(q, mT(ck)), of)

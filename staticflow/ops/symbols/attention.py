@@ -20,10 +20,20 @@ from staticflow.graph.node import Node, param, toposort
 from staticflow.graph.op import Op
 from staticflow.graph.types import Shape
 from staticflow.ops.along.softmax import softmax_op
-from staticflow.ops.basics.arithmetic import add, div, logical_and, logical_not, mul, sub, where
+from staticflow.ops.basics.arithmetic import (
+    add,
+    div,
+    logical_and,
+    logical_not,
+    logical_or,
+    mul,
+    sub,
+    where,
+)
 from staticflow.ops.basics.axes import mT
 from staticflow.ops.basics.creation import full
 from staticflow.ops.basics.expand import expand
+from staticflow.ops.basics.reduce import all_op
 from staticflow.ops.basics.view import reshape, reshape_op
 from staticflow.ops.declaring.late import behind
 from staticflow.ops.indexing.mask_ops import masked_fill_op
@@ -65,17 +75,22 @@ class _Scores:
         """Whether these are nothing but a product."""
         return self.bias is None and self.keep is None
 
+    @property
+    def may_be_blind(self) -> bool:
+        """Whether all scores of a query may be -inf."""
+        return self.bias is not None or (self.keep is not None and self.fill == -math.inf)
+
 
 @dataclass(frozen=True, slots=True)
 class _Weights:
-    """The weights ``softmax(scores) factor`` of ``shape``, 0 in the rows where one of ``empty`` is
-    true. ``reshaped``: they have got other leading sizes after all that."""
+    """The weights ``softmax(scores) factor`` of ``shape``, 0 in the rows where ``empty`` is true.
+    ``reshaped``: they have got other leading sizes after all that."""
 
     shape: Shape
     scores: _Scores
     inside: tuple[Node, ...]
     factor: Any = None
-    empty: tuple[Any, ...] = ()
+    empty: Any = None
     reshaped: bool = False
 
 
@@ -292,24 +307,30 @@ def _read_weights(node: Node, at: At, others: set[Node], left: int = _DEEP) -> _
 
 
 def _times(inner: _Weights, node: Node, position: int, at: At) -> _Weights | None:
-    if position and node.op is div:
+    if inner.reshaped or (position and node.op is div):
         return None
     other = at(node.args[1 - position])
     return _with_factor(inner, other if node.op is mul else 1 / other)
 
 
-def _with_factor(inner: _Weights, factor: Any) -> _Weights | None:
-    if inner.reshaped:
-        return None
+def _with_factor(inner: _Weights, factor: Any) -> _Weights:
     return replace(inner, factor=factor if inner.factor is None else inner.factor * factor)
 
 
 def _zero_where(inner: _Weights, drop: Any) -> _Weights | None:
-    shape = drop.__sf_shape__
-    if shape and same(shape[-1], 1) and not inner.reshaped:
-        return replace(inner, empty=(*inner.empty, drop))
-    one = full.beside(drop, shape=(), value=1.0, dtype=inner.scores.query.dtype)
-    return _with_factor(inner, where(drop, 0.0, one))
+    """Weights that are 0 where ``drop`` is true. A row of which all scores are -inf has NaN for
+    weights, which times 0 would still be NaN: so rows of which all is dropped are ``empty``."""
+    if inner.reshaped:
+        return None
+    if _is_row(drop.__sf_shape__):
+        rows = drop
+    else:
+        one = full.beside(drop, shape=(), value=1.0, dtype=inner.scores.query.dtype)
+        inner = _with_factor(inner, where(drop, 0.0, one))
+        if not inner.scores.may_be_blind:
+            return inner
+        rows = all_op(drop, dims=(drop.ndim - 1,), keepdim=True)
+    return replace(inner, empty=rows if inner.empty is None else logical_or(inner.empty, rows))
 
 
 def _choose(inner: _Weights, node: Node, position: int, at: At) -> _Weights | None:
@@ -348,16 +369,13 @@ def _write(weights: _Weights, node: Node, at: At) -> Any:
     if weights.reshaped:
         value = reshape(value, (*lead, *value.__sf_shape__[-2:]))
     query, key = (_stretch(x, lead) for x in (scores.query, scores.key))
-    extras = {"bias": scores.bias, "keep": scores.keep, "factor": weights.factor}
+    extras = {"bias": scores.bias, "keep": scores.keep, "factor": weights.factor,
+              "empty": weights.empty}  # fmt: skip
     extras = {role: x for role in ROLES if (x := extras[role]) is not None}
     found = [_without(x, weights.inside, at) for x in extras.values()]
     if None in found:
         return None
     out, *_ = attend_op(query, key, value, *found, roles=tuple(extras), fill=scores.fill)
-    for empty in weights.empty:
-        if (apart := _without(empty, weights.inside, at)) is None:
-            return None
-        out = where(apart, 0.0, out)
     return reshape(out, node.tensor_type.shape) if weights.reshaped else out
 
 

@@ -42,6 +42,8 @@ def _samples(dtype: DType, smooth: bool) -> Iterator[Sample]:
         q, k, v = (x.transpose(0, 2, 1).copy().transpose(0, 2, 1) for x in (q, k, v))
         keep = ("keep", np.arange(15).reshape(3, 5) > 6)
         yield Sample((q, k, v, keep[1]), _attrs((keep,)))
+        empty = ("empty", np.array([[[True], [True], [False]], [[True], [False], [False]]]))
+        yield Sample((q, k, v, keep[1], empty[1]), _attrs((keep, empty)))
         if dtype is float32:
             yield Sample((q, k, v, keep[1]), _attrs((keep,), -1e9))
             yield Sample(_matrices((2,), 3, 0, 2, 3, dtype), _attrs(()))
@@ -67,7 +69,9 @@ def _attend(
         lse = np.where(np.isinf(peak), peak, peak + np.log(total)).astype(q.dtype)
         low = peak - lse + np.log(total)
         out = np.einsum("...ls,...sv->...lv", p / total * factor, v.astype("f8"))
-    return out.astype(q.dtype), lse[..., 0], low[..., 0].astype(q.dtype)
+    empty = dict(zip(roles, extras, strict=True)).get("empty", False)
+    out, lse, low = np.where(empty, 0, out), np.where(empty, np.inf, lse), np.where(empty, 0, low)
+    return out.astype(q.dtype), lse[..., 0].astype(q.dtype), low[..., 0].astype(q.dtype)
 
 
 def _back_samples(dtype: DType, smooth: bool) -> Iterator[Sample]:
@@ -130,6 +134,7 @@ ROWS = (
             _refused(((3, 2), (4, 2), (4, 2), (3, 4)), "the keep is f32", DTypeError, roles=("keep",)),
             _refused(((3, 2), (4, 2), (4, 2), (3, 5)), "4 differ", roles=("bias",)),
             _refused(((3, 2), (4, 2), (4, 2), (1, 3, 4)), "more dims", roles=("bias",)),
+            _refused(((3, 2), (4, 2), (4, 2), (3, 1)), "the empty is f32", DTypeError, roles=("empty",)),
         ),
     ),
     OpInfo(
