@@ -64,7 +64,7 @@ NO_SIZES: Mapping[str, str] = {
     for reason, names in {
         "counts blocks, tasks or threads, which follow from sizes": (
             "codegen.lower.blocks._MOST", "codegen.gemm.block._BY_ROWS.tasks", "codegen.gemm.block._GROUPS",
-            "codegen.lower.contract._GROUPS", "runtime.pool.MOST", "runtime.pool.PIECES",
+            "codegen.lower.tasks.GROUPS", "runtime.pool.MOST", "runtime.pool.PIECES",
             "runtime.pool.SPINS",
         ),
         "a width of vectors or of a tile, to whose multiples no other size is even": (
@@ -74,7 +74,12 @@ NO_SIZES: Mapping[str, str] = {
             "eager.ranges._PIECE",
         ),
         "products that make an element of a convolution, of which tests/codegen/test_long_sums.py has many": (
-            "codegen.lower.correlate._DEEP", "codegen.lower.correlate._PART",
+            "codegen.lower.correlate._DEEP", "codegen.lower.windows.PART",
+        ),
+        "rows, columns and positions of a convolution as a product, of which tests/codegen/test_convolutions.py has fewer and more": (
+            "codegen.lower.kernel_products._LEAST_COLUMNS", "codegen.lower.kernel_products._LEAST_ROWS",
+            "codegen.lower.kernel_products._LEAST_POSITIONS", "codegen.lower.kernel_products._POSITIONS",
+            "codegen.lower.kernel_products._BLOCK", "codegen.lower.kernel_products._ROWS_PER_COPY",
         ),
         "counts statements, terms or nodes of a program": (
             "codegen.lower.saved_row._COSTLY", "codegen.schedule.cpu._SHORT", "codegen.schedule.short_loops._MOST", "codegen.maths.division._MOST_SHIFTS",

@@ -24,6 +24,8 @@ __all__ = [
     "column_panels",
     "divisor",
     "dot_tile",
+    "even_panel",
+    "even_rows",
     "main_rows",
     "main_width",
     "register_count",
@@ -109,6 +111,22 @@ def dot_tile(target: Target, m: Size, n: Size) -> tuple[int, int]:
 def divisor(n: int, most: int, least: int) -> int:
     """The largest number in ``least..most`` that divides ``n``, or ``most``."""
     return next((d for d in range(most, least - 1, -1) if n % d == 0), most)
+
+
+def even_panel(n: int, lanes: int, target: Target) -> Panel:
+    """The panel of which as many as are needed have the fewest columns past the last of ``n``, for
+    products whose tiles are all of one form; of those the one nearest to a square tile."""
+    lanes = min(lanes, 1 << max(n - 1, 0).bit_length())
+    vectors = max(1, -(-n // lanes))
+    usual = _most_vectors(target, 6)
+    width = min(range(1, usual + 2), key=lambda v: (-(-vectors // v) * v, abs(v - usual)))
+    return Panel((lanes,) * width)
+
+
+def even_rows(m: int, vectors: int, target: Target) -> int:
+    """The rows of those tiles, which divide ``m`` if that costs little."""
+    most = _most_rows(target, vectors)
+    return min(m, divisor(m, most, most * 2 // 3))
 
 
 # -- rows --------------------------------------------------------------------------------------

@@ -29,9 +29,10 @@ from staticflow.codegen.gemm.plan import (
 )
 from staticflow.codegen.gemm.tile import Matrix, Product, each, emit_tile
 from staticflow.codegen.kernel import LANE, Buffer, Kernel, Operand
-from staticflow.codegen.lower.contract import bind_index, each_in_groups, matrix_of
+from staticflow.codegen.lower.contract import matrix_of
 from staticflow.codegen.lower.nest import Scratch
 from staticflow.codegen.lower.seen_keys import seen_keys
+from staticflow.codegen.lower.tasks import bind_index, each_in_groups
 from staticflow.codegen.lower.values import Values
 from staticflow.codegen.maths.scalars import Scalars
 from staticflow.codegen.target import Target

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 
 from staticflow.codegen.builder import Builder
 from staticflow.codegen.gemm.dispatch import Gemm, Workspace, emit_gemm, scratch_size
-from staticflow.codegen.gemm.plan import Span
-from staticflow.codegen.gemm.tile import Matrix, each
+from staticflow.codegen.gemm.tile import Matrix
 from staticflow.codegen.kernel import Buffer, Kernel, Operand
-from staticflow.codegen.lower.correlate import Finish, emit_correlate, emit_correlate_kernel
+from staticflow.codegen.lower.correlate import emit_correlate
+from staticflow.codegen.lower.correlate_kernel import emit_correlate_kernel
+from staticflow.codegen.lower.tasks import GROUPS, bind_index, each_in_groups
 from staticflow.codegen.lower.values import Values
+from staticflow.codegen.lower.windows import COL, ROW, Finish, strided_matrix
 from staticflow.codegen.maths.scalars import Scalars
 from staticflow.codegen.target import Target
-from staticflow.errors import CompileError
-from staticflow.graph.dim_queries import coefficient, substitute_dim
-from staticflow.graph.dims import Size, Sym, ceil_div, dim_max, dim_min, is_provably_ge, prod
+from staticflow.graph.dims import Size, is_provably_ge, prod
 from staticflow.graph.dtypes import DType
 from staticflow.graph.graph import Graph
 from staticflow.graph.node import Node
@@ -29,15 +29,9 @@ from staticflow.ops.declaring.lowering import (
     delinear,
     linear,
 )
-from staticflow.passes.access import broadcast_index, canonical_index, source_of
+from staticflow.passes.access import broadcast_index, canonical_index
 
-__all__ = ["bind_index", "each_in_groups", "lower_contract", "matrix_of"]
-
-ROW, COL = Sym("row", -1), Sym("col", -1)
-
-_GROUPS = 16
-"""Groups of the products of a batch, for as many workers, at most, each of which has scratch memory
-of its own."""
+__all__ = ["lower_contract", "matrix_of"]
 
 _LARGE = 1 << 19
 """Elements of scratch memory of a product that threads may share well enough alone."""
@@ -51,8 +45,8 @@ def lower_contract(
     finish = _finish(k, body, names, outs, product)
     windowed = _WINDOWED.get(type(product.op.lowering))
     if windowed is not None:
-        windowed(k, product, names, target, finish)
-        return k.kernel(product.op.name), product.tensor_type.dtype, 0
+        used = windowed(k, product, names, target, finish)
+        return k.kernel(product.op.name), product.tensor_type.dtype, used
     x, y = product.args
     shape = product.tensor_type.shape
     inner = x.tensor_type.shape[-1]
@@ -80,37 +74,14 @@ def lower_contract(
         return k.kernel("contract"), dtype, 0
     k.buffers["scratch"] = Buffer("scratch", dtype, "inout")
     total = prod(shape[:-2])
-    groups, tasks = each_in_groups(k, total, 1 if is_provably_ge(size, _LARGE) else _GROUPS)
+    groups, tasks = each_in_groups(k, total, 1 if is_provably_ge(size, _LARGE) else GROUPS)
     for at, worker in tasks:
         batch = zip(delinear(at, shape[:-2]), shape[:-2], strict=True)
         emit(tuple(bind_index(k, i, d) for i, d in batch), Workspace("scratch", worker * size))
     return k.kernel("contract"), dtype, groups * size
 
 
-def each_in_groups(
-    k: Builder, total: Size, most: int = _GROUPS
-) -> tuple[Size, Iterator[tuple[Size, Size]]]:
-    """``total`` tasks for threads to share: in how many groups, ``most`` at most, and the loops
-    over them, which give the number of the task and that of its worker, less than the groups."""
-    groups = dim_max(dim_min(total, most), 1)
-    each_group = ceil_div(total, groups)
-
-    def tasks() -> Iterator[tuple[Size, Size]]:
-        for group in each(k, "group", Span(0, groups, 1), "parallel"):
-            worker = k.worker(groups) if groups != 1 else 0
-            end = dim_min(group * each_group + each_group, total)
-            for at in each(k, "b", Span(group * each_group, end, 1)):
-                yield at, worker
-
-    return groups, tasks()
-
-
-def bind_index(k: Builder, index: Size, size: Size) -> Size:
-    """An index of a dim as a symbol, so that what is computed of it does not grow long."""
-    return index if isinstance(index, int) else k.bind(k.index_value(index), upper=size)
-
-
-_WINDOWED: dict[type, Callable[[Scalars, Node, Mapping[Node, str], Target, Finish], None]] = {
+_WINDOWED: dict[type, Callable[[Scalars, Node, Mapping[Node, str], Target, Finish], Size]] = {
     Correlate: emit_correlate,
     CorrelateKernel: emit_correlate_kernel,
 }
@@ -136,9 +107,4 @@ def matrix_of(operand: Node, batch: Index, names: Mapping[Node, str]) -> Matrix:
     shape: Shape = operand.tensor_type.shape
     matrix = canonical_index(shape[-2:], (ROW, COL))
     index = (*broadcast_index(batch, shape[:-2]), *matrix)
-    source, source_index = source_of(operand, index)
-    at = source.tensor_type.offset(source_index)
-    row, col = coefficient(at, ROW), coefficient(at, COL)
-    if source not in names or row is None or col is None:
-        raise CompileError(f"an operand of matmul, {operand.type}, is no strided view of an array")
-    return Matrix(names[source], substitute_dim(at, {ROW: 0, COL: 0}), row, col)
+    return strided_matrix(operand, index, names)

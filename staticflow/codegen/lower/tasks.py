@@ -1,0 +1,38 @@
+"""Work that threads share: in groups, each with a worker whose memory is its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from staticflow.codegen.builder import Builder
+from staticflow.codegen.gemm.plan import Span
+from staticflow.codegen.gemm.tile import each
+from staticflow.graph.dims import Size, ceil_div, dim_max, dim_min
+
+__all__ = ["GROUPS", "bind_index", "each_in_groups"]
+
+GROUPS = 16
+"""Groups of tasks, for as many workers, at most, each of which has scratch memory of its own."""
+
+
+def each_in_groups(
+    k: Builder, total: Size, most: int = GROUPS
+) -> tuple[Size, Iterator[tuple[Size, Size]]]:
+    """``total`` tasks for threads to share: in how many groups, ``most`` at most, and the loops
+    over them, which give the number of the task and that of its worker, less than the groups."""
+    groups = dim_max(dim_min(total, most), 1)
+    each_group = ceil_div(total, groups)
+
+    def tasks() -> Iterator[tuple[Size, Size]]:
+        for group in each(k, "group", Span(0, groups, 1), "parallel"):
+            worker = k.worker(groups) if groups != 1 else 0
+            end = dim_min(group * each_group + each_group, total)
+            for at in each(k, "b", Span(group * each_group, end, 1)):
+                yield at, worker
+
+    return groups, tasks()
+
+
+def bind_index(k: Builder, index: Size, size: Size) -> Size:
+    """An index of a dim as a symbol, so that what is computed of it does not grow long."""
+    return index if isinstance(index, int) else k.bind(k.index_value(index), upper=size)
