@@ -69,7 +69,7 @@ NO_SIZES: Mapping[str, str] = {
         ),
         "a width of vectors or of a tile, to whose multiples no other size is even": (
             "codegen.lower.blocks._EVEN", "codegen.gemm.tile._CHAINS", "codegen.llvm.sqrt._LANES",
-            "codegen.lower.correlate._UNROLLED", "codegen.lower.loops._ROWS_PART", "codegen.schedule.cpu._ALONG_COLUMNS",
+            "codegen.lower.correlate._UNROLLED", "codegen.lower.window_products._UNROLLED", "codegen.lower.loops._ROWS_PART", "codegen.schedule.cpu._ALONG_COLUMNS",
             "codegen.schedule.cpu._STRIP", "graph.rowmajor._SOME", "graph.rowmajor._WIDTH",
             "eager.ranges._PIECE",
         ),
@@ -80,6 +80,8 @@ NO_SIZES: Mapping[str, str] = {
             "codegen.lower.kernel_products._LEAST_COLUMNS", "codegen.lower.kernel_products._LEAST_ROWS",
             "codegen.lower.kernel_products._LEAST_POSITIONS", "codegen.lower.kernel_products._POSITIONS",
             "codegen.lower.kernel_products._BLOCK", "codegen.lower.kernel_products._ROWS_PER_COPY",
+            "codegen.lower.window_products._LEAST_ROWS", "codegen.lower.window_products._COLUMNS",
+            "codegen.lower.window_products._DEPTH",
         ),
         "counts statements, terms or nodes of a program": (
             "codegen.lower.saved_row._COSTLY", "codegen.schedule.cpu._SHORT", "codegen.schedule.short_loops._MOST", "codegen.maths.division._MOST_SHIFTS",

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from staticflow.codegen.gemm.plan import Column, column_panels, main_rows, row_blocks
 from staticflow.codegen.gemm.tile import each
+from staticflow.codegen.lower.window_products import emit_window_products, is_window_product
 from staticflow.codegen.lower.windows import (
     PART,
     Array,
@@ -40,6 +41,8 @@ def emit_correlate(
     k: Scalars, node: Node, names: Mapping[Node, str], target: Target, finish: Finish
 ) -> Size:
     """Every element of ``node``, handed to ``finish``; gives the elements of workspace."""
+    if is_window_product(node, target):
+        return emit_window_products(k, node, names, target, finish)
     work = work_of(k, node, target)
     x, w = (Array(a, names) for a in node.args)
     groups: int = node.attrs["groups"]
