@@ -30,6 +30,7 @@ from staticflow.codegen.target import Target
 from staticflow.graph.dims import Size, ceil_div, dim_max, dim_min, prod
 from staticflow.graph.dtypes import float32, float64
 from staticflow.graph.node import Node
+from staticflow.ops.declaring.lowering import Index
 
 __all__ = ["emit_window_products", "is_window_product"]
 
@@ -207,15 +208,24 @@ class _Task:
                 column = r * p.run + at
                 panel = bind_index(k, column // width, p.columns // width)
                 to = panel * (width * p.steps - width) + column + self.base
-                for c in each(k, "c", Span(0, deep, 1)):
-                    with p.work.loops("k", p.window) as offset:
-                        place = p.work.at_offset((*lead, self.left + at + lane), offset)
-                        channel = self.g * p.depth + first + c
-                        value = p.x.load(k, (n, channel, *place), piece, bound)
-                        step = self._step(c, offset)
-                        k.store(_SCRATCH, to + step * width + lane, value)
+                for c, offset in self._steps(deep):
+                    place = p.work.at_offset((*lead, self.left + at + lane), offset)
+                    channel = self.g * p.depth + first + c
+                    value = p.x.load(k, (n, channel, *place), piece, bound)
+                    k.store(_SCRATCH, to + self._step(c, offset) * width + lane, value)
 
-    def _step(self, c: Size, offset: tuple[Size, ...]) -> Size:
+    def _steps(self, deep: Size) -> Iterator[tuple[Size, Index]]:
+        """Loops over the channels of a block and the offsets of a window; a few offsets are written
+        out."""
+        k, p = self.k, self.p
+        for c in each(k, "c", Span(0, deep, 1)):
+            with p.work.loops("k", p.window[:-1]) as head:
+                for span, unroll in unroll_spans(p.window[-1], _UNROLLED):
+                    for start in each(k, "k", span):
+                        for i in range(unroll):
+                            yield c, (*head, start + i)
+
+    def _step(self, c: Size, offset: Index) -> Size:
         """The step at which a channel of a block meets an offset."""
         step = c
         for i, size in zip(offset, self.p.window, strict=True):
@@ -234,19 +244,13 @@ class _Task:
         ]
         if p.high != p.channels:
             channels = [bind_index(k, c, p.channels) for c in channels]
-        for c in each(k, "c", Span(0, deep, 1)):
-            with p.work.loops("k", p.window[:-1]) as head:
-                for span, unroll in unroll_spans(p.window[-1], _UNROLLED):
-                    for start in each(k, "k", span):
-                        for i in range(unroll):
-                            offset = (*head, start + i)
-                            at = copy + self._step(c, offset) * p.panel.width
-                            vectors = [k.load(_SCRATCH, at + j, n) for j, n in columns]
-                            for row, channel in zip(sums, channels, strict=True):
-                                own = (self.g * p.channels + channel, first + c, *offset)
-                                weight = p.w.load(k, own)
-                                for total, vector in zip(row, vectors, strict=True):
-                                    p.work.add_product(total, weight, vector)
+        for c, offset in self._steps(deep):
+            at = copy + self._step(c, offset) * p.panel.width
+            vectors = [k.load(_SCRATCH, at + j, n) for j, n in columns]
+            for row, channel in zip(sums, channels, strict=True):
+                weight = p.w.load(k, (self.g * p.channels + channel, first + c, *offset))
+                for total, vector in zip(row, vectors, strict=True):
+                    p.work.add_product(total, weight, vector)
         totals = [
             (self.sums.at(o + r, panel + j), total)
             for r, row in enumerate(sums)
