@@ -12,7 +12,7 @@ from typing import Any
 
 from staticflow.native.layout import Layout
 from staticflow.runtime.allocations import MEMORY_OF_PROGRAMS, log_symbols
-from staticflow.runtime.interpreter_lock import ask, go, look
+from staticflow.runtime.interpreter_lock import ask, commit, go, look, stopping
 from staticflow.runtime.native import NativeModule, compile_native, native_text
 from staticflow.runtime.once import once
 from staticflow.runtime.turn import updating
@@ -28,11 +28,18 @@ def _note_main_thread() -> None:
 
 @once
 def host() -> NativeModule:
-    """The code, with the addresses of ``go``, ``look``, ``ask`` and of what allocates memory for
-    programs."""
+    """The code, with the addresses of the functions of `interpreter_lock` and of what allocates
+    memory for programs."""
     _note_main_thread()
     os.register_at_fork(after_in_child=_note_main_thread)
-    functions: list[Callable[..., Any]] = [go, look, ask, *MEMORY_OF_PROGRAMS.values()]
+    functions: list[Callable[..., Any]] = [
+        go,
+        look,
+        ask,
+        stopping,
+        commit,
+        *MEMORY_OF_PROGRAMS.values(),
+    ]
     text = native_text(functions, Layout())
     symbols = {
         **python_symbols(text),
@@ -45,7 +52,9 @@ def host() -> NativeModule:
 
 def host_symbols() -> dict[str, int]:
     """The addresses of what the native code of programs calls."""
-    return {name: host().address(name) for name in ("look", "ask")} | memory_symbols()
+    return {
+        name: host().address(name) for name in ("look", "ask", "stopping", "commit")
+    } | memory_symbols()
 
 
 def memory_symbols() -> dict[str, int]:

@@ -5,7 +5,9 @@ Python run meanwhile, and so does one that turns out to be long as soon as it lo
 time whether the user wants to stop. `look` asks Python for that no more often than every
 `PATIENCE`, and in the main thread, which alone sees signals: what a handler raises ends the run. A
 program that updates variables takes its turn before it lets the lock go
-(`staticflow.runtime.turn`). `ask` calls a function of Python in the midst of a run.
+(`staticflow.runtime.turn`). Threads that share a long kernel ask `stopping`, which looks for the
+run of the main thread until that run says `commit`: then it overwrites variables, and goes on to
+its end. `ask` calls a function of Python in the midst of a run.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ from staticflow.native.language import (
     zero_record,
 )
 
-__all__ = ["BUSY", "Call", "ask", "go", "look"]
+__all__ = ["BUSY", "Call", "ask", "commit", "go", "look", "stopping"]
 
 BUSY = -2
 """What takes the place of a status if there was no run: someone else updates variables."""
@@ -64,12 +66,19 @@ class Number(Record, shared=True):
     value: int
 
 
+class Watched(Record, shared=True):
+    """The long run of the main thread that may still end early, if there is one."""
+
+    call: Call | None
+
+
 main_thread = constant(Number, "main_thread")
 turn_held = constant(Number, "turn_held")
 turn_acquire = constant(Object, "turn_acquire")
 turn_release = constant(Object, "turn_release")
 due = variable(Number, "due")
 """When the main thread asks next."""
+watched = variable(Watched, "watched")
 
 
 # -- of C ----------------------------------------------------------------------------------------
@@ -189,7 +198,13 @@ def go(
             return INTERRUPTED
     elif updates and turn_held.value != 0:
         return BUSY
-    status = run(table, sizes, state, call)
+    if long and PyThread_get_thread_ident() == main_thread.value:
+        around = trust(watched.call, Call | None, "who called this holds it")
+        watched.call = trust(call, Call, "it is another's again before the call ends")
+        status = run(table, sizes, state, call)
+        watched.call = around
+    else:
+        status = run(table, sizes, state, call)
     thread = call.thread
     if thread is not None:
         take_back(call, thread)
@@ -209,6 +224,22 @@ def look(call: Call) -> bool:
     PyEval_SaveThread()
     due.value = now() + PATIENCE
     return raised
+
+
+@export
+def stopping() -> bool:
+    """Whether a kernel has to stop in its midst, since the user wants it."""
+    if PyThread_get_thread_ident() != main_thread.value:
+        return False
+    call = watched.call
+    return call is not None and look(trust(call, Call, "the run that it is of goes on"))
+
+
+@export
+def commit() -> None:
+    """Let a run go on to its end, since it overwrites variables from now on."""
+    if PyThread_get_thread_ident() == main_thread.value:
+        watched.call = None
 
 
 @native

@@ -4,7 +4,8 @@
 the workers and on the caller, and returns when all have run. Each thread has a share of its own, in
 order, of which it takes a piece at a time, and then takes pieces of the others' shares; so a worker
 that wakes late, or that the system gives no time, does not hold the rest up. A second caller at the
-same time, such as a task itself, runs its own task alone.
+same time, such as a task itself, runs its own task alone. After each piece the caller looks whether
+the user wants to stop.
 
 A worker that finds nothing to do looks on for a while, then sleeps. It *enters* a job by counting
 itself as active and only then looks whether the job is still open; the caller closes the job and
@@ -21,6 +22,7 @@ import platform
 from collections.abc import Callable
 from typing import Any
 
+from staticflow.codegen.kernel import INTERRUPTED
 from staticflow.codegen.work import ENOUGH
 from staticflow.native.language import (
     Atomic,
@@ -29,6 +31,7 @@ from staticflow.native.language import (
     Row,
     address,
     constant,
+    elsewhere,
     export,
     external,
     inline,
@@ -39,11 +42,13 @@ from staticflow.native.language import (
     variables,
     variant,
 )
+from staticflow.runtime import interpreter_lock
 
 __all__ = ["EXPORTS", "POOL"]
 
 MOST = 1024  # threads that a job can have shares for
 PIECES = 8  # of a share: what the threads may end apart by, and what atomic operations cost
+LONGEST = 200 * ENOUGH  # work of a piece: some ten milliseconds, after which the caller looks
 SPINS = 4000  # looks of a worker before it sleeps: about as long as waking it up takes
 
 FAULTS = 4, 7, 8, 11  # SIGILL, SIGBUS, SIGFPE and SIGSEGV, of Linux
@@ -109,6 +114,7 @@ class Handle(Record):
     number: int
 
 
+stopping = elsewhere(interpreter_lock.stopping)
 wanted = constant(Wanted, "wanted")
 busy = variable(Count, "busy")
 generation = variable(Count, "generation")
@@ -222,6 +228,8 @@ def work(worker: int) -> None:
             if first >= end:
                 break
             failed = task(argument, first, min(first + piece, end), worker)
+            if failed == 0 and worker == 0 and stopping():
+                failed = INTERRUPTED
             if failed != 0:
                 status.value.store(failed, "relaxed")
                 return
@@ -294,16 +302,16 @@ def hire(helpers: int) -> None:
 @export
 def parallel(task: Task, argument: object, count: int, cost: int) -> Int32:
     """Run a task on ranges of 0..count, on as many threads as are wanted, or alone if it is of
-    little ``cost``; gives 0, or what one of the tasks returned that failed. The number that a task
-    is given of its worker is below ``count``, and 0 is the caller's."""
+    little ``cost``; gives 0, what one of the tasks returned that failed, or `INTERRUPTED`. The
+    number that a task is given of its worker is below ``count``, and 0 is the caller's."""
     if cost < ENOUGH:
         return task(argument, 0, count, 0)
     most = min(min(wanted.value.load("relaxed"), count), MOST)
     if most < 2 or not busy.value.compare_exchange(0, 1):
-        return task(argument, 0, count, 0)
+        return run_alone(task, argument, count, cost)
     if crew.size < most - 1:
         hire(most - 1)
-    lay_out(task, argument, count, most)
+    lay_out(task, argument, count, cost, most)
     opened.value.store(1)
     announce()
     work(0)
@@ -314,8 +322,30 @@ def parallel(task: Task, argument: object, count: int, cost: int) -> Int32:
     return failed
 
 
+@inline
+def piece_of(count: int, cost: int) -> int:
+    """So many iterations that are no more than `LONGEST` work, but one at least."""
+    return max(count // (cost // LONGEST + 1), 1)
+
+
+@export
+def run_alone(task: Task, argument: object, count: int, cost: int) -> Int32:
+    """Run a task on all of 0..count on the caller, which is `parallel` where there is no pool."""
+    piece = piece_of(count, cost)
+    first = 0
+    while first < count:
+        last = min(first + piece, count)
+        failed = task(argument, first, last, 0)
+        if failed != 0:
+            return failed
+        if last < count and stopping():
+            return INTERRUPTED
+        first = last
+    return 0
+
+
 @native
-def lay_out(task: Task, argument: object, count: int, most: int) -> None:
+def lay_out(task: Task, argument: object, count: int, cost: int, most: int) -> None:
     """Write down a job of so many shares, which is not open yet."""
     crew.jobs += 1
     job.task = task
@@ -324,7 +354,7 @@ def lay_out(task: Task, argument: object, count: int, most: int) -> None:
     job.shares = most
     job.size = count // most
     job.larger = count % most
-    job.piece = max(count // (most * PIECES), 1)
+    job.piece = min(max(count // (most * PIECES), 1), piece_of(count, cost))
     status.value.store(0, "relaxed")
     for share in range(most):
         shares[share].next.store(begin_of(share), "relaxed")
@@ -373,12 +403,6 @@ def resume() -> None:
 
 
 # -- where there are no threads ------------------------------------------------------------------
-
-
-@export
-def run_alone(task: Task, argument: object, count: int, cost: int) -> Int32:
-    """`parallel` where no pool is known."""
-    return task(argument, 0, count, 0)
 
 
 @export

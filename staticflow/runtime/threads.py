@@ -18,6 +18,7 @@ from staticflow.config import config
 from staticflow.errors import ThreadsError
 from staticflow.graph.locs import format_locs, here
 from staticflow.native.layout import Layout
+from staticflow.runtime.host import host
 from staticflow.runtime.native import NativeModule, compile_native, native_text
 from staticflow.runtime.once import once
 from staticflow.runtime.pool import EXPORTS, POOL
@@ -96,7 +97,7 @@ def pool_jobs() -> int:
 @once
 def _pool() -> NativeModule:
     text = native_text(POOL, Layout())
-    symbols = {"wanted": wanted_address()}
+    symbols = {"wanted": wanted_address(), "stopping": host().address("stopping")}
     module = compile_native(text, EXPORTS, symbols, quick=True)
     addresses = module.address("stop"), module.address("resume")
     stop, resume = map(ctypes.CFUNCTYPE(None), addresses)

@@ -179,6 +179,66 @@ def test_a_program_of_many_kernels_stops_between_them(call_path: bool) -> None:
     assert count.item() == 2
 
 
+def shared_product() -> tuple[Any, tuple[np.ndarray, ...]]:
+    x = sf.placeholder((None, None), name="x")
+    return sf.compile([x], (x @ x).sum()), (np.ones((6000, 6000), np.float32),)
+
+
+def shared_sum() -> tuple[Any, tuple[np.ndarray, ...]]:
+    n = number()
+    x = sf.placeholder((None,), name="x")
+    squares = (x.reshape(-1, 1) - x).tanh()
+    return sf.compile([n, x], squares.sum() * n), (np.int64(1), np.ones(100_000, np.float32))
+
+
+def serial_sort() -> tuple[Any, tuple[np.ndarray, ...]]:
+    x = sf.placeholder((None,), name="x")
+    return sf.compile([x], x.sort()[0][0]), (np.arange(1e7, dtype=np.float32) * 7919 % 10007,)
+
+
+def serial_elimination() -> tuple[Any, tuple[np.ndarray, ...]]:
+    x = sf.placeholder((None, None), name="x")
+    return sf.compile([x], sf.linalg.inv(x).sum()), (np.eye(3000, dtype=np.float32),)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("make", [shared_product, shared_sum, serial_sort, serial_elimination])
+def test_one_long_kernel_stops(make: Callable[[], Any], threads: int, call_path: bool) -> None:
+    sf.set_num_threads(threads)
+    program, inputs = make()
+    stops(lambda: program(*inputs))
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_what_is_overwritten_is_overwritten_whole(threads: int, call_path: bool) -> None:
+    sf.set_num_threads(threads)
+    x = sf.placeholder((None, None), name="x")
+    total = sf.zeros(2500, 2500)
+    program = sf.compile([x], [], updates={total: x @ x})
+    with contextlib.suppress(KeyboardInterrupt), signalled():
+        program(np.ones((2500, 2500), np.float32))
+    assert np.ptp(total.numpy()) == 0
+    assert (total[0, 0].item() == 2500) == (total._version > 0)
+
+
+LONG_KERNELS = {
+    "cumsum": lambda x: x.cumsum(0), "cummax": lambda x: x.cummax(0)[0],
+    "logcumsumexp": lambda x: x.logcumsumexp(0), "sort": lambda x: x.sort()[0],
+    "scatter_add": lambda x: x.scatter_add(0, x.to(sf.int64) % 3, x),
+    "cholesky": lambda x: sf.linalg.cholesky(x.reshape(-1, 1) + x),
+    "solve": lambda x: sf.linalg.solve(x.reshape(-1, 1) + x, x),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LONG_KERNELS)
+def test_a_kernel_that_no_threads_share_looks(name: str) -> None:
+    x = sf.placeholder((None,), name="x")
+    assert "call i1 @stopping" in sf.compile([x], LONG_KERNELS[name](x)).source("llvm")
+    few = sf.placeholder((5,), name="few")
+    if name != "sort":  # rounds whose pairs only the run counts
+        assert "call i1 @stopping" not in sf.compile([few], LONG_KERNELS[name](few)).source("llvm")
+
+
 def test_a_run_that_turns_out_to_be_long_takes_its_turn(call_path: bool) -> None:
     n, count = number(), sf.zeros((), dtype="int64")
     last = sf.fori_loop(0, n, lambda i, c: (c * 3 + i) % 1000, n * 0)

@@ -38,6 +38,7 @@ __all__ = [
     "Uses",
     "is_worth_sharing",
     "load_fields",
+    "may_be_much",
     "store_fields",
     "uses_of",
 ]
@@ -75,6 +76,11 @@ def is_worth_sharing(loop: Loop, sizes: Sequence[Sym], inside: bool) -> bool:
         return False
     if inside and not any(isinstance(stmt, Loop) for stmt in loop.body):
         return False
+    return may_be_much(loop, sizes)
+
+
+def may_be_much(loop: Loop, sizes: Sequence[Sym]) -> bool:
+    """Whether a loop may be so much work at some ``sizes`` of the kernel that threads pay."""
     # Where sizes are very large: powers of two, of which tiles leave no rest, and unequal ones, so
     # that windows are smaller than images. What is bound on the way is at its beginning.
     large = [1 << max(24 - i, 12) for i in range(len(sizes))]

@@ -59,6 +59,7 @@ from staticflow.codegen.llvm.parallel import (
     Field,
     is_worth_sharing,
     load_fields,
+    may_be_much,
     store_fields,
     uses_of,
 )
@@ -77,16 +78,26 @@ from staticflow.codegen.llvm.values import (
 from staticflow.codegen.schedule.loops import iteration_count
 from staticflow.codegen.target import PORTABLE, Target
 from staticflow.codegen.work import work_of
-from staticflow.graph.dims import Dim, Sym, is_provably_ge
+from staticflow.graph.dims import Dim, Sym, dim_max, is_provably_ge
 from staticflow.graph.dtypes import bool_, int64
 
-__all__ = ["LOOK", "looks", "render_kernel", "render_module"]
+__all__ = ["LOOK", "join_kernels", "looks", "may_stop", "render_kernel", "render_module"]
 
-LOOK = "declare i1 @look(ptr) cold\n"
-"""The declaration of what says whether the user wants to stop."""
+LOOK = "declare i1 @look(ptr) cold\ndeclare i1 @stopping() cold\ndeclare void @commit()\n"
+"""The declarations of what says whether the user wants to stop, and of what is said before."""
 
 # LLVM narrows vectors to 256 bits on some CPUs with AVX-512 unless it is told not to.
 _ATTRIBUTES = 'nounwind "prefer-vector-width"="512" "min-legal-vector-width"="512"'
+
+_BETWEEN_LOOKS = (1 << 20) - 1
+"""The work of a loop from one look to the next, about: a tenth of a millisecond, against some tens
+of nanoseconds for a look."""
+
+_FEW = 64
+"""Iterations of a loop of loops that looks after each."""
+
+_SOME = 6
+"""Statements of a loop of which it costs nothing to count the iterations."""
 
 # With a profile LLVM leaves the constants of a rare branch there, and not before the loop around,
 # where they would take the registers of what runs each time.
@@ -95,7 +106,12 @@ _COUNTED = ' !prof !{!"function_entry_count", i64 1000}'
 
 def render_module(kernels: Iterable[Kernel], target: Target = PORTABLE) -> str:
     """The text of several kernels, whose names differ; it may name instructions of ``target``."""
-    text = "\n".join(render_kernel(kernel, target) for kernel in kernels)
+    return join_kernels(render_kernel(kernel, target) for kernel in kernels)
+
+
+def join_kernels(texts: Iterable[str]) -> str:
+    """The text of several kernels from that of each."""
+    text = "\n".join(texts)
     shares = "@parallel(" in text or WANTED in text
     return f"{DECLARATIONS}\n{text}" if shares else text
 
@@ -121,6 +137,11 @@ def _name_sizes(sizes: Sequence[Sym]) -> dict[Sym, str]:
         size: local(f"{name}.{i}" if names.count(name) > 1 else name)
         for i, (size, name) in enumerate(zip(sizes, names, strict=True))
     }
+
+
+def may_stop(text: str) -> bool:
+    """Whether a kernel of that text may end early in a loop that takes long."""
+    return "@parallel(" in text or "@stopping(" in text
 
 
 def looks(kernel: Kernel) -> bool:
@@ -248,8 +269,7 @@ class _Writer:
         work = work_of(stmt, self.indices.name)
         amounts = f"i64 {value(iteration_count(stmt))}, i64 {value(work)}"
         code = text.op(f"call i32 @parallel({given}, {amounts})")
-        if any(isinstance(s, Check) for s in walk(stmt.body)):
-            self._return_unless(text.op(f"icmp eq i32 {code}, 0"), code)
+        self._return_unless(text.op(f"icmp eq i32 {code}, 0"), code)
 
     def _return_unless(self, condition: str, code: str) -> None:
         text = self.text
@@ -264,6 +284,7 @@ class _Writer:
         head, and one behind the loop where that can be reached both ways."""
         text = self.text
         lo, hi = self.indices.value(stmt.lo), self.indices.value(stmt.hi)
+        between = self._iterations_between_looks(stmt)
         before, head, done = text.block, text.new_block("loop"), text.new_block("done")
         always = stmt.going is None and is_provably_ge(stmt.hi, stmt.lo + 1)
         if always:
@@ -280,28 +301,46 @@ class _Writer:
         latch = text.block
         following = text.op(f"add nuw nsw i64 {variable}, {stmt.step}", stmt.var.name)
         again = self._again(stmt, following, hi)
-        if stmt.kind == "long":
-            back = self._look_between(again, head, done)
+        backs = [latch]
+        if stmt.kind == "long" or between is not None:
+            backs = [text.new_block("on")]
+            text.branch(again, backs[0], done)
+            text.start(backs[0])
+            if between is not None:
+                rest = text.op(f"and i64 {following}, {between}")
+                backs.append(text.new_block("look"))
+                text.branch(text.op(f"icmp ult i64 {rest}, {stmt.step}"), backs[1], head)
+                text.start(backs[1])
+            self._go_on(head, "@stopping()" if between else "@look(ptr %call)")
         else:
             text.branch(again, head, done)
-            back = latch
-        head.phis.append(phi(variable, I64, [(lo, before), (following, back)]))
+        starts = [(following, back) for back in backs]
+        head.phis.append(phi(variable, I64, [(lo, before), *starts]))
         for name, value in carried.items():
-            head.phis.append(_phi(value, [(entry[name], before), (last[name], back)]))
+            ends = [(last[name], back) for back in backs]
+            head.phis.append(_phi(value, [(entry[name], before), *ends]))
         text.start(done)
         self.registers.update(last if always else self._merge(done, (entry, before), (last, latch)))
 
-    def _look_between(self, again: str, head: BasicBlock, done: BasicBlock) -> BasicBlock:
-        """Go back to ``head`` where there is another iteration, unless the user wants to stop;
-        gives the block that goes there."""
+    def _go_on(self, head: BasicBlock, look: str) -> None:
+        """Go back to ``head`` unless the user wants to stop."""
         text = self.text
-        look, stopped = text.new_block("look"), text.new_block("stopped")
-        text.branch(again, look, done)
-        text.start(look)
-        text.branch(text.op("call i1 @look(ptr %call)"), stopped, head)
+        stopped = text.new_block("stopped")
+        text.branch(text.op(f"call i1 {look}"), stopped, head)
         text.start(stopped)
         stopped.end = f"ret i32 {INTERRUPTED}"
-        return look
+
+    def _iterations_between_looks(self, stmt: Loop) -> str | None:
+        """A mask of the variable of a loop that runs in order and may take long: where it finds no
+        bit, the loop looks whether the user wants to stop. None of other loops."""
+        if self.inside or stmt.kind != "serial" or not _may_take_long(stmt, self.kernel.sizes):
+            return None
+        if is_provably_ge(_FEW, stmt.hi - stmt.lo):
+            return "0"
+        text, value = self.text, self.indices.value
+        work = value(work_of(stmt, self.indices.name) // dim_max(stmt.hi - stmt.lo, 1))
+        zeros = text.call("ctlz.i64", I64, (I64, text.op(f"or i64 {work}, 1")), ("i1", "true"))
+        return text.op(f"lshr i64 {_BETWEEN_LOOKS}, {text.op(f'sub i64 63, {zeros}')}")
 
     def _again(self, stmt: Loop, at: str, hi: str) -> str:
         """Whether there is an iteration where the loop's variable is ``at``."""
@@ -397,6 +436,16 @@ class _Writer:
 
     def count(self, expr: Workers, reg: Reg) -> Value:
         return Value(self.text.op(f"load i64, ptr {WANTED}"), int64)
+
+
+def _may_take_long(loop: Loop, sizes: Sequence[Sym]) -> bool:
+    """Whether a loop, of which threads share nothing, may be much work at some ``sizes`` of the
+    kernel, in iterations that are some work each."""
+    body = list(walk(loop.body))
+    if len(body) < _SOME or any(isinstance(s, Loop) and s.kind != "serial" for s in body):
+        return False
+    has_unknown = any(isinstance(s, Bind) and s.sym.upper is None for s in body)
+    return has_unknown or may_be_much(loop, sizes)
 
 
 _FROM, _TO = Sym("from", -1), Sym("to", -1)

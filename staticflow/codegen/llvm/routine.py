@@ -8,8 +8,9 @@ stop, or ``256 * site + code`` of the kernel that failed. Then ``iterations`` ha
 iterations done by then of each loop around it.
 
 ``i1 @look(ptr call)`` says whether the user wants to stop. Loops call it after so many iterations
-that it costs them nothing, and programs that take long between their kernels, up to the first one
-that overwrites a variable.
+that it costs them nothing, and programs that take long between their kernels; kernels that take
+long ask ``i1 @stopping()``. From ``@commit()`` on, before the first kernel that overwrites a
+variable, nobody asks any more.
 
 Buffers that grow stay from call to call, so that a loop that makes as many iterations as before
 allocates nothing (`staticflow.codegen.llvm.arena`).
@@ -25,7 +26,7 @@ from staticflow.codegen.llvm.addresses import Places, Reached
 from staticflow.codegen.llvm.arena import CELL, arena_text, header_bytes, make_room
 from staticflow.codegen.llvm.index import IndexWriter
 from staticflow.codegen.llvm.probes import Probes
-from staticflow.codegen.llvm.render import LOOK, looks, render_module
+from staticflow.codegen.llvm.render import LOOK, join_kernels, looks, may_stop, render_kernel
 from staticflow.codegen.llvm.text import I64, BasicBlock, FunctionText, Type, phi
 from staticflow.codegen.program.layout import Layout
 from staticflow.codegen.program.routine import (
@@ -95,10 +96,12 @@ def render_routine(
     program overwrites, ``target`` the machine whose instructions the text may name, ``probes`` what
     reads a clock around each step, ``poison`` what spoils freed memory, if anything does."""
     arena = arena_text(bool(program.buffers), len(program.growing))
-    kernels = render_module(program.kernels, target)
+    texts = {k.name: render_kernel(k, target) for k in program.kernels}
+    stopping = {name for name, text in texts.items() if may_stop(text)}
+    kernels = join_kernels(texts.values())
     if probes is not None:
         kernels = probes.around_parts(kernels, sum(1 for _ in walk_steps(program.steps)))
-    run = _Writer(program, layout, table, updated, keeps_arena, probes, poison).write()
+    run = _Writer(program, layout, table, updated, stopping, keeps_arena, probes, poison).write()
     asks = sum(isinstance(s, Ask) for s in walk_steps(program.steps))
     answers = "".join(f"@answer{i} = external global i8\n" for i in range(asks))
     ask = f"{answers}declare i1 @ask(ptr, ptr, ptr)\n" if asks else ""
@@ -117,6 +120,7 @@ class _Writer:
         layout: Layout,
         table: Sequence[Size],
         updated: Collection[int],
+        stopping: Collection[str],
         keeps_arena: bool,
         probes: Probes | None,
         poison: Poison | None,
@@ -125,6 +129,8 @@ class _Writer:
         self.table, self.updated, self.keeps_arena = table, updated, keeps_arena
         self.kernels = {k.name: k for k in program.kernels}
         self.looking = {k.name for k in program.kernels if looks(k)}
+        self.stopping = stopping  # kernels that may return `INTERRUPTED`
+        self.overwrites = False
         self.asked = 0  # of the answers, which are in the order of the steps
         self.probes, self.poison = probes, poison
         self.site = 0  # the latest
@@ -212,13 +218,17 @@ class _Writer:
     def _top(self, steps: Sequence[Step]) -> None:
         """The outermost steps. A run that is long, and so has let the lock of the interpreter go,
         looks between them whether the user wants to stop, until one overwrites a variable."""
-        count = next((i for i, s in enumerate(steps) if self._overwrites(s)), len(steps) - 1)
+        first = next((i for i, s in enumerate(steps) if self._overwrites(s)), len(steps))
+        count = min(first, len(steps) - 1)
         if count >= 1:
             thread = self.text.op("load ptr, ptr %call")
             long = self.text.op(f"icmp ne ptr {thread}, null")
         for i, step in enumerate(steps):
             if 1 <= i <= count:
                 self._look_if(long)
+            if i == first:
+                self.overwrites = True
+                self.text.do("call void @commit()")
             self._steps([step])
 
     def _overwrites(self, step: Step) -> bool:
@@ -294,7 +304,7 @@ class _Writer:
         args += [f"i64 {self.indices.value(s)}" for s in step.sizes]
         args += ["ptr %call"] if kernel.name in self.looking else []
         status = text.op(f"call i32 @{step.kernel}({', '.join(args)})")
-        if kernel.name in self.looking:
+        if kernel.name in self.looking or (kernel.name in self.stopping and not self.overwrites):
             going = text.op(f"icmp ne i32 {status}, {INTERRUPTED}")
             self._go_on_if(going, str(INTERRUPTED))
         if any(b.access == "grows" for b in kernel.buffers):
