@@ -3,7 +3,8 @@
 Define-by-run, ordinary Python decides at each call how deep the network is, and the tape records
 what was done. Define-then-run, the number of repeats is an input and the loop is part of the graph:
 one program for every depth. Either way the gradient of the shared layer adds up over its uses.
-``DEVICE = "cuda"`` runs the define-by-run half on a GPU.
+``DEVICE = "cuda"`` runs the define-by-run half on a GPU. The two are trained in float64: in float32
+they part as soon as a unit is so near to ReLU's zero that rounding puts it on either side.
 """
 
 import numpy as np
@@ -22,7 +23,7 @@ loss = nn.MSELoss(reduction="sum")
 def batches(seed):
     """The same rows at every step, and one to four uses of the hidden layer."""
     draw = np.random.default_rng(seed)
-    x, y = (draw.standard_normal((BATCH, size), np.float32) for size in (INPUTS, OUTPUTS))
+    x, y = (draw.standard_normal((BATCH, size)) for size in (INPUTS, OUTPUTS))
     while True:
         yield x, draw.integers(1, 5), y
 
@@ -55,11 +56,12 @@ class PythonDepth(RandomDepth):
 def main(steps: int = 500) -> list[float]:
     """Train for some steps in both modes; returns the losses."""
     sf.manual_seed(0)
-    model, twin = RandomDepth(), PythonDepth().to(DEVICE)
+    model, twin = RandomDepth().double(), PythonDepth().double().to(DEVICE)
     twin.load_state_dict(model.state_dict())
     optimizer, twin_optimizer = (optim.Adam(m.parameters(), lr=1e-2) for m in (model, twin))
 
-    x, y = sf.placeholder(("N", INPUTS), name="x"), sf.placeholder(("N", OUTPUTS), name="y")
+    x = sf.placeholder(("N", INPUTS), "float64", name="x")
+    y = sf.placeholder(("N", OUTPUTS), "float64", name="y")
     repeats = sf.placeholder((), "int64", name="repeats")
     cost = loss(model(x, repeats), y)
     train = sf.compile([x, repeats, y], cost, updates=optimizer.minimize(cost))

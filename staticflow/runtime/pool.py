@@ -324,7 +324,7 @@ def parallel(task: Task, argument: object, count: int, cost: int) -> Int32:
 
 @inline
 def piece_of(count: int, cost: int) -> int:
-    """So many iterations that are no more than `LONGEST` work, but one at least."""
+    """The most iterations that are no more than `LONGEST` work, but one at least."""
     return max(count // (cost // LONGEST + 1), 1)
 
 

@@ -59,17 +59,25 @@ class Caller:
             args = self._in_order(args, named)
         if config.check_nan:
             self.check_nan(*args)
-        results = self.executable.fast(*args)
-        if results is None or type(results) is int:
-            results = self._explain(args, results)
-        for t in self.updated:
-            memory = t._memory or t._own_memory()
-            memory.version += 1
-            memory.locs = self.made
+        try:
+            results = self.executable.fast(*args)
+            if results is None or type(results) is int:
+                results = self._explain(args, results)
+        except KeyboardInterrupt:  # which may come as the run has ended
+            self._count_updates()
+            raise
+        if self.updated:
+            self._count_updates()
         if self.structure.kind is None:
             return _wrap(results)
         arrays = results if type(results) is tuple else (results,)
         return pytree.unflatten(self.structure, map(_wrap, arrays))
+
+    def _count_updates(self) -> None:
+        for t in self.updated:
+            memory = t._memory or t._own_memory()
+            memory.version += 1
+            memory.locs = self.made
 
     def arrays(self, *args: Any, **named: Any) -> list[Any]:
         """What the executable takes: the arrays of the arguments, and those of the variables."""
