@@ -102,6 +102,7 @@ NO_SIZES: Mapping[str, str] = {
             "codegen.lower.state._STRETCH.0", "codegen.lower.state._STRETCH.1",
             "codegen.lower.state._STRETCH.2", "codegen.lower.state._ROOM", "codegen.llvm.arena._LITTLE",
             "codegen.llvm.routine._BETWEEN_LOOKS", "codegen.llvm.routine._MOST_ITERATIONS",
+            "codegen.llvm.render._BETWEEN_LOOKS", "codegen.llvm.render._FEW", "runtime.pool.LONGEST",
             "passes.loops.batch_products._LARGE",
         ),
         "so many calls or kinds of calls are remembered, which tests/eager/test_eager_recall.py varies": (
