@@ -29,6 +29,7 @@ from staticflow.native.language import Atomic, variant
 from staticflow.native.layout import Layout
 from staticflow.native.module import render_native
 from staticflow.runtime import pool, threads
+from staticflow.runtime.host import host
 from staticflow.runtime.native import compile_native
 from staticflow.runtime.threads import pool_jobs, pool_symbols
 
@@ -473,8 +474,8 @@ def test_the_pool_of_another_machine_is_understood(monkeypatch: pytest.MonkeyPat
 def test_without_threads_the_caller_runs_alone() -> None:
     alone = [variant(pool.run_alone, "parallel"), variant(pool.do_nothing, "stop")]
     text = render_native([*alone, pool.jobs, pool.resume], Layout())
-    assert not re.findall(r"declare .*@(?!Py_)\w+", text)
-    module = compile_native(text, pool.EXPORTS)
+    assert re.findall(r"declare .*@(?!Py_)(\w+)", text) == ["stopping"]
+    module = compile_native(text, pool.EXPORTS, {"stopping": host().address("stopping")})
     ranges: list[tuple[int, int, int]] = []
     kinds = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64
 
@@ -487,7 +488,10 @@ def test_without_threads_the_caller_runs_alone() -> None:
     kinds = ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64
     parallel = ctypes.PYFUNCTYPE(ctypes.c_int32, *kinds)(module.address("parallel"))
     assert parallel(at, None, 1 << 20, 1 << 40) == pool.run_alone(task, None, 1 << 20, 1 << 40) == 5
-    assert ranges == [(0, 1 << 20, 0)] * 2
+    assert ranges == [(0, pool.piece_of(1 << 20, 1 << 40), 0)] * 2
+    ranges.clear()
+    assert parallel(at, None, 1 << 20, 1 << 10) == 5  # little work is one piece
+    assert ranges == [(0, 1 << 20, 0)]
 
 
 # -- as Python -----------------------------------------------------------------------------------
