@@ -6,6 +6,8 @@ import math
 from collections.abc import Collection
 from typing import Any
 
+import numpy as np
+
 from staticflow.graph.dtypes import DType, bool_
 from staticflow.graph.op import Op
 from staticflow.ops.along.extremes import amax_op, amin_op
@@ -40,6 +42,7 @@ from staticflow.ops.elementwise.maths import (
     trunc,
 )
 from staticflow.ops.symbols.pattern import Rule, attr, number_of, rule
+from staticflow.ops.symbols.symbol import Symbol, constant_node
 
 __all__ = ["ALGEBRA", "POWERS", "SUMS"]
 
@@ -80,13 +83,20 @@ def _merge_factors(x: Any, a: Any, b: Any) -> Any:
         fits = min(first, second) >= 1 and _power_of_two(first * second, x.dtype)
         fits = fits and _power_of_two(first, x.dtype)
         return x * (first * second) if fits else None
-    return mul(x, mul(a, b)) if x.dtype.kind in "iu" else None
+    return mul(x, _wrapped(mul, a, b)) if x.dtype.kind in "iu" else None
 
 
 def _merge_terms(x: Any, a: Any, b: Any) -> Any:
     both = _number(a) is not None and _number(b) is not None and not (a.ndim or b.ndim)
     same = a.dtype is x.dtype and b.dtype is x.dtype
-    return add(x, add(a, b)) if both and same and x.dtype.kind in "iu" else None
+    return add(x, _wrapped(add, a, b)) if both and same and x.dtype.kind in "iu" else None
+
+
+def _wrapped(op: Op, a: Any, b: Any) -> Any:
+    """The number that an op makes of two of an integer dtype. It is computed now, so that of numbers
+    alone no rule takes one for the tensor."""
+    numbers = (np.asarray(_number(x), x.dtype.numpy) for x in (a, b))
+    return Symbol(constant_node(op.reference(np, *numbers), a.dtype))
 
 
 _EXACT_IN = {  # which floats hold every number of a dtype

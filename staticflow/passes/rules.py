@@ -85,18 +85,20 @@ def _fill_cast(shape: Any, value: Any, before: Any, dtype: Any) -> Any:
         return _fill(shape, float(np.asarray(value, before.numpy).astype(dtype.numpy)), dtype)
 
 
-def _negate_product(c: Any, v: Any) -> Any:
-    """What is added where ``c v`` is taken away; None for a factor that has dims."""
-    return -(c * v) if c.ndim == 0 and c.dtype is v.dtype else None
+def _negate_product(w: Any, zero: Any, c: Any, v: Any) -> Any:
+    """What is added where ``c v`` is taken away; None for a factor that has dims, and where ``v``
+    is not put among zeros of the size of ``w``."""
+    among = zero.node.type == w.node.type and zero.node.op is full and zero.node.attrs["value"] == 0
+    return -(c * v) if among and c.ndim == 0 and c.dtype is v.dtype else None
 
 
-def _put_rows(w: Any, c: Any, v: Any, i: Any, dims: Any) -> Any:
-    less = _negate_product(c, v)
+def _put_rows(w: Any, zero: Any, c: Any, v: Any, i: Any, dims: Any) -> Any:
+    less = _negate_product(w, zero, c, v)
     return less if less is None else index_put_op(w, less, i, dims=dims, accumulate=True)
 
 
-def _scatter_rows(w: Any, c: Any, v: Any, i: Any, dim: Any) -> Any:
-    less = _negate_product(c, v)
+def _scatter_rows(w: Any, zero: Any, c: Any, v: Any, i: Any, dim: Any) -> Any:
+    less = _negate_product(w, zero, c, v)
     return less if less is None else scatter_add_op(w, i, less, dim=dim)
 
 
@@ -295,14 +297,16 @@ REORDER: tuple[Rule, ...] = (
     # stay, as in PyTorch with a sparse gradient
     rule(
         "put_rows", "w - c s = w with -c v added at i, where s is v at i and 0 elsewhere",
-        lambda w, c, v, i: sub(
-            w, mul(c, index_put_op(0.0, v, i, dims=attr("dims"), accumulate=True))
+        lambda w, zero, c, v, i: sub(
+            w, mul(c, index_put_op(zero, v, i, dims=attr("dims"), accumulate=True))
         ),
         _put_rows,
     ),
     rule(
         "scatter_rows", "w - c s = w with -c v added at i, where s is v at i and 0 elsewhere",
-        lambda w, c, v, i: sub(w, mul(c, scatter_add_op(0.0, i, v, dim=attr("dim")))),
+        lambda w, zero, c, v, i: sub(
+            w, mul(c, scatter_add_op(zero, i, v, dim=attr("dim")))
+        ),
         _scatter_rows,
     ),
 )  # fmt: skip

@@ -136,17 +136,24 @@ def number_of(node: Node) -> bool | int | float | None:
     return None
 
 
-def match(pattern: Any, node: Node, bound: dict[str, Any], closed: Collection[Node] = ()) -> bool:
+def match(
+    pattern: Any,
+    node: Node,
+    bound: dict[str, Any],
+    closed: Collection[Node] = (),
+    sized: bool = False,
+) -> bool:
     """Whether ``node`` is of the form of ``pattern``; binds variables and attributes. What is in a
-    ``closed`` node is not looked into."""
+    ``closed`` node is not looked into. ``sized``: an attribute above tells of dims, as that of a sum
+    does, so that a number must not stretch the node."""
     if not isinstance(pattern, Pattern):
         number = number_of(node)
         return number is not None and _same_number(number, pattern)
     if isinstance(pattern, Var):
         return _is_same(bound.setdefault(pattern.name, node), node)
     if isinstance(pattern, Either):
-        return any(_match_trial(option, node, bound, closed) for option in pattern.options)
-    if node.op is not pattern.op or node in closed:
+        return any(_match_trial(option, node, bound, closed, sized) for option in pattern.options)
+    if node.op is not pattern.op or node in closed or (sized and _stretches(pattern, node)):
         return False
     if len(pattern.args) == 1 and isinstance(pattern.args[0], Many):
         bound[pattern.args[0].name] = node.args
@@ -155,23 +162,37 @@ def match(pattern: Any, node: Node, bound: dict[str, Any], closed: Collection[No
         return False
     if not _match_attrs(pattern.attrs, node.attrs, bound):
         return False
+    sized = sized or bool(pattern.attrs)
     orders = [node.args]
     if node.op in COMMUTATIVE:
         orders.append(node.args[::-1])
     for args in orders:
         trial = dict(bound)
-        if all(match(p, a, trial, closed) for p, a in zip(pattern.args, args, strict=True)):
+        pairs = zip(pattern.args, args, strict=True)
+        if all(match(p, a, trial, closed, sized) for p, a in pairs):
             bound.update(trial)
             return True
     return False
 
 
+def _stretches(pattern: Pattern, node: Node) -> bool:
+    """Whether a number of ``pattern`` is a filled tensor in ``node`` that gives it more elements
+    than its other arguments have: a replacement, which is told of the number's value alone, would
+    not have these."""
+    if all(isinstance(p, Pattern) for p in pattern.args):
+        return False
+    filled = [a for a in node.args if number_of(a) is not None]
+    if not any(a.tensor_type.ndim for a in filled):
+        return False
+    return all(a in filled or a.type != node.type for a in node.args)
+
+
 def _match_trial(
-    pattern: Pattern, node: Node, bound: dict[str, Any], closed: Collection[Node]
+    pattern: Pattern, node: Node, bound: dict[str, Any], closed: Collection[Node], sized: bool
 ) -> bool:
     """`match`, which binds nothing where it fails."""
     trial = dict(bound)
-    if not match(pattern, node, trial, closed):
+    if not match(pattern, node, trial, closed, sized):
         return False
     bound.update(trial)
     return True

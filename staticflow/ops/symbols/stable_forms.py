@@ -103,6 +103,11 @@ def _softplus(x: Any) -> Any:
     return neg(logsigmoid(neg(x)))
 
 
+def _log_cosh(x: Any) -> Any:
+    """``log(cosh(x))``; at -inf, where the sum would be inf - inf, it is ``-x``."""
+    return where(x == -math.inf, -x, x + _softplus(x * -2.0) - _LN2)
+
+
 def _log_one_minus_exp(x: Any) -> Any:
     """``log(1 - exp(x))``, below ``-log 2`` by one function and above it by the other (Maechler
     2012, "Accurately computing log(1 - exp(-|a|))"). Of a choice, as it is made of, it is none."""
@@ -152,9 +157,10 @@ def _log_ratio(a: Any, b: Any) -> Any:
     above = abs(x) >= abs(y)
     larger, smaller = where(above, x, y), where(above, y, x)
     excess = (larger - smaller) / smaller
-    way = where(above, 1.0, -1.0)
+    near = log1p(excess)
+    signed = where(above, near, -near)
     is_lost = logical_and(excess == math.inf, logical_and(smaller != 0, isfinite(larger)))
-    return keep_history(apart, where(is_lost, stop_gradient(apart), log1p(excess) * way))
+    return keep_history(apart, where(is_lost, stop_gradient(apart), signed))
 
 
 _SERIES = (
@@ -319,7 +325,7 @@ _SUMS_OF_EXPONENTIALS = (
     ),
     rule(
         "log_cosh", "log cosh(x) = x + log(1 + exp(-2 x)) - log 2",
-        lambda x: log(cosh(x)), lambda x: x + _softplus(x * -2.0) - _LN2,
+        lambda x: log(cosh(x)), _log_cosh,
     ),
 )  # fmt: skip
 

@@ -1,0 +1,140 @@
+"""Every rule on graphs drawn from its own pattern, and every pass on its text cases in all dtypes, at
+NaN, infinities, zeros of both signs, subnormals and the extremes of integers.
+
+Rules that keep every bit are held to that. Of the others the result may differ in its last bits, and
+where they are for tame numbers alone it is held to tame ones.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import zlib
+from typing import Any
+
+import numpy as np
+import pytest
+from filetests import run_passes
+from native_kernels import assert_same, samples
+from rule_graphs import OPEN, draw_firing
+from test_passes import BETTER, ROUNDS, RULES, assert_close, every_case, parsed
+from test_passes import arrays_for as awkward_for
+
+from staticflow.errors import StaticflowError
+from staticflow.graph.dim_queries import evaluate_dim
+from staticflow.graph.graph import Graph
+from staticflow.graph.interpret import interpret_graph
+from staticflow.graph.verify import verify_graph
+from staticflow.ops.symbols.pattern import Rule
+from staticflow.passes.rewrite import Counts, rewrite
+
+REFUSED = (StaticflowError, ValueError, IndexError, OverflowError, TypeError)
+Arrays = list[np.ndarray[Any, Any]]
+OF_INDICES = {"put_rows", "scatter_rows"}
+"""Rules of tensors of indices, which a draw hardly finds: their text cases show them."""
+every_rule = pytest.mark.parametrize(
+    ("name", "r", "position"),
+    [(name, r, i) for i, (name, r) in enumerate(RULES)],
+    ids=[r.name for _, r in RULES],
+)
+
+
+def arrays_for(graph: Graph, size: int, way: str, seed: int) -> Arrays:
+    """Arguments with the open size ``size`` for one of `WAYS`: of awkward values or of usual ones."""
+    tame, finite = way == "last bits", way == "no number is lost"
+    rng = np.random.default_rng(seed)
+    arrays = []
+    for p in graph.params:
+        t = p.tensor_type
+        shape = [evaluate_dim(d, {OPEN: size}) for d in t.shape]
+        if tame and t.dtype.is_floating:
+            values = rng.uniform(0.1, 2, shape)
+        elif tame:
+            values = rng.integers(0, 2, shape)
+        else:
+            values = rng.choice(samples(t.dtype), shape)
+            if finite:
+                values = np.nan_to_num(values.astype(np.float64), posinf=1, neginf=-1)
+        arrays.append(np.asarray(values).astype(t.dtype.numpy))
+    return arrays
+
+
+def outcome(graph: Graph, arrays: Arrays) -> Any:
+    """What a graph gives, or the kind of its error."""
+    try:
+        return interpret_graph(graph, arrays)[0]
+    except (ValueError, IndexError) as error:
+        return type(error)
+
+
+def doubled(graph: Graph, arrays: Arrays) -> tuple[Graph, Arrays]:
+    """A graph and its arguments with all floats in float64."""
+    wide = [a if a.dtype.kind in "biu" else a.astype(np.float64) for a in arrays]
+    return parsed(re.sub(r"\b(bf16|f16|f32)\b", "f64", str(graph))), wide
+
+
+def check(graph: Graph, after: Graph, arrays: Arrays, way: str) -> None:
+    """Hold what a rule made of a graph to the graph, in one of the ways of `WAYS`."""
+    wanted, got = outcome(graph, arrays), outcome(after, arrays)
+    try:
+        if isinstance(wanted, type) or isinstance(got, type):
+            assert wanted is got
+        elif way == "the same bits":
+            assert_same(got, wanted)
+        elif way == "last bits":
+            assert_close(got, wanted, 8)
+        elif wanted.dtype.kind not in "biu":
+            exact = outcome(*doubled(graph, arrays))
+            assert not np.any(np.isnan(got.astype(np.float64)) & np.isfinite(exact))
+    except AssertionError as error:
+        raise AssertionError(f"{graph}\nbecomes\n{after}\nof {arrays}: {error}") from None
+
+
+WAYS = {
+    "canonicalize": ["the same bits"],
+    "stabilize": ["last bits", "no number is lost"],
+    "stabilize_parts": ["last bits", "no number is lost"],
+    "reorder": ["last bits"],
+    "relax": ["last bits"],
+}
+"""What the rules of a pass keep: every bit of all numbers; all but the last bits of usual numbers;
+that finite numbers have a value where they have one in float64."""
+
+
+@every_rule
+def test_a_rule_keeps_its_meaning_at_the_extremes(name: str, r: Rule, position: int) -> None:
+    rng = random.Random(zlib.crc32(r.name.encode()) + position)
+    for way in ["last bits"] if r.name in BETTER else WAYS[name]:
+        tame, found = way == "last bits", 0
+        for trial in range(12):
+            graph = draw_firing(r, rng, 300, way != "the same bits")
+            if graph is None:
+                continue
+            found += 1
+            after = verify_graph(rewrite(graph, [r], Counts()))
+            for size in (0, 1, 3):
+                for seed in range(2 if tame else 6):
+                    check(graph, after, arrays_for(graph, size, way, 100 * trial + seed), way)
+        assert found or r.name in OF_INDICES, "the pattern is never met: draw what it needs"
+
+
+@pytest.mark.parametrize("short", ["f16", "bf16", "f64", "i8", "u8", "f32"])
+@every_case
+def test_a_pass_keeps_what_a_graph_means_in_other_dtypes(
+    name: str, position: int, case: Any, short: str
+) -> None:
+    if "while(" in case.input:
+        pytest.skip("a loop that any arguments may keep going")
+    text = re.sub(r"\bf32\b", short, case.input)
+    try:
+        before = verify_graph(parsed(text))
+        arrays = awkward_for(before, 0 if short == "f32" else 3, tame=name in ROUNDS)
+        wanted = interpret_graph(before, arrays)
+    except REFUSED:
+        pytest.skip(f"not of {short}, or not of no rows")
+    after = verify_graph(parsed(run_passes(text, case.commands, counts := Counts())))
+    for got, value in zip(interpret_graph(after, arrays), wanted, strict=True):
+        if name in ROUNDS or BETTER.intersection(counts):
+            assert_close(got, value, 8)
+        else:
+            assert_same(got, value)
