@@ -263,7 +263,8 @@ def exactly(value: Any) -> Any:
 
 
 def _merge_equal(params: Sequence[Node], outputs: Sequence[Node]) -> list[Node]:
-    """Hash-cons. First number every value, then build one node for each number with all lines."""
+    """Hash-cons. First number every value, then build one node for each number with all lines. Of
+    what commutes the first order that is met stays."""
     number: dict[Node, int] = {}
     table: dict[Any, int] = {}
     locs: dict[int, Locs] = {}
@@ -272,7 +273,8 @@ def _merge_equal(params: Sequence[Node], outputs: Sequence[Node]) -> list[Node]:
         if node.op is param:
             key: Any = node
         else:
-            args = tuple([number[a] for a in node.args])
+            numbers = [number[a] for a in node.args]
+            args = tuple(sorted(numbers) if node.op.commutes else numbers)
             key = (node.op, args, attrs_key(node.attrs), node.type)
         n = number[node] = table.setdefault(key, len(table))
         locs[n] = merge_locs(locs[n], node.locs) if n in locs else node.locs

@@ -64,6 +64,7 @@ class Op:
     - ``numbers`` says what a Python integer is that does not fit: one of `Numbers`.
     - ``piecewise_linear``: of the first argument its vjp knows only on which of straight pieces it
       lies. Differentiated again on the tape that gives zeros, as in PyTorch, and not None.
+    - ``commutes``: with its two arguments exchanged it gives the same bits.
     - ``ufunc`` names the NumPy ufunc that the op is on operands of one dtype, if it is one.
     - ``numpy`` says where NumPy is as fast at it as the kernel of it: one of `NumPy`; ``exact``
       that both give the same bits, so that either may compute it.
@@ -90,6 +91,7 @@ class Op:
     kinds: str = "biuf"
     numbers: Numbers = "fit"
     piecewise_linear: bool = False
+    commutes: bool = False
     ufunc: str | None = None
     numpy: NumPy = "faster"
     exact: bool = False

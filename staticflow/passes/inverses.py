@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from staticflow.graph.dims import is_provably_ge, same, same_shape
-from staticflow.ops.basics.axes import flip_op
+from staticflow.ops.basics.axes import flip_op, permute_op
 from staticflow.ops.basics.joining import cat_op, stack_op
-from staticflow.ops.basics.slicing import embed_op, select_op, slice_op
+from staticflow.ops.basics.slicing import embed_op, select_op, slice_op, slice_scatter_op
+from staticflow.ops.indexing.roll_repeat import roll_op
 from staticflow.ops.symbols.pattern import Many, Pattern, Rule, attr, rule
 from staticflow.ops.symbols.symbol import Symbol
 
@@ -87,6 +88,56 @@ def _cat_cat(xs: Sequence[Any], dim: int) -> Any:
     return cat_op(*found, dim=dim) if len(found) > len(xs) else None
 
 
+def _embed_embed(x: Any, a: Any, by: Any, shape: Any, b: Any, step: Any, inner: Any) -> Any:
+    start = tuple(q + p * s for p, q, s in zip(a, b, step, strict=True))
+    return embed_op(
+        x, shape=shape, start=start, step=tuple(p * q for p, q in zip(by, step, strict=True))
+    )
+
+
+def _select_cat(xs: Sequence[Any], joined: int, dim: int, index: Any) -> Any:
+    """A row of a joined tensor is one of the tensor that it lies in."""
+    if joined != dim:
+        return None
+    at: Any = 0
+    for x in xs:
+        behind = at + x.__sf_shape__[dim]
+        if is_provably_ge(index, at) and is_provably_ge(behind, index + 1):
+            return select_op(x, dim=dim, index=index - at)
+        at = behind
+    return None
+
+
+def _stack_selects(xs: Sequence[Any], dim: int) -> Any:
+    """The rows of one tensor, stacked one after the other, are a part of it."""
+    first = xs[0].node
+    if len(xs) < 2 or first.op is not select_op:
+        return None
+    start, along = first.attrs["index"], first.attrs["dim"]
+    for i, x in enumerate(xs):
+        n = x.node
+        if n.op is not select_op or n.args[0] is not first.args[0] or n.attrs["dim"] != along:
+            return None
+        if not same(n.attrs["index"], start + i):
+            return None
+    source = Symbol(first.args[0])
+    shape = source.__sf_shape__
+    rows = slice_op(
+        source,
+        start=tuple(start if d == along else 0 for d in range(source.ndim)),
+        size=tuple(len(xs) if d == along else n for d, n in enumerate(shape)),
+        step=(1,) * source.ndim,
+    )
+    order = [d for d in range(source.ndim) if d != along]
+    order.insert(dim, along)
+    return permute_op(rows, dims=tuple(order))
+
+
+def _slice_scatter(x: Any, y: Any, a: Any, by: Any, b: Any, size: Any, step: Any) -> Any:
+    fits = same_shape(a, b) and same_shape(size, y.__sf_shape__) and by == step
+    return y if fits else None
+
+
 def _args(x: Any) -> list[Any]:
     return [Symbol(a) for a in x.node.args]
 
@@ -127,6 +178,43 @@ INVERSES: tuple[Rule, ...] = (
             start=attr("b"), size=attr("size"), step=attr("step"),
         ),
         lambda x, **of: _slice_embed(x, **of),
+    ),
+    rule(
+        "embed_embed", "zeros around zeros are zeros around",
+        lambda x: embed_op(
+            embed_op(x, shape=attr("inner"), start=attr("a"), step=attr("by")),
+            shape=attr("shape"), start=attr("b"), step=attr("step"),
+        ),
+        lambda x, **of: _embed_embed(x, **of),
+    ),
+    rule(
+        "slice_scattered", "what was put into another tensor is taken out again",
+        lambda x, y: slice_op(
+            slice_scatter_op(x, y, start=attr("a"), step=attr("by")),
+            start=attr("b"), size=attr("size"), step=attr("step"),
+        ),
+        lambda x, y, **of: _slice_scatter(x, y, **of),
+    ),
+    rule(
+        "select_cat", "a row of one of those that were joined",
+        lambda: select_op(_join_of(cat_op, "joined"), dim=attr("dim"), index=attr("index")),
+        lambda xs, **of: _select_cat(xs, **of),
+    ),
+    rule(
+        "stack_selects", "the rows of a tensor, one after the other, are a part of it",
+        lambda: _join_of(stack_op, "dim"), lambda xs, dim: _stack_selects(xs, dim),
+    ),
+    rule(
+        "roll_roll", "moved on by a, then by b, is moved on by a + b",
+        lambda x: roll_op(
+            roll_op(x, shift=attr("a"), dim=attr("dim")), shift=attr("b"), dim=attr("dim")
+        ),
+        lambda x, a, b, dim: roll_op(x, shift=a + b, dim=dim),
+    ),
+    rule(
+        "roll_none", "moved on by nothing",
+        lambda x: roll_op(x, shift=attr("shift"), dim=attr("dim")),
+        lambda x, shift, dim: x if same(shift, 0) else None,
     ),
     rule(
         "cat_parts", "the parts of a tensor, one behind the other, are a part of it",

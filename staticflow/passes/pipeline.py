@@ -24,6 +24,7 @@ from staticflow.passes.fold import fold_constants
 from staticflow.passes.fuse import fuse, separate
 from staticflow.passes.join import join
 from staticflow.passes.loops.batch_products import batch_products
+from staticflow.passes.loops.decide import decide
 from staticflow.passes.loops.first_rows import first_rows
 from staticflow.passes.loops.hoist import hoist
 from staticflow.passes.loops.last_rows import last_rows
@@ -31,6 +32,7 @@ from staticflow.passes.loops.merge import merge
 from staticflow.passes.loops.prune import prune_loops
 from staticflow.passes.loops.scalar import scalar_loops
 from staticflow.passes.loops.share_products import share_products
+from staticflow.passes.loops.unroll import unroll
 from staticflow.passes.narrow_products import narrow_products
 from staticflow.passes.order_products import order_products
 from staticflow.passes.rewrite import Counts, Pass, each_region, rewrite
@@ -82,6 +84,8 @@ SIMPLIFY: tuple[tuple[str, Pass], ...] = (
     ("factor_products", factor_products),
     ("order_products", order_products),
     ("decompose", decompose),
+    ("decide", decide),
+    ("unroll", unroll),
     ("narrow_products", narrow_products),
     ("stabilize_parts", stabilize_parts),
     ("merge", merge),

@@ -46,8 +46,10 @@ from staticflow.ops.indexing.gather_ops import scatter_add_op
 from staticflow.ops.indexing.index_ops import index_put_op
 from staticflow.ops.symbols.pattern import Pattern, Rule, attr, rule
 from staticflow.ops.symbols.symbol import STATIC, Symbol, constant_node
-from staticflow.passes.algebra import ALGEBRA, POWERS, SUMS
+from staticflow.passes.algebra import ALGEBRA
 from staticflow.passes.inverses import INVERSES
+from staticflow.passes.powers import NUMBERS, POWERS, PRODUCTS
+from staticflow.passes.reductions import REDUCTIONS, SUMS_OF_PARTS
 
 __all__ = ["CANONICAL", "FAST", "PARTS", "REORDER"]
 
@@ -229,6 +231,8 @@ CANONICAL: tuple[Rule, ...] = (
         lambda x, dims, keepdim: _drop(x, dims, keepdim),
     ),
     *ALGEBRA,
+    *NUMBERS,
+    *REDUCTIONS,
     *INVERSES,
 )  # fmt: skip
 """Rules that keep every IEEE result."""
@@ -292,7 +296,8 @@ FAST: tuple[Rule, ...] = (
 """Rules for fast numerics."""
 
 REORDER: tuple[Rule, ...] = (
-    *SUMS,
+    *SUMS_OF_PARTS,
+    *PRODUCTS,
     # the step of an embedding, which touches few rows: also where c is infinite or NaN the others
     # stay, as in PyTorch with a sparse gradient
     rule(

@@ -21,6 +21,7 @@ from staticflow.graph.node import Literal, Node, item, make_node, toposort
 from staticflow.graph.printer import print_graph
 from staticflow.graph.types import Facts, TensorType
 from staticflow.graph.verify import verify_graph
+from staticflow.ops.basics.arithmetic import eq, maximum, mul, sub
 
 CHAIN = 100_000
 
@@ -44,6 +45,13 @@ def test_equal_nodes_are_merged_and_keep_the_lines_of_both() -> None:
     lines = [loc.line for loc in merged.locs]
     assert lines[1] == lines[0] + 1 and merged.locs[0].file == __file__
     assert merged.type is first.type and first.locs == (merged.locs[0],)
+
+
+def test_what_commutes_is_equal_in_either_order() -> None:
+    x, y = new_param(TensorType(float32, (3,)), "x"), new_param(TensorType(float32, (3,)), "y")
+    for op, merged in ((mul, True), (eq, True), (sub, False), (maximum, False)):
+        graph = close([x, y], [make_node(op, (x, y), {}, ()), make_node(op, (y, x), {}, ())])
+        assert (graph.outputs[0] is graph.outputs[1]) is merged
 
 
 def test_equal_trees_are_merged_and_params_never_are() -> None:

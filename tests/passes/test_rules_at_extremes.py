@@ -28,9 +28,10 @@ from staticflow.graph.verify import verify_graph
 from staticflow.ops.symbols.pattern import Rule
 from staticflow.passes.rewrite import Counts, rewrite
 
+TRIALS = 12
 REFUSED = (StaticflowError, ValueError, IndexError, OverflowError, TypeError)
 Arrays = list[np.ndarray[Any, Any]]
-OF_INDICES = {"put_rows", "scatter_rows"}
+OF_INDICES = {"put_rows", "scatter_rows", "log_of_indexed", "log_of_indexed_twice"}
 """Rules of tensors of indices, which a draw hardly finds: their text cases show them."""
 every_rule = pytest.mark.parametrize(
     ("name", "r", "position"),
@@ -85,7 +86,8 @@ def check(graph: Graph, after: Graph, arrays: Arrays, way: str) -> None:
             assert_close(got, wanted, 8)
         elif wanted.dtype.kind not in "biu":
             exact = outcome(*doubled(graph, arrays))
-            assert not np.any(np.isnan(got.astype(np.float64)) & np.isfinite(exact))
+            lost = np.isnan(got.astype(np.float64)) & ~np.isnan(wanted.astype(np.float64))
+            assert not np.any(lost & np.isfinite(exact))
     except AssertionError as error:
         raise AssertionError(f"{graph}\nbecomes\n{after}\nof {arrays}: {error}") from None
 
@@ -106,10 +108,10 @@ def test_a_rule_keeps_its_meaning_at_the_extremes(name: str, r: Rule, position: 
     rng = random.Random(zlib.crc32(r.name.encode()) + position)
     for way in ["last bits"] if r.name in BETTER else WAYS[name]:
         tame, found = way == "last bits", 0
-        for trial in range(12):
-            graph = draw_firing(r, rng, 300, way != "the same bits")
+        for trial in range(TRIALS):
+            graph = draw_firing(r, rng, 1000, way != "the same bits")
             if graph is None:
-                continue
+                break
             found += 1
             after = verify_graph(rewrite(graph, [r], Counts()))
             for size in (0, 1, 3):
@@ -123,6 +125,8 @@ def test_a_rule_keeps_its_meaning_at_the_extremes(name: str, r: Rule, position: 
 def test_a_pass_keeps_what_a_graph_means_in_other_dtypes(
     name: str, position: int, case: Any, short: str
 ) -> None:
+    if name == "decompose" and short in ("i8", "u8"):
+        pytest.skip("the functions before these ops make floats of integers")
     if "while(" in case.input:
         pytest.skip("a loop that any arguments may keep going")
     text = re.sub(r"\bf32\b", short, case.input)

@@ -204,6 +204,8 @@ _ATTRIBUTES: Mapping[str, Callable[[random.Random, Sequence[Size]], Any]] = {
     "dims": _some_dims,
     "dim": _any_dim, "dim0": _any_dim, "dim1": _any_dim,
     "index": lambda rng, shape: rng.randrange(3),
+    "reverse": lambda rng, shape: rng.random() < 0.5,
+    "shift": lambda rng, shape: rng.choice((0, 1, -1, 2, -3, 5)),
     "keepdim": lambda rng, shape: rng.random() < 0.5,
     "dtype": lambda rng, shape: rng.choice(DTYPES),
     "value": lambda rng, shape: rng.choice(NUMBERS),

@@ -35,6 +35,13 @@ _EXACT = frozenset((
 """Ufuncs that give the same bits whoever computes them, so that results do not depend on the number
 of threads."""
 
+_COMMUTE = frozenset((
+    "add", "bitwise_and", "bitwise_or", "bitwise_xor", "equal", "logical_and", "logical_or",
+    "logical_xor", "multiply", "not_equal",
+))  # fmt: skip
+"""Ufuncs that give the same bits with their arguments exchanged. Of two zeros a maximum gives one
+by its place."""
+
 
 def per_arg(*partials: Partial) -> Callable[..., Sequence[Any]]:
     """A vjp from one function ``(ct, out, *args, **attrs)`` for each argument; None for an argument
@@ -158,6 +165,7 @@ def elementwise(
         numbers=numbers,
         piecewise_linear=piecewise_linear,
         flows=flows,
+        commutes=reference in _COMMUTE,
     )
 
 

@@ -17,16 +17,7 @@ from staticflow.errors import SymbolicError, VerifyError
 from staticflow.graph.locs import using
 from staticflow.graph.node import Node, constant, param
 from staticflow.graph.op import Op
-from staticflow.ops.basics.arithmetic import (
-    add,
-    eq,
-    logical_and,
-    logical_or,
-    maximum,
-    minimum,
-    mul,
-    ne,
-)
+from staticflow.ops.basics.arithmetic import maximum, minimum
 from staticflow.ops.basics.creation import full
 from staticflow.ops.basics.expand import expand
 from staticflow.ops.declaring.late import behind
@@ -38,7 +29,8 @@ __all__ = [
     "rule", "table_of",
 ]  # fmt: skip
 
-COMMUTATIVE = frozenset((add, mul, maximum, minimum, eq, ne, logical_and, logical_or))
+_SELECTIVE = (maximum, minimum)
+"""Ops whose arguments may change places but for which of two equal ones they give, as of zeros."""
 
 
 class _PatternMode:
@@ -144,8 +136,8 @@ def match(
     sized: bool = False,
 ) -> bool:
     """Whether ``node`` is of the form of ``pattern``; binds variables and attributes. What is in a
-    ``closed`` node is not looked into. ``sized``: an attribute above tells of dims, as that of a sum
-    does, so that a number must not stretch the node."""
+    ``closed`` node is not looked into. ``sized``: an attribute above tells of dims, as that of a
+    sum does, so that a number must not stretch the node."""
     if not isinstance(pattern, Pattern):
         number = number_of(node)
         return number is not None and _same_number(number, pattern)
@@ -164,7 +156,7 @@ def match(
         return False
     sized = sized or bool(pattern.attrs)
     orders = [node.args]
-    if node.op in COMMUTATIVE:
+    if node.op.commutes or node.op in _SELECTIVE:
         orders.append(node.args[::-1])
     for args in orders:
         trial = dict(bound)
