@@ -25,10 +25,10 @@ def decide(graph: Graph, counts: Counts) -> Graph:
     side its condition is a number."""
     if not any(n.op is cond_op for n in graph.nodes):
         return graph
-    return replace_results(graph, lambda node: _decided(node, counts))
+    return replace_results(graph, lambda node: _simplify(node, counts))
 
 
-def _decided(node: Node, counts: Counts) -> Sequence[Node] | None:
+def _simplify(node: Node, counts: Counts) -> Sequence[Node] | None:
     """What the results of a branch are without it, or of a simpler one."""
     if node.op is not cond_op:
         return None
