@@ -33,6 +33,7 @@ from staticflow.passes.loops.prune import prune_loops
 from staticflow.passes.loops.scalar import scalar_loops
 from staticflow.passes.loops.share_products import share_products
 from staticflow.passes.loops.unroll import unroll
+from staticflow.passes.loops.unswitch import unswitch
 from staticflow.passes.narrow_products import narrow_products
 from staticflow.passes.order_products import order_products
 from staticflow.passes.rewrite import Counts, Pass, each_region, rewrite
@@ -95,6 +96,7 @@ SIMPLIFY: tuple[tuple[str, Pass], ...] = (
     ("hoist", hoist),
     ("share_products", share_products),
     ("batch_products", batch_products),
+    ("unswitch", unswitch),
     ("prune_more", prune_loops),
     ("transpose_products", transpose_products),
     ("simplify", canonicalize),
