@@ -29,6 +29,7 @@ from staticflow.passes.loops.first_rows import first_rows
 from staticflow.passes.loops.hoist import hoist
 from staticflow.passes.loops.last_rows import last_rows
 from staticflow.passes.loops.merge import merge
+from staticflow.passes.loops.pair_scans import pair_scans
 from staticflow.passes.loops.prune import prune_loops
 from staticflow.passes.loops.scalar import scalar_loops
 from staticflow.passes.loops.share_products import share_products
@@ -97,6 +98,7 @@ SIMPLIFY: tuple[tuple[str, Pass], ...] = (
     ("share_products", share_products),
     ("batch_products", batch_products),
     ("unswitch", unswitch),
+    ("pair_scans", pair_scans),
     ("prune_more", prune_loops),
     ("transpose_products", transpose_products),
     ("simplify", canonicalize),
