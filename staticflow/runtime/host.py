@@ -52,9 +52,7 @@ def host() -> NativeModule:
 
 def host_symbols() -> dict[str, int]:
     """The addresses of what the native code of programs calls."""
-    return {
-        name: host().address(name) for name in ("look", "ask", "stopping", "commit")
-    } | memory_symbols()
+    return {name: host().address(name) for name in ("look", "ask", "commit")} | memory_symbols()
 
 
 def memory_symbols() -> dict[str, int]:

@@ -84,9 +84,12 @@ def wanted_address() -> int:
 
 
 def pool_symbols() -> dict[str, int]:
-    """The addresses of `pool.parallel` and of the number of threads, for programs that declare
-    them."""
-    return {"parallel": _pool().address("parallel"), "wanted": wanted_address()}
+    """The addresses of `pool.parallel`, of the number of threads, and of what says whether the user
+    wants to stop, for programs that declare them."""
+    stopping = host().address("stopping")
+    return {
+        "parallel": _pool().address("parallel"), "wanted": wanted_address(), "stopping": stopping
+    }  # fmt: skip
 
 
 def pool_jobs() -> int:

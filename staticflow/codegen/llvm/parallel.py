@@ -46,7 +46,9 @@ __all__ = [
 WANTED = "@wanted"
 """Where the number of threads is, an i64."""
 
-DECLARATIONS = f"{WANTED} = external global i64\ndeclare i32 @parallel(ptr, ptr, i64, i64)"
+DECLARATIONS = f"""{WANTED} = external global i64
+declare i32 @parallel(ptr, ptr, i64, i64)
+declare i1 @stopping() cold"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,7 +83,7 @@ from staticflow.graph.dtypes import bool_, int64
 
 __all__ = ["LOOK", "join_kernels", "looks", "may_stop", "render_kernel", "render_module"]
 
-LOOK = "declare i1 @look(ptr) cold\ndeclare i1 @stopping() cold\ndeclare void @commit()\n"
+LOOK = "declare i1 @look(ptr) cold\ndeclare void @commit()\n"
 """The declarations of what says whether the user wants to stop, and of what is said before."""
 
 # LLVM narrows vectors to 256 bits on some CPUs with AVX-512 unless it is told not to.
@@ -112,8 +112,7 @@ def render_module(kernels: Iterable[Kernel], target: Target = PORTABLE) -> str:
 def join_kernels(texts: Iterable[str]) -> str:
     """The text of several kernels from that of each."""
     text = "\n".join(texts)
-    shares = "@parallel(" in text or WANTED in text
-    return f"{DECLARATIONS}\n{text}" if shares else text
+    return f"{DECLARATIONS}\n{text}" if may_stop(text) or WANTED in text else text
 
 
 def render_kernel(kernel: Kernel, target: Target = PORTABLE) -> str:
