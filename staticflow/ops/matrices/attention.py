@@ -20,7 +20,7 @@ from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.along.softmax import lse_parts, lse_reference_parts
 from staticflow.ops.basics.arithmetic import where
 from staticflow.ops.basics.axes import mT
-from staticflow.ops.basics.creation import full, zeros_like
+from staticflow.ops.basics.creation import zeros_like
 from staticflow.ops.basics.reduce import sum_op
 from staticflow.ops.basics.view import reshape, unsqueeze
 from staticflow.ops.declaring.declare import strict, sum_to
@@ -204,22 +204,11 @@ def _sum_keys(x: Any) -> Any:
 # -- derivatives ----------------------------------------------------------------------------------
 
 
-def _of_roles(q: Any, extras: Sequence[Any], roles: Roles) -> dict[str, Any]:
-    """What stands behind the matrices, by its role; of a number, as a vjp is given constants, a
-    tensor of the dtype of ``q``, which the op asks for."""
-    return {
-        role: x
-        if hasattr(x, "__sf_shape__") or role in _BOOLS
-        else full.beside(q, shape=(), value=float(x), dtype=q.dtype)
-        for role, x in zip(roles, extras, strict=True)
-    }
-
-
 def _vjp(
     needs: Sequence[bool], cts: Sequence[Any], out: Sequence[Any], q: Any, k: Any, v: Any,
     *extras: Any, roles: Roles, fill: float,
 ) -> list[Any]:  # fmt: skip
-    of = _of_roles(q, extras, roles)
+    of = dict(zip(roles, extras, strict=True))
     # where a query is empty, the logarithm of its sum is inf, and exp(s - inf) = 0
     # dp = factor (ct v^T), ds = p (dp - sum_j p dp), and that sum is the one over the values of
     # ct out; d lse / d s = p, and what rounding took has no derivative
@@ -232,7 +221,7 @@ def _vjp(
     found: list[Any] = [None] * len(needs)
     if any(needs[:3]):
         found[:3] = attend_back_op(
-            q, k, v, ct, out[1], out[2], delta, *of.values(), roles=roles, fill=float(fill)
+            q, k, v, ct, out[1], out[2], delta, *extras, roles=roles, fill=float(fill)
         )
     if any(needs[3:]):
         p, dp, ds = _parts(q, k, v, ct, out[1], out[2], delta, of, fill)
@@ -252,7 +241,7 @@ def _vjp_back(
 ) -> list[Any]:  # fmt: skip
     # of ds k, ds^T q and (p factor)^T ct with ds = p (factor (ct v^T) - delta), whose cotangents
     # are cq, ck and cv
-    of = _of_roles(q, extras, roles)
+    of = dict(zip(roles, extras, strict=True))
     cq, ck, cv = (zeros_like(x) if c is None else c for c, x in zip(cts, (q, k, v), strict=True))
     p, dp, ds = _parts(q, k, v, ct, lse, low, delta, of, fill)
     cds = _keep_seen(matmul_op(cq, mT(k)) + matmul_op(q, mT(ck)), of)

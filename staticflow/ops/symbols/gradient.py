@@ -13,6 +13,7 @@ from staticflow.graph.node import Node, constant, item, toposort
 from staticflow.ops.basics.arithmetic import add, stop_gradient
 from staticflow.ops.basics.creation import zeros_like
 from staticflow.ops.declaring.late import behind
+from staticflow.ops.declaring.lowering import Elementwise
 from staticflow.ops.declaring.thread import recording, thread
 from staticflow.ops.symbols.attention import attend_nodes
 from staticflow.ops.symbols.calls import hand_on
@@ -134,7 +135,7 @@ def _push(node: Node, moved: Sequence[Any]) -> Any:
     if node.op.jvp is not None:
         with using(node.locs):
             out = results_of(node) if isinstance(node.type, tuple) else Symbol(node)
-            return node.op.jvp(moved, out, *map(_as_argument, node.args), **node.attrs)
+            return node.op.jvp(moved, out, *_arguments(node), **node.attrs)
     types = node.type if isinstance(node.type, tuple) else (node.type,)
     seeds = [Symbol(new_param(t, "seed")) for t in types]
     cts = {i: s for i, s in enumerate(seeds) if s.dtype.is_floating}
@@ -159,16 +160,20 @@ def _pull(node: Node, needs: Sequence[bool], cts: dict[int, Any]) -> Sequence[An
             "what is differentiated, or pass its argument through .detach()"
         )
     with using(node.locs):
-        args = [_as_argument(a) for a in node.args]
+        args = _arguments(node)
         if isinstance(node.type, tuple):
             many = [cts.get(i) for i in range(len(node.type))]
             return node.op.vjp(needs, many, results_of(node), *args, **node.attrs)
         return node.op.vjp(needs, cts[0], Symbol(node), *args, **node.attrs)
 
 
-def _as_argument(node: Node) -> Any:
-    """A node as a vjp takes it: a number where it is a 0-d constant, so that a rule can tell
-    ``x ** 2`` from ``x ** y`` in both modes."""
-    if node.op is constant and not node.tensor_type.shape:
-        return node.attrs["value"].array.item()
-    return Symbol(node)
+def _arguments(node: Node) -> list[Any]:
+    """The arguments of a node as its vjp takes them: symbols, and numbers for the 0-d constants of
+    an elementwise op, so that a rule can tell ``x ** 2`` from ``x ** y`` in both modes."""
+    takes_numbers = isinstance(node.op.lowering, Elementwise)
+    return [
+        arg.attrs["value"].array.item()
+        if takes_numbers and arg.op is constant and not arg.tensor_type.shape
+        else Symbol(arg)
+        for arg in node.args
+    ]
