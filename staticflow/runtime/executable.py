@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import itertools
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -250,7 +251,7 @@ class Executable(Sealed):
         """The arrays as the native code takes them: contiguous, aligned, and inputs apart from the
         variables that are overwritten; and the copies of variables to write back."""
         specs = self.signature.params
-        updated = [a for a, s in zip(arrays, specs, strict=True) if s.updated]
+        named = [(s.name, a) for a, s in zip(arrays, specs, strict=True) if s.updated]
         ready: list[Array] = []
         write_back: list[tuple[Array, Array]] = []
         for array, spec in zip(arrays, specs, strict=True):
@@ -262,12 +263,14 @@ class Executable(Sealed):
                     raise ShapeError(f"{spec.name} is updated, but its memory is read-only")
                 if own is not array:
                     write_back.append((array, own))
-            elif any(np.may_share_memory(own, u) for u in updated):
+            elif any(np.may_share_memory(own, u) for _, u in named):
                 own = own.copy()
             ready.append(own)
-        for i, a in enumerate(updated):
-            if any(np.may_share_memory(a, b) for b in updated[:i]):
-                raise ShapeError("two updated variables share memory; give each its own")
+        for (one, a), (other, b) in itertools.combinations(named, 2):
+            if np.may_share_memory(a, b):
+                raise ShapeError(
+                    f"{one} and {other} are both written over, and share memory; give each its own"
+                )
         return ready, write_back
 
     def _in_loops(self, failure: Failure) -> str:

@@ -107,6 +107,15 @@ def test_inputs_that_overlap_are_copied() -> None:
     assert np.array_equal(found.numpy(), array(6)[:4] + array(6)[2:])
 
 
+def test_two_donated_inputs_that_overlap_are_named() -> None:
+    x, y = sf.placeholder((4,), name="x"), sf.placeholder((4,), name="y")
+    program = sf.compile([x, y], [x + y.flip(0), y * 2], donate=["x", "y"])
+    a = array(6)
+    with pytest.raises(sf.ShapeError, match="x and y are both written over, and share memory"):
+        program(a[:4], a[2:])
+    assert np.array_equal(a, array(6))
+
+
 def test_profiles_and_measurements_keep_what_they_are_given() -> None:
     x = sf.placeholder((256,), name="x")
     step = sf.compile([x], x * 2, donate="x")
