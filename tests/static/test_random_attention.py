@@ -18,7 +18,7 @@ from slices import today
 import staticflow as sf
 
 COUNT = int(os.environ.get("STATICFLOW_ATTENTION", "200"))
-A_DAY = 3
+A_DAY = 1
 FIRST = zlib.crc32(today().encode())
 
 WAYS: tuple[dict[str, Any], ...] = (
