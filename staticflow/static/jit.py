@@ -270,9 +270,14 @@ class Jitted:
         object.__setattr__(self, name, value) if owner is self else setattr(owner, name, value)
 
     @property
-    def compile_count(self) -> int:
-        """How many kinds of arguments were traced and compiled, whatever their sizes."""
+    def trace_count(self) -> int:
+        """How many kinds of arguments were traced, whatever their sizes, and are still known."""
         return sum(map(len, self._traces.values()))
+
+    @property
+    def compile_count(self) -> int:
+        """How many programs were compiled of these traces (`programs`)."""
+        return len(self.programs)
 
     @property
     def programs(self) -> tuple[Program, ...]:

@@ -37,7 +37,7 @@ def test_a_call_that_was_met_is_not_searched_for(searches: list[Any]) -> None:
     assert again[0].tolist() == first[0].tolist()
     assert again[1]["of a"].tolist() == first[1]["of a"].tolist()
     f(sf.rand(4), sf.rand(4))
-    assert searches and f.compile_count == 1
+    assert searches and f.trace_count == 1
 
 
 @pytest.fixture
@@ -126,7 +126,7 @@ def test_more_sizes_than_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None
     f = sf.jit(lambda a: a.sum())
     for n in [*range(2, 9), *range(2, 9)]:
         assert f(sf.ones(n)).item() == n
-    assert f.compile_count == 1 and len(f._met) <= 3
+    assert f.trace_count == 1 and len(f._met) <= 3
 
 
 def test_changed_arguments_change_each_time() -> None:

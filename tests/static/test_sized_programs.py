@@ -28,7 +28,7 @@ def test_sizes_are_opened_as_they_change() -> None:
         np.testing.assert_allclose(f(x, w).numpy(), (x.numpy() @ w.numpy()).sum(0), rtol=1e-5)
     assert known_sizes(f) == [[4, 3, 3, 5], [3, 3, 5], [5]]
     f(sf.rand(9, 2), sf.rand(2, 6))
-    assert known_sizes(f)[3] == [] and f.compile_count == 1
+    assert known_sizes(f)[3] == [] and f.trace_count == 1
     f(sf.rand(8, 8), sf.rand(8, 8))
     assert len(f.programs) == 4
 
@@ -92,7 +92,7 @@ def test_a_compilation_that_fails_leaves_no_program(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(sized_programs, "Program", failing)
     with pytest.raises(MemoryError):
         f(sf.ones(3))
-    assert f.compile_count == 0
+    assert f.trace_count == 0
     monkeypatch.setattr(sized_programs, "Program", program)
     assert f(sf.ones(3)).tolist() == [2.0, 2.0, 2.0]
     monkeypatch.setattr(sized_programs, "Program", failing)
