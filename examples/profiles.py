@@ -45,6 +45,12 @@ def main() -> None:
 
     unchanged = all((a == b).all() for a, b in zip(before, model.parameters(), strict=True))
     print(f"the profile trained nothing: {unchanged}")
+
+    with sf.profile() as both:  # which trains, as such a block does
+        learn()
+        step(images, labels)
+    inside = [row for row in both.result.rows if row.program]
+    print(f"in a block, the kernels of a step are there, too: {len(inside) >= step.kernel_count}")
     kernels = [row for row in static.rows if row.kind == "kernel"]
     print(f"every kernel has a row: {len(kernels) == step.kernel_count}")
     parts = sum(row.seconds for row in static.rows) + sum(static.outside.values())

@@ -17,6 +17,7 @@ from staticflow.static.jit import Jitted
 if TYPE_CHECKING:
     from staticflow.measure.operations import Extra
     from staticflow.measure.profile import Profile
+    from staticflow.measure.program_calls import Programs
     from staticflow.measure.recorder import Recording
 
 __all__ = ["profile"]
@@ -25,7 +26,9 @@ __all__ = ["profile"]
 class profile:
     """A ``with`` block in which every operation of the eager mode is written down, forward and
     backward, of all threads: when it ran, for how long, what it allocated, and the user's line.
-    Calls of compiled programs and steps of optimisers are operations, too.
+    Steps of optimisers are operations, too, and so are calls of compiled programs, which show the
+    kernels that ran inside: such a program is compiled once more as it is first called there, with
+    readings of a clock, and does to its tensors what it always does.
 
     With ``work=True`` the floating-point operations of each and the bytes that it reads and writes
     at least are counted as those of programs are (`Program.work`), behind the block, a few
@@ -63,7 +66,7 @@ class profile:
         if self._path is not None:
             _refuse_unwritable(self._path)
         self._recording = self._stack.enter_context(
-            record_operations([*_extras()], self._counts_work)
+            record_operations([*_extras()], _programs(), self._counts_work)
         )
         return self
 
@@ -115,15 +118,24 @@ def _refuse_unwritable(path: str | os.PathLike[str]) -> None:
 
 def _extras() -> Iterator[Extra]:
     """What is an operation besides those of tensors."""
-    from staticflow.measure.called import OfProgram, OfStep
+    from staticflow.measure.called import OfStep
     from staticflow.measure.operations import Extra
 
-    yield Extra(Program, "__call__", "program", _program_name, OfProgram())
     yield Extra(Jitted, "__call__", "program", _jitted_name)
     yield Extra(FunctionNode, "pull", "backward")
     for cls in (Optimizer, *_below(Optimizer)):
         if "step" in vars(cls):
             yield Extra(cls, "step", "update", _step_name, OfStep())
+
+
+def _programs() -> Programs:
+    """What programs are, and how they are read."""
+    from staticflow.measure.called import OfProgram
+    from staticflow.measure.clock import find_clock
+    from staticflow.measure.program_calls import Programs
+    from staticflow.static.twin import read_in_place
+
+    return Programs(Program, _program_name, OfProgram(), read_in_place if find_clock() else None)
 
 
 def _below(cls: Any) -> Iterator[Any]:
@@ -132,7 +144,7 @@ def _below(cls: Any) -> Iterator[Any]:
         yield from _below(derived)
 
 
-def _program_name(program: Any, *_: Any) -> str:
+def _program_name(program: Any) -> str:
     return f"program({', '.join(program._names)})"
 
 

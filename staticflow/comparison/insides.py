@@ -90,8 +90,8 @@ def eager_roofline(
     writing = found.outside["writing the operations down"]
     outside = sum(found.outside.values()) - writing
     return Roofline(
-        len(found.rows),
-        sum(row.count for row in found.rows),
+        len(found.operations),
+        sum(row.count for row in found.operations),
         moved,
         flops,
         fraction,

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
 from staticflow.graph.dtypes import BY_NUMPY
 from staticflow.graph.types import TensorType
+from staticflow.measure.inside_programs import InsidePrograms, add_sizes_of_run
 from staticflow.measure.operation_work import Call, OperationWork, work_of_call
 from staticflow.measure.profile import Profile, Row, Span, group, lines_of
+from staticflow.measure.program_calls import MAKING
 from staticflow.measure.recorder import Operation, Recording, time_recorder
 from staticflow.measure.statistics import Spread
 from staticflow.runtime.counting import MOST_ENTRIES
@@ -19,47 +23,50 @@ from staticflow.runtime.counting import MOST_ENTRIES
 __all__ = ["MOST_SPANS", "profile_of"]
 
 MOST_SPANS = 100_000
-"""Operations that are kept one by one; all are counted."""
+"""Operations, and steps inside of programs, that are kept one by one; all are counted."""
 
 _ROUNDS = 5
 
 
 def profile_of(recording: Recording) -> Profile:
     """Where the time of a recorded block went, and the memory that its operations allocated."""
-    whole = (recording.end - recording.start) / 1e9
+    inside = InsidePrograms(recording.programs)
     # (another thread may still be in an operation)
-    operations = [o for o in [*recording.operations] if o.end <= recording.end]
-    sizes = _find_sizes(recording, operations)
-    known: dict[Call, OperationWork | None] = {}
-    works = [_work(recording, o, known) for o in operations]
-    rows = [_row(*each) for each in zip(operations, sizes, works, strict=True)]
-    own = [o for o in operations if o.thread == recording.thread]
-    spent = sum(o.spent for o in own) / 1e9
-    inside = sum(o.end - o.start + o.spent for o in own if o.depth == 0) / 1e9
+    ended = [o for o in [*recording.operations] if o.end <= recording.end]
+    sizes = _find_sizes(recording, ended)
+    works = _works(recording, ended)
+    rows = [*inside.rows(recording.counts_work)]
+    for operation, size, work in zip(ended, sizes, works, strict=True):
+        if operation.kind != MAKING:
+            rows += _rows(operation, size, work, inside)
+    times = _Times.of(recording, ended, inside)
     threads = {me: i for i, me in enumerate((recording.thread, *_others(recording)))}
-    ordered = sorted(operations, key=lambda o: (o.start, o.depth))
+    spans = [Span("profile", "block", 0, recording.start / 1e9, recording.end / 1e9)]
+    ordered = sorted(ended, key=lambda o: (o.start, o.depth))
+    spans += islice(_spans(ordered, threads, inside), MOST_SPANS)
+    readings = sum(o.inside.last - o.inside.first for o in ended if o.inside is not None)
+    names = {i: recording.threads.get(me, "main") for me, i in threads.items()}
+    pool = {span.thread for span in spans} - names.keys()
     least = recording.allocations.least
-    start, end = recording.start / 1e9, recording.end / 1e9
-    spans = [Span("profile", "block", 0, start, end)]
-    spans += [_span(o, threads) for o in ordered[:MOST_SPANS]]
     return Profile(
         mode="eager",
         what="the block",
-        seconds=whole,
+        seconds=times.whole,
         calls=1,
-        rows=group([((r.kind, r.name), r) for r in rows], whole),
-        lines=group([(r.lines, r) for r in rows], whole),
+        rows=group(rows, times.whole),
+        lines=group([(row.lines, row) for _, row in rows], times.whole),
         outside={
-            "outside operations: Python, data": whole - inside,
-            "writing the operations down": spent,
+            "outside operations: Python, data": times.whole - times.covered,
+            "writing the operations down": times.writing,
         },
-        overhead=_overhead(spent, len(own), whole),
+        overhead=times.overhead(),
         unprofiled=None,
         spans=tuple(spans),
-        dropped=max(0, len(operations) - MOST_SPANS),
-        threads={i: recording.threads.get(me, "main") for me, i in threads.items()},
+        dropped=len(ended) + readings - (len(spans) - 1),
+        threads=names | {i: f"thread {i - len(threads) + 1} of the pool" for i in sorted(pool)},
         uncounted=works.count(None) if recording.counts_work else None,
         memory=tuple((o.end / 1e9, o.held - least) for o in ordered[:MOST_SPANS]),
+        preparing=times.preparing,
     )
 
 
@@ -67,23 +74,79 @@ def _others(recording: Recording) -> list[int]:
     return [me for me in recording.threads if me != recording.thread]
 
 
-def _work(
-    recording: Recording, operation: Operation, known: dict[Call, OperationWork | None]
-) -> OperationWork | None:
-    """What an operation does itself: nothing, if others are inside of it, which do it."""
+# -- time ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Times:
+    """The seconds of the thread that a block was in: the ``whole`` without the ``preparing`` of
+    programs, what of it is ``covered`` by ``count`` operations, what ``writing`` these down has
+    taken, and ``reading`` the clock in programs."""
+
+    whole: float
+    preparing: float
+    covered: float
+    writing: float
+    reading: float
+    count: int
+
+    @staticmethod
+    def of(recording: Recording, ended: Sequence[Operation], inside: InsidePrograms) -> _Times:
+        own = [o for o in ended if o.thread == recording.thread]
+        preparing = sum(o.end - o.start + o.spent for o in own if o.kind == MAKING) / 1e9
+        covered = sum(o.end - o.start + o.spent for o in own if o.depth == 0) / 1e9
+        seen_to = sum(o.inside.spent for o in own if o.inside is not None) / 1e9
+        return _Times(
+            whole=(recording.end - recording.start) / 1e9 - preparing,
+            preparing=preparing,
+            covered=covered - preparing,
+            writing=sum(o.spent for o in own if o.kind != MAKING) / 1e9 + seen_to,
+            reading=sum(inside.reading(o) for o in own),
+            count=len(own),
+        )
+
+    def overhead(self) -> Spread:
+        """How much longer the block was than without a profile: what was spent on writing down and
+        on reading the clock, and what that does not count itself, which is measured now."""
+        costs = sorted(time_recorder() for _ in range(_ROUNDS))
+        ratios = [_ratio(self.writing + self.reading + self.count * c, self.whole) for c in costs]
+        return Spread(ratios[_ROUNDS // 2], ratios[0], ratios[-1], _ROUNDS)
+
+
+def _ratio(cost: float, whole: float) -> float:
+    return whole / (whole - cost) if cost < whole else math.inf
+
+
+# -- rows ------------------------------------------------------------------------------------------
+
+
+def _works(recording: Recording, ended: Sequence[Operation]) -> list[OperationWork | None]:
+    """What each operation does itself: nothing, if others are inside of it, which do it."""
+    nothing = OperationWork(0, 0)
     if not recording.counts_work:
-        return None
-    if not operation.is_leaf:
-        return OperationWork(0, 0)
-    return None if operation.call is None else work_of_call(operation.call, known)
+        return [nothing] * len(ended)
+    known: dict[Call, OperationWork | None] = {}
+    found: list[OperationWork | None] = []
+    for operation in ended:
+        if operation.kind == MAKING or not operation.is_leaf:
+            found.append(nothing)
+            continue
+        call = add_sizes_of_run(operation)
+        found.append(None if call is None else work_of_call(call, known))
+    return found
 
 
-def _row(operation: Operation, size: int | None, work: OperationWork | None) -> Row:
+def _rows(
+    operation: Operation, size: int | None, work: OperationWork | None, inside: InsidePrograms
+) -> list[tuple[Any, Row]]:
+    """Of an operation what it does itself, and the work of the kernels inside of it."""
+    work, kernels = inside.share_work(operation, work)
     moved, flops = (None, None) if work is None else (work.bytes, work.flops)
-    return Row(
-        operation.name, operation.kind, 1, operation.own / 1e9, 0.0, size,
-        lines_of(operation.locs), moved, flops,
+    row = Row(
+        operation.name, operation.kind, 1, inside.own_seconds(operation), 0.0,
+        size, lines_of(operation.locs), moved, flops,
     )  # fmt: skip
+    return [((operation.kind, operation.name), row), *kernels]
 
 
 def _find_sizes(recording: Recording, operations: Sequence[Operation]) -> Sequence[int | None]:
@@ -102,6 +165,19 @@ def _find_sizes(recording: Recording, operations: Sequence[Operation]) -> Sequen
     return found
 
 
+# -- spans -----------------------------------------------------------------------------------------
+
+
+def _spans(
+    ordered: Sequence[Operation], threads: Mapping[int, int], inside: InsidePrograms
+) -> Iterator[Span]:
+    """The operations, each before what ran inside of it. A thread of the pool has the number behind
+    those of the others that it has in the pool."""
+    for operation in ordered:
+        yield _span(operation, threads)
+        yield from inside.spans(operation, threads[operation.thread], len(threads) - 1)
+
+
 def _span(operation: Operation, threads: Mapping[int, int]) -> Span:
     details: dict[str, Any] = {}
     if operation.locs:
@@ -112,15 +188,3 @@ def _span(operation: Operation, threads: Mapping[int, int]) -> Span:
     thread = threads[operation.thread]
     start, end = operation.start / 1e9, operation.end / 1e9
     return Span(operation.name, operation.kind, thread, start, end, details)
-
-
-def _overhead(spent: float, operations: int, whole: float) -> Spread:
-    """How much longer the block was than without a profile: the time that was ``spent`` on writing
-    operations down, and what that does not count itself, which is measured now."""
-    costs = sorted(time_recorder() for _ in range(_ROUNDS))
-    ratios = [_ratio(spent + operations * cost, whole) for cost in costs]
-    return Spread(ratios[_ROUNDS // 2], ratios[0], ratios[-1], _ROUNDS)
-
-
-def _ratio(cost: float, whole: float) -> float:
-    return whole / (whole - cost) if cost < whole else math.inf

@@ -41,12 +41,20 @@ class OfProgram(Described):
 
 @dataclass(frozen=True, slots=True)
 class _Program(Counted):
+    """A program, and of the sizes that only a run can tell those that one has told."""
+
     program: Any
+    told: tuple[tuple[str, int | tuple[int, ...]], ...] = ()
+
+    def with_sizes(self, told: Mapping[str, int | Sequence[int]]) -> _Program:
+        """The program in a run that has told these sizes."""
+        words = ((name, n if isinstance(n, int) else (*n,)) for name, n in told.items())
+        return _Program(self.program, tuple(words))
 
     def count(self, *arrays: Any) -> OperationWork | None:
         """The work on such arrays."""
         given = self.program._caller.arrays(*(np.empty(a.shape, a.dtype) for a in arrays))
-        return work_of_executable(self.program._executable, given)
+        return work_of_executable(self.program._executable, given, dict(self.told))
 
 
 class OfStep(Described):

@@ -22,7 +22,7 @@ from staticflow.graph.graph import close, new_param
 from staticflow.graph.node import Node, constant, item, make_node, param, toposort
 from staticflow.graph.op import Op
 from staticflow.graph.types import TensorType
-from staticflow.measure.work import work_of_program, work_of_routine
+from staticflow.measure.work import Kernel, work_of_program, work_of_routine
 from staticflow.ops.declaring.lowering import View
 from staticflow.ops.symbols.symbol import Symbol
 from staticflow.passes.pipeline import AS_WRITTEN, optimize
@@ -38,10 +38,12 @@ __all__ = [
 @dataclass(frozen=True, slots=True)
 class OperationWork:
     """The bytes that an operation reads and writes at least, and its floating-point operations, as
-    `Program.work` counts them; a tensor that is given twice is read twice. A view moves nothing."""
+    `Program.work` counts them; a tensor that is given twice is read twice. A view moves nothing. Of
+    a program these are by ``kernels``, too."""
 
     bytes: int
     flops: int
+    kernels: tuple[Kernel, ...] = ()
 
 
 # -- functions in ops ------------------------------------------------------------------------------
@@ -294,16 +296,20 @@ def _count_traced(call: Call) -> OperationWork | None:
     return _sum(work_of_routine(routine, signature, {}))
 
 
-def work_of_executable(executable: Executable, arrays: Sequence[Any]) -> OperationWork | None:
-    """The work of a compiled program on arrays, or such as descriptions say."""
+def work_of_executable(
+    executable: Executable,
+    arrays: Sequence[Any],
+    told: Mapping[str, int | Sequence[int]] | None = None,
+) -> OperationWork | None:
+    """The work of a compiled program on arrays, or such as descriptions say, with the sizes that
+    its run has ``told``."""
     given = [np.empty(a.shape, a.dtype) for a in arrays]  # whose pages are never touched
     values = executable.bind(given)
     sizes = {s.name: values[s] for s in executable.program.sizes}
-    return _sum(work_of_program(executable, sizes))
+    return _sum(work_of_program(executable, {**sizes, **(told or {})}))
 
 
-def _sum(kernels: Iterable[Any]) -> OperationWork | None:
-    rows = [*kernels]
-    if any(row.uncounted for row in rows):
+def _sum(kernels: tuple[Kernel, ...]) -> OperationWork | None:
+    if any(row.uncounted for row in kernels):
         return None
-    return OperationWork(sum(r.bytes for r in rows), sum(r.flops for r in rows))
+    return OperationWork(sum(r.bytes for r in kernels), sum(r.flops for r in kernels), kernels)

@@ -30,6 +30,7 @@ from staticflow.measure.operation_work import (
     describe_call,
     describe_pull,
 )
+from staticflow.measure.program_calls import ProgramCalls, Programs
 from staticflow.measure.recorder import Recorder, Recording
 from staticflow.ops.declaring.by_shape import BY_SHAPE
 from staticflow.ops.declaring.fused import FUSED
@@ -110,45 +111,20 @@ def _exchanges(recorder: Recorder, extras: Sequence[Extra]) -> Iterator[Exchange
         yield extra.cls, extra.method, vars(extra.cls)[extra.method], _around_extra(recorder, extra)
 
 
-class _Slot:
-    """A slot in which each object has a function of its own, which it goes on to keep there."""
-
-    def __init__(self, recorder: Recorder, member: Any, extra: Extra) -> None:
-        self.recorder, self.member, self.extra = recorder, member, extra
-
-    def __get__(self, thing: Any, owner: type | None = None) -> Any:
-        if thing is None:
-            return self
-        function, label = self.member.__get__(thing), self.extra.label
-        assert label is not None
-        of = self.extra.in_ops
-        return self.recorder.around(
-            function,
-            lambda *_: label(thing),
-            self.extra.kind,
-            None if of is None else of.bound_to(thing),
-        )
-
-    def __set__(self, thing: Any, value: Any) -> None:
-        self.member.__set__(thing, value)
-
-
 def _around_extra(recorder: Recorder, extra: Extra) -> Any:
     member = vars(extra.cls)[extra.method]
     if extra.label is None:
         return recorder.around_pull(member)
-    if callable(member):
-        return recorder.around(member, extra.label, extra.kind, extra.in_ops)
-    return _Slot(recorder, member, extra)
+    return recorder.around(member, extra.label, extra.kind, extra.in_ops)
 
 
 @contextmanager
 def record_operations(
-    extras: Sequence[Extra] = (), counts_work: bool = False
+    extras: Sequence[Extra] = (), programs: Programs | None = None, counts_work: bool = False
 ) -> Iterator[Recording]:
     """Write down, in a block, the operations of the eager mode in all threads, and the memory that
-    is allocated. ``extras`` are methods that are operations, too. With ``counts_work`` each has
-    what its work is counted by.
+    is allocated. ``extras`` are methods that are operations, too, and so are calls of ``programs``,
+    inside of which a clock is read. With ``counts_work`` each has what its work is counted by.
 
     Raises `ProfileError` inside another such block. A function that is first called inside, of
     those that run as one program, is written down as the operations that it calls.
@@ -156,7 +132,11 @@ def record_operations(
     with count_allocations() as allocations:
         recording = Recording(threading.get_ident(), allocations, counts_work)
         describing = (describe_call, describe_pull) if counts_work else ()
-        exchanges = [*_exchanges(Recorder(recording, *describing), extras)]
+        recorder = Recorder(recording, *describing)
+        exchanges = [*_exchanges(recorder, extras)]
+        if programs is not None:
+            calls = recording.programs = ProgramCalls(recorder, programs)
+            exchanges.append((programs.cls, "__call__", calls.own, calls))
         try:
             for holder, name, _, other in exchanges:
                 setattr(holder, name, other)
@@ -164,5 +144,14 @@ def record_operations(
             yield recording
         finally:
             recording.end = perf_counter_ns()
-            for holder, name, before, _ in exchanges:
-                setattr(holder, name, before)
+            _put_back(exchanges)
+
+
+def _put_back(exchanges: Sequence[Exchange]) -> None:
+    """Let all be as it was, also where the user stops that in its middle."""
+    try:
+        for holder, name, before, _ in exchanges:
+            setattr(holder, name, before)
+    except KeyboardInterrupt:
+        _put_back(exchanges)
+        raise

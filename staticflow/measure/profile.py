@@ -22,8 +22,11 @@ ROWS, LINES = 10, 6
 class Row:
     """What ran under one name, or for one line: how often, for how many ``seconds`` in all, which
     ``share`` of the whole, how many bytes it allocated (None: not known), and the user's lines.
-    ``kind`` is ``"kernel"``, ``"copy"``, ``"question"`` or ``"memory"`` of a compiled program, and
-    ``"forward"``, ``"backward"``, ``"update"`` or ``"program"`` of the eager mode.
+    ``kind`` is ``"kernel"``, ``"copy"``, ``"question"``, ``"sizes"`` or ``"memory"`` of what runs
+    in a compiled program, and ``"forward"``, ``"backward"``, ``"update"`` or ``"program"``, a call
+    of one, of the operations of the eager mode.
+
+    ``program`` is that in which it ran, in a block.
 
     Where work was counted, ``moved`` are the bytes that are read and written at least, and
     ``flops`` the floating-point operations; None where they are not known of all."""
@@ -37,6 +40,7 @@ class Row:
     lines: str
     moved: int | None = None
     flops: int | None = None
+    program: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +65,9 @@ class Profile:
     operation, ``lines`` by source line, each the largest first; either adds up, with ``outside``,
     to the whole. ``overhead`` is how much longer profiling makes it, as a ratio: measured in turns
     with calls that are not profiled, which take ``unprofiled`` seconds, or, of a block, what
-    writing operations down has taken; that it also gets in the way of caches is not in this.
+    writing operations down and reading the clock in programs has taken; that it also gets in the
+    way of caches is not in this, nor are the seconds of ``preparing``: to compile the programs of a
+    block with a clock, which is done when each is first called there and is no part of the whole.
 
     ``spans`` are of one call, or of the block; at most so many are kept, and ``dropped`` were not.
     ``memory`` has bytes in use by time. Where work was counted, ``uncounted`` is of how many
@@ -82,6 +88,12 @@ class Profile:
     threads: Mapping[int, str]
     memory: tuple[tuple[float, int], ...]
     uncounted: int | None = None
+    preparing: float = 0.0
+
+    @property
+    def operations(self) -> tuple[Row, ...]:
+        """The rows of a block that are operations, and not what ran inside of programs."""
+        return tuple(row for row in self.rows if row.kind in OPERATIONS)
 
     @property
     def flops(self) -> int | None:
@@ -116,7 +128,11 @@ class Profile:
         return f"<profile of {self.what}: {seconds_in_words(self.seconds)}{_about_calls(self)}>"
 
 
-_ROWS_OF = {"static": "kernels", "eager": "operations"}
+OPERATIONS = frozenset(("forward", "backward", "update", "program"))
+"""The kinds of rows that are operations of the eager mode."""
+
+_OWN_OF_CALLS = "a program's row is its calls without its kernels: arguments, outputs, loops"
+_UNSEEN = "a program is one row: native code can read no clock on this processor"
 
 
 def group(parts: Iterable[tuple[Any, Row]], whole: float) -> tuple[Row, ...]:
@@ -136,7 +152,7 @@ def _add_up(rows: Sequence[Row], whole: float) -> Row:
     return Row(
         rows[0].name, rows[0].kind, sum(r.count for r in rows), seconds,
         seconds / whole if whole else 0.0, sum(sizes) if sizes else None, lines,
-        _sum_known([r.moved for r in rows]), _sum_known([r.flops for r in rows]),
+        _sum_known([r.moved for r in rows]), _sum_known([r.flops for r in rows]), rows[0].program,
     )  # fmt: skip
 
 
@@ -185,18 +201,26 @@ def _columns(profile: Profile) -> list[Column]:
 def _table(profile: Profile) -> Iterable[str]:
     yield _fit(f"{profile.what}: {seconds_in_words(profile.seconds)}{_about_calls(profile)}")
     yield _fit(_overhead(profile))
+    if profile.preparing:
+        once = seconds_in_words(profile.preparing)
+        yield f"compiling the programs with a clock took {once}, once; it is no part of this"
     if profile.uncounted is not None:
         yield _fit(_work(profile))
     columns = _columns(profile)
     size = "".join(f"{heading:>{width}}" for heading, width, _ in columns)
     ran = [r for r in profile.rows if r.count]
     yield ""
-    yield f"{'time':>9}{'share':>8}{'calls':>8}{size}  {_ROWS_OF[profile.mode]}"
+    has_kernels = any(r.kind not in OPERATIONS for r in ran)
+    heading = "kernels"
+    if profile.mode == "eager":
+        heading = "operations, and kernels of programs" if has_kernels else "operations"
+    yield f"{'time':>9}{'share':>8}{'calls':>8}{size}  {heading}"
     for row in ran[:ROWS]:
-        yield _row(row, f"{row.name}  {short_lines(row.lines)}", columns)
+        of = f" of {row.program}" if row.program else ""
+        yield _row(row, f"{row.name}  {short_lines(row.lines)}{of}", columns)
     yield from _rest(ran[ROWS:], "others", columns, profile)
-    if profile.mode == "eager" and any(r.kind == "program" for r in ran):
-        yield "  a program is one row here; program.profile(...) has a row for each of its kernels"
+    if any(r.kind == "program" for r in ran):
+        yield f"  {_OWN_OF_CALLS if has_kernels else _UNSEEN}"
     if not ran:
         yield f"{'':25}nothing ran"
     for name, seconds in profile.outside.items():
@@ -214,7 +238,9 @@ def _table(profile: Profile) -> Iterable[str]:
 
 def _about_calls(profile: Profile) -> str:
     if profile.mode == "eager":
-        return f", {sum(r.count for r in profile.rows)} operations"
+        told = f", {sum(r.count for r in profile.operations)} operations"
+        launches = sum(r.count for r in profile.rows if r.kind == "kernel")
+        return f"{told}, {launches} launches of kernels in programs" if launches else told
     launches = sum(r.count for r in profile.rows if r.kind == "kernel")
     kernels = sum(r.kind == "kernel" for r in profile.rows)
     return f" a call ({profile.calls} calls), {kernels} kernels, {launches} launches"
@@ -233,7 +259,7 @@ def _work(profile: Profile) -> str:
     moved, flops = profile.traffic or 0, profile.flops or 0
     told = f"work: {flops_in_words(flops)}, at least {bytes_in_words(moved)} read and written"
     if profile.uncounted:
-        told += f"; of {profile.uncounted} operations it is not known"
+        told += f"; of {profile.uncounted} unknown"
     return told
 
 

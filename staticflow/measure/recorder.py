@@ -34,12 +34,12 @@ class Operation:
     ``first_entry`` and ``last_entry`` of the log of allocations, and ``held`` bytes are in use at
     its end. ``result`` is what it gave, if that is one tensor: the dtype and the shape. ``call`` is
     what tells its work, None where nobody asks for that, and ``is_leaf`` whether no operation is
-    in it.
+    in it. ``inside`` is what ran in the native code of a program, None of what is no program.
     """
 
     __slots__ = (
-        "at", "call", "children", "code", "depth", "end", "first_entry", "held", "is_leaf",
-        "kind", "last_entry", "name", "result", "spent", "start", "subject", "thread",
+        "at", "call", "children", "code", "depth", "end", "first_entry", "held", "inside",
+        "is_leaf", "kind", "last_entry", "name", "result", "spent", "start", "subject", "thread",
     )  # fmt: skip
 
     name: str
@@ -59,6 +59,7 @@ class Operation:
     subject: Any
     call: Any
     is_leaf: bool
+    inside: Any
 
     @property
     def locs(self) -> Locs:
@@ -75,7 +76,8 @@ class Operation:
 class Recording:
     """What ran in a block from ``start`` to ``end``, in the order in which it ended, and the memory
     that was allocated; ``thread`` is the one that the block was in. With ``counts_work`` each
-    operation has what its work is counted by."""
+    operation has what its work is counted by. ``programs`` are the calls of programs, a
+    `ProgramCalls`."""
 
     thread: int
     allocations: Allocations
@@ -84,6 +86,7 @@ class Recording:
     end: int = 0
     operations: list[Operation] = field(default_factory=list)
     threads: dict[int, str] = field(default_factory=dict)
+    programs: Any = None
 
 
 class _Stack(threading.local):
@@ -143,7 +146,7 @@ class Recorder:
                 made.kind = around.kind
         made.name, made.thread, made.depth = name, local.thread, len(stack)
         made.children, made.spent, made.subject = 0, entered, None
-        made.call, made.is_leaf = call, True
+        made.call, made.is_leaf, made.inside = call, True, None
         made.first_entry = self.log.length
         stack.append(made)
         made.start = perf_counter_ns()

@@ -26,7 +26,7 @@ from staticflow.ops.declaring.thread import recording
 from staticflow.passes.rewrite import Counts, Pass, each_region
 
 if TYPE_CHECKING:
-    from staticflow.static.compile import Program
+    from staticflow.static.compiled import Compiled
 
 __all__ = ["NATIVE", "Culprit", "bisect_passes", "bisect_program"]
 
@@ -61,7 +61,7 @@ class Culprit:
 
 
 def bisect_program(
-    program: Program, args: Sequence[Any], rtol: float | None, atol: float
+    program: Compiled, args: Sequence[Any], rtol: float | None, atol: float
 ) -> Culprit | None:
     """What `Program.bisect` gives."""
     from staticflow.static.twin import twin_of

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,12 +26,14 @@ from staticflow.graph.locs import Locs, format_locs, here
 from staticflow.graph.masked_arrays import refuse_masked
 from staticflow.ops.loops.printing import quiet
 from staticflow.runtime.executable import Executable
+from staticflow.static.budget import hold_to_budget
 from staticflow.static.donation import Donations
 from staticflow.static.nan import find_nan
 
 __all__ = ["Caller"]
 
 _wrap = Tensor._wrap
+_EXAMPLE = _wrap(np.empty(()))
 
 _OF_VALUES = (IndexRangeError, ShapeError)
 """Errors whose cause may be a value that only the run can tell."""
@@ -78,6 +81,13 @@ class Caller:
             memory = t._memory or t._own_memory()
             memory.version += 1
             memory.locs = self.made
+
+    def entry(self) -> Callable[..., Any]:
+        """What is called in the place of this: native code where it can be, held to the budgets of
+        memory of the graph."""
+        single = self.structure.kind is None and not self.updated
+        call = self.executable.boxing(self, _EXAMPLE) if single else self
+        return hold_to_budget(self.graph, self.executable, call, self.arrays)
 
     def arrays(self, *args: Any, **named: Any) -> list[Any]:
         """What the executable takes: the arrays of the arguments, and those of the variables."""

@@ -1,4 +1,5 @@
-"""A program apart from its own tensors: what it would do, without a change of what it updates."""
+"""A program a second time: on copies of what it updates, to see what it would do, or in its own
+place, by code that reads a clock."""
 
 from __future__ import annotations
 
@@ -14,21 +15,42 @@ from staticflow.codegen.llvm.probes import Probes
 from staticflow.eager.tensor import Tensor
 from staticflow.errors import ArgumentError
 from staticflow.graph.locs import format_locs, here
+from staticflow.measure.clock import probes_of_host
 from staticflow.measure.memory import Memory, bytes_in_steps, measure_program
-from staticflow.measure.probing import Contestants, find_sizes, probes_of_host, profile_runs
+from staticflow.measure.probing import Contestants, profile_runs
 from staticflow.measure.profile import Profile
+from staticflow.measure.readings import Reader, find_sizes, name_sizes, read_one
 from staticflow.runtime.executable import Executable
 from staticflow.runtime.object_layout import box_type
 from staticflow.runtime.plan import name_bound_sizes
 from staticflow.static.caller import Caller
 
 if TYPE_CHECKING:
-    from staticflow.static.compile import Program
+    from staticflow.static.compiled import Compiled
 
-__all__ = ["late_sizes_finder", "measure_memory", "profile_program", "twin_of"]
+__all__ = ["late_sizes_finder", "measure_memory", "profile_program", "read_in_place", "twin_of"]
 
 
-def twin_of(program: Program, probes: Probes | None = None) -> Caller:
+def read_in_place(program: Compiled) -> tuple[Callable[..., Any], Reader]:
+    """What does all that a call of the program does, to the same tensors and with the same bits, by
+    code that reads a clock around each step and in memory of its own; and what was read.
+
+    >>> import staticflow as sf
+    >>> x, count = sf.placeholder((), name="x"), sf.tensor(0.0)
+    >>> step = sf.compile([x], x * 2, updates={count: sf.symbol(count) + 1})
+    >>> call, reader = read_in_place(step)
+    >>> call(3.0).item(), count.item(), reader.counted()[0, 0].item()
+    (6.0, 1.0, 1)
+    """
+    caller, executable, probes = program._caller, program._executable, probes_of_host()
+    other = Executable(
+        executable.program, executable.plan, executable.signature, caller.variables,
+        None if caller.donations else box_type(Tensor, "_data"), probes=probes,
+    )  # fmt: skip
+    return replace(caller, executable=other).entry(), Reader(other, probes)
+
+
+def twin_of(program: Compiled, probes: Probes | None = None) -> Caller:
     """The call of a program on copies of what it updates or is given away, and memory of its own.
     It takes the arguments that the program takes, gives the same, and raises the same errors. With
     ``probes`` its code reads a clock around each step."""
@@ -45,7 +67,7 @@ def twin_of(program: Program, probes: Probes | None = None) -> Caller:
     return Caller(other, caller.graph, names, variables, updated, structure, made, kept)
 
 
-def measure_memory(program: Program, *args: Any, **named: Any) -> Memory:
+def measure_memory(program: Compiled, *args: Any, **named: Any) -> Memory:
     """The memory of a call of a program with these arguments, predicted and measured. What the
     program updates stays as it is.
 
@@ -64,14 +86,15 @@ def measure_memory(program: Program, *args: Any, **named: Any) -> Memory:
     run()
     found = {}
     if not program.plan.unknown <= {*program.plan.routine.sizes}:
-        probed = twin_of(program, probes_of_host())
-        of_run = find_sizes(probed.executable, partial(probed, *args, **named))
+        probed, reader = _probed_twin(program)
+        readings, dropped = read_one(reader, partial(probed, *args, **named))
+        of_run = {} if dropped else find_sizes(reader, readings)
         found = {size: max(numbers) for size, numbers in of_run.items()}
     _reset(program, call)
     return measure_program(call.executable, call.arrays(*args, **named), run, found)
 
 
-def late_sizes_finder(program: Program) -> Callable[..., dict[str, int | Sequence[int]]]:
+def late_sizes_finder(program: Compiled) -> Callable[..., dict[str, int | Sequence[int]]]:
     """A function of the arguments of a program that gives the sizes that only the run can tell,
     such as the iterations of a loop, as `Program.work` takes them. One that is another each time it
     is found, as that of a loop in a loop, is a list in the order of the run. What the program
@@ -83,31 +106,32 @@ def late_sizes_finder(program: Program) -> Callable[..., dict[str, int | Sequenc
     >>> late_sizes_finder(step)(sf.ones(3))
     {'iterations': 2}
     """
-    names = name_bound_sizes(program._executable.program)
-    if not names:
+    if not name_bound_sizes(program._executable.program):
         return lambda *args, **named: {}
-    twin = twin_of(program, probes_of_host())
+    twin, reader = _probed_twin(program)
 
     def find(*args: Any, **named: Any) -> dict[str, int | Sequence[int]]:
         _reset(program, twin)
-        found = find_sizes(twin.executable, partial(twin, *args, **named))
-        return {
-            str(names[size]): numbers[0] if len(set(numbers)) == 1 else numbers
-            for size, numbers in found.items()
-            if size in names
-        }
+        readings, dropped = read_one(reader, partial(twin, *args, **named))
+        return {} if dropped else name_sizes(reader, readings)
 
     return find
 
 
-def _reset(program: Program, twin: Caller) -> None:
+def _probed_twin(program: Compiled) -> tuple[Caller, Reader]:
+    probes = probes_of_host()
+    twin = twin_of(program, probes)
+    return twin, Reader(twin.executable, probes)
+
+
+def _reset(program: Compiled, twin: Caller) -> None:
     """Let the copies that a twin has updated be as they were."""
     for copy, t in zip(twin.updated, program._caller.updated, strict=True):
         np.copyto(copy._data, t._data)
 
 
 def profile_program(
-    program: Program, args: Sequence[Any], named: Mapping[str, Any], repeat: int | None
+    program: Compiled, args: Sequence[Any], named: Mapping[str, Any], repeat: int | None
 ) -> Profile:
     """What `Program.profile` gives."""
     if repeat is not None and (type(repeat) is not int or repeat < 1):
@@ -115,19 +139,18 @@ def profile_program(
             f"profile: repeat is {repeat!r}; it must be a positive int, or None for as many calls "
             f"as take a fifth of a second, at {format_locs(here())}"
         )
-    plain, probes = twin_of(program), probes_of_host()
+    plain = twin_of(program)
     plain(*args, **named)  # which raises what is wrong with the arguments
-    probed = twin_of(program, probes)
+    probed, reader = _probed_twin(program)
     probed(*args, **named)
-    executable = probed.executable
-    held = bytes_in_steps(executable, probed.arrays(*args, **named))
+    held = bytes_in_steps(reader.executable, probed.arrays(*args, **named))
 
     def reset() -> None:
         _reset(program, plain)
         _reset(program, probed)
 
     contestants = Contestants(
-        partial(plain, *args, **named), partial(probed, *args, **named), reset, executable, probes
+        partial(plain, *args, **named), partial(probed, *args, **named), reset, reader
     )
     names = ", ".join(program._caller.names)
     return profile_runs(contestants, f"program({names})", repeat, held)

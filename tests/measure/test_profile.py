@@ -188,22 +188,22 @@ def check_nesting(spans: Sequence[tuple[float, float]]) -> None:
 def test_the_span_of_the_call_has_nothing_of_the_profiler(monkeypatch: pytest.MonkeyPatch) -> None:
     """Room for the readings is made, and they are read, outside of it."""
     order: list[str] = []
-    read_one = probing._read_one
+    read_one = probing.read_one
 
-    class Clock(probing._Clock):
+    class Clock(probing.Clock):
         def __init__(self, executable: Any) -> None:
             super().__init__(executable)
             ticks = self.ticks
             self.ticks = lambda: (order.append("tick"), ticks())[1]
 
-    def read(executable: Any, call: Any) -> Any:
+    def read(reader: Any, call: Any) -> Any:
         order.append("makes room")
-        found = read_one(executable, lambda: (call(), order.append("called")))
+        found = read_one(reader, lambda: (call(), order.append("called")))
         order.append("has read")
         return found
 
-    monkeypatch.setattr(probing, "_Clock", Clock)
-    monkeypatch.setattr(probing, "_read_one", read)
+    monkeypatch.setattr(probing, "Clock", Clock)
+    monkeypatch.setattr(probing, "read_one", read)
     looping().profile(3, sf.ones(1, 8), repeat=1)
     began = order.index("makes room")
     assert order[began : began + 5] == ["makes room", "tick", "tick", "called", "has read"]

@@ -153,7 +153,6 @@ def test_programs_are_spans_on_the_same_axis() -> None:
     counts = {r.name: r.count for r in prof.result.rows if r.kind == "program"}
     assert counts["program(x)"] == 2
     assert counts["jit of <lambda>"] == 1
-    assert "program.profile(...) has a row for each of its kernels" in str(prof)
     block, *spans = prof.result.spans
     assert all(block.start <= s.start <= s.end <= block.end for s in spans)
 

@@ -3,7 +3,9 @@
 A *site* is the run as a whole (0), a step (1 and on, in the order of `walk_steps`), or a part that
 threads share (behind these). The module counts for each site how often it ran and for how many
 ticks, in ``@probes``, and writes the first readings one by one into memory that ``@readings`` says:
-how many there are, for how many there is room, and where they lie. ``i64 @ticks()`` is the clock.
+how many there are, for how many there is room, and where they lie. ``@inside`` has the ticks of all
+steps that hold no others. ``i64 @ticks()`` is the clock, and ``i64 @cost(i64 n)`` gives the ticks
+that ``n`` runs of a site take in which nothing happens, which are counted as runs of site 0.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from staticflow.codegen.llvm.text import FunctionText
 
 __all__ = ["PROBED", "Probes"]
 
-PROBED = ("probes", "readings", "ticks")
+PROBED = ("probes", "readings", "inside", "ticks", "cost")
 """What a module with probes exports."""
 
 _TEXT = """
@@ -24,6 +26,7 @@ _TEXT = """
 %Reading = type {{ i64, i64, i64, i64 }}
 @probes = global [{sites} x %Probe] zeroinitializer
 @readings = global %Readings zeroinitializer
+@inside = global i64 0
 
 define i64 @ticks() nounwind {{
   %now = call i64 @{clock}()
@@ -36,7 +39,7 @@ define i64 @ticks() nounwind {{
 _PROBE = """
 ; Count a run of a site from `start` on, in which it had a `number` of iterations, found the size
 ; `number`, or was on the thread of that number.
-define internal void @{name}(i64 %site, i64 %start, i64 %number) nounwind noinline {{
+define internal void @{name}(i64 %site, i64 %start, i64 %number{more}) nounwind noinline {{
 entry:
   %end = call i64 @{clock}()
   %taken = sub i64 %end, %start
@@ -44,7 +47,7 @@ entry:
   %ticks.at = getelementptr %Probe, ptr @probes, i64 %site, i32 1
   {count}
   {ticks}
-  {place}
+  {place}{inside}
   %room.at = getelementptr %Readings, ptr @readings, i64 0, i32 1
   %room = load i64, ptr %room.at
   %fits = icmp slt i64 %place, %room
@@ -69,6 +72,9 @@ done:
 _ADD = """{name} = load i64, ptr {at}
   {name}.more = add i64 {name}, {more}
   store i64 {name}.more, ptr {at}"""
+_ADD_INSIDE = """
+  %own = select i1 %holds, i64 0, i64 %taken
+  {add}"""
 _ADD_ATOMIC = "{name} = atomicrmw add ptr {at}, i64 {more} monotonic"
 
 _PART = """
@@ -77,6 +83,27 @@ define internal i32 @{name}.probed(ptr %struct, i64 %first, i64 %last, i64 %work
   %status = call i32 @{name}(ptr %struct, i64 %first, i64 %last, i64 %worker)
   call void @probe_part(i64 {site}, i64 %start, i64 %worker)
   ret i32 %status
+}}
+"""
+
+_COST = """
+define i64 @cost(i64 %n) nounwind {{
+entry:
+  %first = call i64 @{clock}()
+  br label %head
+head:
+  %i = phi i64 [ 0, %entry ], [ %next, %body ]
+  %goes = icmp slt i64 %i, %n
+  br i1 %goes, label %body, label %done
+body:
+  %began = call i64 @{clock}()
+  call void @probe(i64 0, i64 %began, i64 0, i1 true)
+  %next = add i64 %i, 1
+  br label %head
+done:
+  %last = call i64 @{clock}()
+  %taken = sub i64 %last, %first
+  ret i64 %taken
 }}
 """
 
@@ -95,9 +122,9 @@ class Probes:
         """Read the clock; gives the register."""
         return text.op(f"call i64 @{self.clock}()", "began")
 
-    def end(self, text: FunctionText, site: int, began: str, number: str = "0") -> None:
-        """Count a run of a site."""
-        text.do(f"call void @probe(i64 {site}, i64 {began}, i64 {number})")
+    def end(self, text: FunctionText, site: int, began: str, number: str, holds: bool) -> None:
+        """Count a run of a site, which ``holds`` others or not."""
+        text.do(f"call void @probe(i64 {site}, i64 {began}, i64 {number}, i1 {str(holds).lower()})")
 
     def around_parts(self, kernels: str, steps: int) -> str:
         """The text of kernels, whose parts are read too, and of what reads, for a routine of so
@@ -111,14 +138,20 @@ class Probes:
         ]
         sites = first + len(self.parts)
         head = _TEXT.format(sites=sites, clock=self.clock)
-        probes = [self._probe("probe", _ADD), self._probe("probe_part", _ADD_ATOMIC)]
-        return "".join((head, *probes, kernels, *around))
-
-    def _probe(self, name: str, add: str) -> str:
-        sums = [
-            add.format(name="%count", at="%count.at", more="1"),
-            add.format(name="%ticks", at="%ticks.at", more="%taken"),
-            add.format(name="%place", at="@readings", more="1"),
+        inside = _ADD_INSIDE.format(add=_ADD.format(name="%inside", at="@inside", more="%own"))
+        probes = [
+            self._probe("probe", _ADD, ", i1 %holds", inside),
+            self._probe("probe_part", _ADD_ATOMIC),
         ]
-        count, ticks, place = sums
-        return _PROBE.format(name=name, clock=self.clock, count=count, ticks=ticks, place=place)
+        return "".join((head, *probes, _COST.format(clock=self.clock), kernels, *around))
+
+    def _probe(self, name: str, add: str, more: str = "", inside: str = "") -> str:
+        return _PROBE.format(
+            name=name,
+            clock=self.clock,
+            count=add.format(name="%count", at="%count.at", more="1"),
+            ticks=add.format(name="%ticks", at="%ticks.at", more="%taken"),
+            place=add.format(name="%place", at="@readings", more="1"),
+            more=more,
+            inside=inside,
+        )

@@ -194,7 +194,7 @@ class _Writer:
         elif lent:
             text.do(f"call void @release(ptr {lent})")
         if self.probes is not None and began is not None:
-            self.probes.end(text, 0, began)
+            self.probes.end(text, 0, began, "0", holds=True)
         text.block.end = f"ret i64 {result}"
         head = "define i64 @run(ptr %table, ptr %sizes, ptr %state, ptr %call) nounwind"
         return f"{head} {{\n{text}}}\n"
@@ -292,7 +292,7 @@ class _Writer:
             number = self.places.reached[step.loop].iteration
         elif isinstance(step, Measure):
             number = self.indices.value(Dim.of(step.binds))
-        probes.end(self.text, site, began, number)
+        probes.end(self.text, site, began, number, isinstance(step, Repeat | Choose))
 
     def launch(self, step: Launch) -> None:
         text = self.text
