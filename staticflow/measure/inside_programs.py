@@ -26,7 +26,7 @@ class InsidePrograms:
         self._made: Sequence[ProbedProgram] = [] if calls is None else calls.made
         self._clock: Clock | None = None if calls is None else calls.clock
         self._rate = self._cost = 0.0
-        self._counted = [p.reader.counted() for p in self._made]
+        self._counted = [p.reader.read_counts() for p in self._made]
         if self._clock is not None and self._made:
             self._clock.calibrate()
             self._rate = self._clock.rate
@@ -82,7 +82,7 @@ class InsidePrograms:
             return
         reader = inside.of.reader
         least, most = operation.start / 1e9, operation.end / 1e9
-        for reading in reader.kept(inside.first, inside.last):
+        for reading in reader.readings_between(inside.first, inside.last):
             shares = reader.is_part(reading) and reading.number
             span = reader.span(reading, self._clock, pool + reading.number if shares else thread)
             # two clocks were compared, which may differ by nanoseconds
@@ -99,7 +99,7 @@ def add_sizes_of_run(operation: Operation) -> Call | None:
     reader = inside.of.reader
     if not name_bound_sizes(reader.executable.program):
         return call
-    kept = reader.kept(inside.first, inside.last)
+    kept = reader.readings_between(inside.first, inside.last)
     if len(kept) < inside.last - inside.first:
         return call
     return replace(call, fn=call.fn.with_sizes(name_sizes(reader, kept)))

@@ -89,7 +89,7 @@ def _time_in_turns(contestants: Contestants, repeat: int | None) -> _Samples:
     """Calls in turns, each first in half of them."""
     plain: list[float] = []
     probed: list[float] = []
-    counted = [contestants.reader.counted()]
+    counted = [contestants.reader.read_counts()]
     while len(probed) < _count(repeat, plain):
         turns = [(contestants.plain, plain), (contestants.probed, probed)]
         for call, samples in turns if len(plain) % 2 else reversed(turns):
@@ -97,7 +97,7 @@ def _time_in_turns(contestants: Contestants, repeat: int | None) -> _Samples:
             began = time.perf_counter()
             call()
             samples.append(time.perf_counter() - began)
-        counted.append(contestants.reader.counted())
+        counted.append(contestants.reader.read_counts())
     return _Samples(plain, probed, np.diff(counted, axis=0))
 
 

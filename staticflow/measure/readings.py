@@ -100,7 +100,7 @@ class Reader:
         self._rows: Any = None
         self._inside = ctypes.c_int64.from_address(executable.module.address("inside"))
 
-    def counted(self) -> Any:
+    def read_counts(self) -> Any:
         """How often each site ran so far and for how many ticks, int64 of shape (sites, 2)."""
         return self._counted.copy()
 
@@ -124,7 +124,7 @@ class Reader:
         """How many readings there were since they are kept, those included that found no room."""
         return int(self._readings.length)
 
-    def kept(self, first: int, last: int) -> Sequence[Any]:
+    def readings_between(self, first: int, last: int) -> Sequence[Any]:
         """The readings from the one of number ``first`` to that before ``last``, as far as there
         was room."""
         return [] if self._rows is None else self._rows[first : min(last, len(self._rows))]
@@ -166,7 +166,7 @@ def read_one(reader: Reader, call: Callable[[], object]) -> tuple[Sequence[Any],
         call()
     finally:
         reader.stop()
-    kept = reader.kept(0, reader.length)
+    kept = reader.readings_between(0, reader.length)
     return kept, reader.length - len(kept)
 
 

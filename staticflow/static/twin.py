@@ -39,7 +39,7 @@ def read_in_place(program: Compiled) -> tuple[Callable[..., Any], Reader]:
     >>> x, count = sf.placeholder((), name="x"), sf.tensor(0.0)
     >>> step = sf.compile([x], x * 2, updates={count: sf.symbol(count) + 1})
     >>> call, reader = read_in_place(step)
-    >>> call(3.0).item(), count.item(), reader.counted()[0, 0].item()
+    >>> call(3.0).item(), count.item(), reader.read_counts()[0, 0].item()
     (6.0, 1.0, 1)
     """
     caller, executable, probes = program._caller, program._executable, probes_of_host()
