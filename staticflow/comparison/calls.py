@@ -73,18 +73,29 @@ class NamedLoss:
     """Whether the target lies between 0 and 1."""
 
     def __call__(self, output: Any, *targets: Any) -> Any:
-        """The loss of the first tensor of an output."""
-        return self.compute(_first(output), *targets)
+        """The loss of the first tensor of an output. A target of more dims than fit that is
+        flattened, as the output was."""
+        first = _first(output)
+        return self.compute(first, *(self._flatten(t, first) for t in targets))
+
+    def _flatten(self, target: Any, output: Any) -> Any:
+        fits = output.shape
+        if self.classes:
+            fits = () if output.ndim == 1 else (output.shape[0], *output.shape[2:])
+        return target.reshape(fits) if target.ndim > len(fits) else target
 
     def target_for(
-        self, shape: tuple[Any, ...], dtype: DType
+        self, shape: tuple[tuple[Any, ...], ...], dtype: DType
     ) -> tuple[DType, tuple[Any, ...], Any]:
-        """The dtype, shape and bound of a target for an output of ``shape`` and ``dtype``."""
-        if not self.classes:
-            return dtype, shape, 1 if self.chances else None
-        if len(shape) == 1:
-            return int64, (), shape[0]
-        return int64, (shape[0], *shape[2:]), shape[1]
+        """The dtype, shape and bound of a target for an output of ``shape`` and ``dtype``. Each
+        size is given by its factors, so that a flattened one has those of before."""
+        below: Any = 1 if self.chances else None
+        if self.classes:
+            dtype, (below, *others) = int64, shape[min(1, len(shape) - 1)]
+            if others:  # a bound is a number, or one open size
+                below = None
+            shape = () if len(shape) == 1 else (shape[0], *shape[2:])
+        return dtype, tuple(factor for factors in shape for factor in factors), below
 
 
 def _first(output: Any) -> Any:

@@ -67,8 +67,7 @@ def refuse_arguments(file: ModelFile) -> None:
 def add_target(job: Job, loss: NamedLoss) -> Job:
     """The job with a target for its loss, of a shape that fits the output."""
     output, shape = _output_type(job)
-    dtype, sizes, below = loss.target_for(shape, output.dtype)
-    target = Input("target", dtype, tuple(sizes), below)
+    target = Input("target", *loss.target_for(shape, output.dtype))
     random = np.random.default_rng(job.seed + 1)
     inputs = (*job.inputs, target)
     data = []
@@ -80,9 +79,13 @@ def add_target(job: Job, loss: NamedLoss) -> Job:
     return replace(job, inputs=inputs, data=tuple(data), loss_takes=(len(job.inputs),))
 
 
-def _output_type(job: Job) -> tuple[Tensor, tuple[int | str, ...]]:
-    """The first output of the model, and its shape with the names of open sizes where these are
-    known to be its sizes: of a model that cannot be a graph the first alone."""
+Factors = tuple[int | str, ...]
+"""A size as a product of numbers and of names of open sizes."""
+
+
+def _output_type(job: Job) -> tuple[Tensor, tuple[Factors, ...]]:
+    """The first output of the model, and its shape by factors, with the names of open sizes where
+    these are known to be its sizes: of a model that cannot be a graph the first alone."""
     batch = job.batches(1)[0]
     output = _run(job, job.make_model(), [from_numpy(a) for a in batch])
     first = next((x for x in pytree.flatten(output)[0] if isinstance(x, Tensor)), None)
@@ -95,10 +98,20 @@ def _output_type(job: Job) -> tuple[Tensor, tuple[int | str, ...]]:
     sizes = [int(s) for s in first.shape]
     named = _trace_shape(job)
     if named is not None and len(named) == len(sizes):
-        shape = [s if s in job.sizes else n for s, n in zip(named, sizes, strict=True)]
-        return first, tuple(shape)
+        return first, tuple(_factors(s, n, job) for s, n in zip(named, sizes, strict=True))
     leading = {a.shape[0]: x.shape[0] for x, a in zip(job.inputs, batch, strict=True) if a.ndim}
-    return first, (leading.get(sizes[0], sizes[0]), *sizes[1:])
+    return first, tuple((n,) for n in (leading.get(sizes[0], sizes[0]), *sizes[1:]))
+
+
+def _factors(size: str, example: int, job: Job) -> Factors:
+    """The factors of a size, ``example`` alone where it is no product of open sizes.
+
+    A size such as ``2*N*T`` is that of dims that were flattened.
+    """
+    words = size.split("*")
+    if not all(word in job.sizes or word.isdecimal() for word in words):
+        return (example,)
+    return tuple(int(word) if word.isdecimal() else word for word in words)
 
 
 def _trace_shape(job: Job) -> list[str] | None:

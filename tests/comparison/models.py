@@ -183,6 +183,13 @@ class Recurrent(nn.Module):
         return self.read(x)[0]
 
 
+class Flattened(Recurrent):
+    """An output in which two open sizes are one, as that of a language model often is."""
+
+    def forward(self, x):
+        return super().forward(x).reshape(-1, 2)
+
+
 def needs(width):
     return nn.Linear(3, width)
 

@@ -13,6 +13,7 @@ import pytest
 
 import staticflow as sf
 from staticflow.comparison import agreement, requests, run
+from staticflow.comparison.axes import parse_axes
 from staticflow.comparison.contest import eager_contestant, static_contestant
 from staticflow.comparison.costs import FreshCosts, measure_fresh
 from staticflow.comparison.differences import compare_arrays, relative_difference
@@ -23,6 +24,7 @@ from staticflow.comparison.record import Comparison
 from staticflow.comparison.requests import job_of
 from staticflow.comparison.run import Findings, InterruptedComparison, Options, compare_job
 from staticflow.comparison.scores import find_scores
+from staticflow.comparison.sweep import sweep_job
 from staticflow.comparison.text import format_comparison
 from staticflow.errors import ArgumentError
 
@@ -114,6 +116,19 @@ def test_targets_are_made_for_losses_by_name() -> None:
     assert found.has_passed and found.model.inputs[1] == "target: i64[N=4] < 2"
     bounded = compared("Pair", loss="mse", inputs=("f32[N=4, 3]",))
     assert bounded.has_passed and bounded.model.inputs[1] == "target: f32[N=4, 2]"
+
+
+def test_the_target_of_a_flattened_output_follows_its_open_sizes() -> None:
+    for loss, target in (("mse", "f32[N, T, 2]"), ("cross_entropy", "i64[N, T] < 2")):
+        given = ("f32[N=2, T=3, 3]",)
+        job = job_of(Request(f"{MODELS}:Flattened", given, loss))
+        assert [str(x) for x in job.inputs][1:] == [f"target: {target}"]
+    axes = parse_axes("N=1,4 T=2,5")
+    left_out: list[str] = []
+    found = sweep_job(job, axes, rounds=1, seconds=0.0, left_out=left_out)
+    assert left_out == []
+    assert [p.sizes for p in found.points] == [{"N": n, "T": t} for n in (1, 4) for t in (2, 5)]
+    assert found.compilations == 1
 
 
 @pytest.mark.campaign
