@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
@@ -121,10 +121,10 @@ def _ratio(cost: float, whole: float) -> float:
 
 
 def _works(recording: Recording, ended: Sequence[Operation]) -> list[OperationWork | None]:
-    """What each operation does itself: nothing, if others are inside of it, which do it."""
+    """What each operation does itself, if that is counted: nothing, if others are inside of it."""
     nothing = OperationWork(0, 0)
     if not recording.counts_work:
-        return [nothing] * len(ended)
+        return [None] * len(ended)
     known: dict[Call, OperationWork | None] = {}
     found: list[OperationWork | None] = []
     for operation in ended:
@@ -132,14 +132,17 @@ def _works(recording: Recording, ended: Sequence[Operation]) -> list[OperationWo
             found.append(nothing)
             continue
         call = add_sizes_of_run(operation)
-        found.append(None if call is None else work_of_call(call, known))
+        work = None if call is None else work_of_call(call, known)
+        if call is not None and work is None and operation.result is not None:
+            work = work_of_call(replace(call, shape=operation.result[1]), known)
+        found.append(work)
     return found
 
 
 def _rows(
     operation: Operation, size: int | None, work: OperationWork | None, inside: InsidePrograms
 ) -> list[tuple[Any, Row]]:
-    """Of an operation what it does itself, and the work of the kernels inside of it."""
+    """A row of what an operation does itself, and rows of the work of the kernels inside of it."""
     work, kernels = inside.share_work(operation, work)
     moved, flops = (None, None) if work is None else (work.bytes, work.flops)
     row = Row(

@@ -7,27 +7,37 @@ comes to, which is never made machine code, the Kernel IR is counted (`work_of_r
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from staticflow.codegen.program.routine import Routine
 from staticflow.eager.fused import FusedEntry
 from staticflow.eager.programs import trace
 from staticflow.eager.saved import Unsaved
 from staticflow.errors import VerifyError
+from staticflow.graph.dim_queries import as_symbol
 from staticflow.graph.dtypes import BY_NUMPY
-from staticflow.graph.graph import close, new_param
+from staticflow.graph.graph import Graph, close, new_param
 from staticflow.graph.node import Node, constant, item, make_node, param, toposort
 from staticflow.graph.op import Op
 from staticflow.graph.types import TensorType
 from staticflow.measure.work import Kernel, work_of_program, work_of_routine
 from staticflow.ops.declaring.lowering import View
+from staticflow.ops.indexing.data_dependent import (
+    masked_select,
+    masked_select_op,
+    nonzero,
+    nonzero_op,
+)
+from staticflow.ops.symbols.effect import settle
 from staticflow.ops.symbols.symbol import Symbol
 from staticflow.passes.pipeline import AS_WRITTEN, optimize
 from staticflow.runtime.build import lay_out
 from staticflow.runtime.executable import Executable
+from staticflow.runtime.plan import name_bound_sizes
 
 __all__ = [
     "Applied", "Attribute", "Call", "Counted", "Described", "Method", "OperationWork",
@@ -56,8 +66,9 @@ class Method:
     name: str
 
     def __call__(self, thing: Any, *args: Any, **kwargs: Any) -> Any:
-        """What the method gives."""
-        return getattr(thing, self.name)(*args, **kwargs)
+        """What the method gives, or of one that gives nothing the object that it has changed."""
+        found = getattr(thing, self.name)(*args, **kwargs)
+        return thing if found is None else found
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +82,10 @@ class Attribute:
         return getattr(thing, self.name)
 
 
+_IN_GRAPHS: dict[Op, Callable[..., Any]] = {nonzero_op: nonzero, masked_select_op: masked_select}
+"""What says in ops what an op does that only runs eagerly."""
+
+
 @dataclass(frozen=True, slots=True)
 class Applied:
     """An op, as a function of its operands and attributes."""
@@ -79,6 +94,8 @@ class Applied:
 
     def __call__(self, operands: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
         """What the op gives."""
+        if self.op in _IN_GRAPHS:
+            return _IN_GRAPHS[self.op](*operands, **attrs)
         if operands:
             return self.op(*operands, **attrs)
         return Symbol(make_node(self.op, (), attrs))
@@ -163,11 +180,13 @@ class _Several:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A function in ops, and descriptions of what it was called with."""
+    """A function in ops, and descriptions of what it was called with. ``shape`` is that of its
+    result, where that is to be known since values decide it."""
 
     fn: Any
     args: tuple[Any, ...]
     kwargs: tuple[tuple[str, Any], ...] = ()
+    shape: tuple[int, ...] | None = None
 
 
 def describe_call(fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Call | None:
@@ -286,14 +305,27 @@ def _count_traced(call: Call) -> OperationWork | None:
     params: list[Node] = []
     args = [_stand_in(a, params) for a in call.args]
     kwargs = {name: _stand_in(a, params) for name, a in call.kwargs}
-    outputs, _ = trace(lambda *_: call.fn(*args, **kwargs), params)
+    results, changed = settle(trace(lambda *_: call.fn(*args, **kwargs), params)[0])
+    outputs = [*results, *changed.values()]  # such as the state of a generator
     nodes = toposort(outputs)
     if all(n.op in (param, constant, item) or type(n.op.lowering) is View for n in nodes):
         return OperationWork(0, 0)
     captured = [n for n in nodes if n.op is param and n not in params]
     graph, _ = optimize(close([*params, *captured], outputs), passes=AS_WRITTEN)
     routine, signature = lay_out(graph, [], (), len(graph.outputs))
-    return _sum(work_of_routine(routine, signature, {}))
+    return _sum(work_of_routine(routine, signature, _sizes_told(routine, graph, call.shape)))
+
+
+def _sizes_told(
+    routine: Routine, graph: Graph, shape: tuple[int, ...] | None
+) -> dict[str, int | Sequence[int]]:
+    """The sizes that values decide, by name, as the ``shape`` of the first result tells them."""
+    names = name_bound_sizes(routine)
+    if not names or shape is None:
+        return {}
+    pairs = zip(graph.outputs[0].tensor_type.shape, shape, strict=True)
+    found = ((as_symbol(size), n) for size, n in pairs)
+    return {str(names[sym]): n for sym, n in found if sym is not None and sym in names}
 
 
 def work_of_executable(

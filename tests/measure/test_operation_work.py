@@ -99,21 +99,48 @@ def test_a_program_counts_with_its_kernels() -> None:
     assert [row.flops for row in found.rows if row.kind == "program"] == [0]
 
 
-def test_what_cannot_be_counted_is_told_and_changes_nothing() -> None:
-    x = sf.randn(8)
+def test_sizes_that_values_decide_and_draws_are_counted() -> None:
+    values = np.array([3.0, -1.0, 2.0, 0.0, 5.0, -7.0], np.float32)
+    x, y = sf.tensor(values), sf.tensor(np.arange(12.0).reshape(6, 2))
+    for select, selected in (
+        (lambda: x[x > 0], 4 * 3),
+        (lambda: sf.masked_select(x, x > 0), 4 * 3),
+        (lambda: y[x > 0], 8 * 2 * 3),
+        (lambda: sf.nonzero(x), 8 * 5),
+    ):
+        found = profiled(select)
+        assert found.uncounted == 0
+        assert found.traffic is not None and found.traffic >= selected + values.nbytes
+    found = profiled(lambda: x.__setitem__(x > 2, 1.0))
+    assert found.uncounted == 0 and found.traffic is not None and found.traffic > 2 * x.nbytes
+    assert profiled(lambda: sf.rand(4)).uncounted == 0
+    assert (profiled(lambda: sf.rand(400)).flops or 0) >= 400
+
+
+def test_draws_are_the_same_where_they_are_counted() -> None:
     sf.manual_seed(3)
-    plain = sf.rand(4).numpy().tobytes()
+    plain = sf.rand(4).numpy().tobytes(), sf.rand(2).numpy().tobytes()
     sf.manual_seed(3)
-    with sf.profile(work=True) as block:
-        x[x > 0].sum()
+    with sf.profile(work=True):
         found = sf.rand(4)
-    assert found.numpy().tobytes() == plain
-    after = sf.rand(2).numpy().tobytes()
-    sf.manual_seed(3)
-    sf.rand(4)
-    assert sf.rand(2).numpy().tobytes() == after
-    assert block.result.uncounted
-    assert f"of {block.result.uncounted} unknown" in block.table()
+    assert (found.numpy().tobytes(), sf.rand(2).numpy().tobytes()) == plain
+
+
+def test_what_cannot_be_counted_is_told() -> None:
+    class Straight(sf.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: sf.Tensor) -> sf.Tensor:
+            return x.round()
+
+        @staticmethod
+        def backward(ctx: Any, ct: sf.Tensor) -> sf.Tensor:
+            return ct
+
+    x = sf.randn(8, requires_grad=True)
+    with sf.profile(work=True) as block:
+        Straight.apply(x).sum().backward()
+    assert block.result.uncounted == 1
+    assert "of 1 unknown" in block.table()
     assert max(map(len, block.table().splitlines())) <= 80
 
 
