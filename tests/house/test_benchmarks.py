@@ -189,6 +189,26 @@ def test_attention_and_calls_agree(common: ModuleType, monkeypatch: pytest.Monke
     agree(common, *(partial(make, calls.ten) for make in every))
 
 
+@pytest.mark.parametrize("size", [(5, 4, 6, 3, 2), (6, 3, 3, 3, 1, 3)])
+def test_convolutions_are_measured_in_each_direction(
+    size: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    convolutions = importlib.import_module("convolutions")
+    monkeypatch.setattr(convolutions, "BATCH", 2)
+    shape = convolutions.Shape(*size)
+    x, w, y = map(sf.from_numpy, shape.arrays())
+    x, w = x.requires_grad_(), w.requires_grad_()
+    out = sf.nn.functional.conv2d(x, w, **shape.options)
+    out.backward(y)
+    wanted = (out.detach(), x.grad, w.grad)
+    for direction, array in zip(convolutions.DIRECTIONS, wanted, strict=True):
+        run, found = convolutions.staticflow_static(shape, direction)
+        run(2)
+        np.testing.assert_allclose(found, array, 1e-4, 1e-5)
+    (note,) = convolutions.notes_about([shape], [{"PyTorch": [1.0], "staticflow static": [0.5]}])
+    assert str(shape) in note and "beside" in note
+
+
 def test_products_are_swept_and_those_behind_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     products = importlib.import_module("products")
     assert 180 <= sum(len(kind.shapes) for kind in products.kinds().values()) <= 220

@@ -41,9 +41,9 @@ __all__ = ["emit_kernel_products", "is_product"]
 _LEAST_COLUMNS = 8  # channels of the output: with fewer, lanes and the copies are for little
 _LEAST_ROWS = 16  # rows of the product that make up for a copy of the output
 _POSITIONS = 512  # in a block at most; what one accumulator adds up
-_BLOCK = 1 << 17  # elements of the copy of a block: half a usual second-level cache of float32
+_BLOCK = 1 << 16  # elements of the copy of a block: of float32 an eighth of a usual cache
 _ROWS_PER_COPY = 96  # rows that make up for another copy by another thread
-_LEAST_POSITIONS = 64
+_LEAST_POSITIONS = 64  # in a block, however wide the output
 _SCRATCH = "scratch"
 _UNROLLED = 2  # positions that are written out
 

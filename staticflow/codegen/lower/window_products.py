@@ -35,7 +35,7 @@ from staticflow.ops.declaring.lowering import Index
 __all__ = ["emit_window_products", "is_window_product"]
 
 _LEAST_ROWS = 16  # channels of the output that make up for copies of windows
-_COLUMNS = 288  # in a task at most: six panels
+_COLUMNS = 192  # in a task at most: four panels
 _DEPTH = 288  # of a block: a panel of so many steps stays in a usual first-level cache
 _VECTORS = 3  # in a panel
 _TASKS = 4  # for each thread, if there are several
