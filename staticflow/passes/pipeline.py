@@ -38,6 +38,7 @@ from staticflow.passes.loops.unswitch import unswitch
 from staticflow.passes.narrow_products import narrow_products
 from staticflow.passes.order_products import order_products
 from staticflow.passes.rewrite import Counts, Pass, each_region, rewrite
+from staticflow.passes.row_blocks import row_blocks
 from staticflow.passes.rules import CANONICAL, FAST, PARTS, REORDER
 from staticflow.passes.transpose import transpose_products
 
@@ -102,6 +103,7 @@ SIMPLIFY: tuple[tuple[str, Pass], ...] = (
     ("prune_more", prune_loops),
     ("transpose_products", transpose_products),
     ("simplify", canonicalize),
+    ("row_blocks", row_blocks),
     ("join", join),
     ("fold", fold_constants),
 )
@@ -121,7 +123,9 @@ PASSES = (*SIMPLIFY, *INTO_KERNELS)
 STABILIZING = ("stabilize", "stabilize_more")
 """The passes whose results differ where what was written overflows."""
 
-REORDERING = ("attention", "reorder", "factor_products", "order_products", "narrow_products")
+REORDERING = (
+    "attention", "reorder", "factor_products", "order_products", "narrow_products", "row_blocks",
+)  # fmt: skip
 """The passes that choose another order of products or sums than the one that was written."""
 
 AS_WRITTEN = tuple(p for p in PASSES if p[0] not in (*STABILIZING, *REORDERING))

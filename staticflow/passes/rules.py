@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from staticflow.graph.dims import prod
+from staticflow.graph.dims import prod, same, same_shape
 from staticflow.ops.along.extremes import supremum_op
 from staticflow.ops.basics.arithmetic import (
     add,
@@ -200,6 +200,18 @@ CANONICAL: tuple[Rule, ...] = (
     rule(
         "slice_whole", "a slice of everything",
         lambda x: slice_op(x, start=attr("start"), size=attr("size"), step=attr("step")), _whole,
+    ),
+    rule(
+        "select_of_one", "the only row is the tensor without that dim",
+        lambda x: select_op(x, dim=attr("dim"), index=0),
+        lambda x, dim: (
+            squeeze_op(x, dims=(dim,)) if same(x.__sf_shape__[dim], 1) else None
+        ),
+    ),
+    rule(
+        "embed_same", "a part that is all of the tensor",
+        lambda x: embed_op(x, shape=attr("shape"), start=attr("start"), step=attr("step")),
+        lambda x, shape, start, step: x if same_shape(x.__sf_shape__, shape) else None,
     ),
     # a filled tensor stays one under views, and a 0-d one is a constant
     rule(

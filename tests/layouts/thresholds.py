@@ -67,6 +67,10 @@ NO_SIZES: Mapping[str, str] = {
             "codegen.lower.tasks.GROUPS", "runtime.pool.MOST", "runtime.pool.PIECES",
             "runtime.pool.SPINS",
         ),
+        "sizes of whole programs, on both sides of which tests/static/test_row_blocks.py and "
+        "tests/ops/loops/test_loop_memory.py are": (
+            "passes.row_blocks._BLOCK", "passes.row_blocks._WIDE", "codegen.program.carries._LARGE",
+        ),
         "a width of vectors or of a tile, to whose multiples no other size is even": (
             "codegen.lower.blocks._EVEN", "codegen.gemm.tile._CHAINS", "codegen.llvm.sqrt._LANES",
             "codegen.lower.correlate._UNROLLED", "codegen.lower.window_products._UNROLLED", "codegen.lower.loops._ROWS_PART", "codegen.schedule.cpu._ALONG_COLUMNS",

@@ -6,7 +6,7 @@ that makes it; only what no kernel makes (an input given back, a view of an outp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from staticflow.codegen.kernel import Check, Kernel, walk
 from staticflow.codegen.lower.cluster import Lowered, lower_cluster
 from staticflow.codegen.lower.nest import Scratch
 from staticflow.codegen.program.buffers import Buffers, nbytes
-from staticflow.codegen.program.carries import lay_out
+from staticflow.codegen.program.carries import lay_out, may_be_over
 from staticflow.codegen.program.direct import does_nothing, split_direct
 from staticflow.codegen.program.node_order import order_nodes
 from staticflow.codegen.program.routine import (
@@ -100,6 +100,7 @@ class _Assembler:
     sizes: dict[Sym, Size] = field(default_factory=dict)
     updated: set[Place] = field(default_factory=set)
     strided: dict[Place, TensorType] = field(default_factory=dict)
+    homes: dict[Node, dict[int, Place]] = field(default_factory=dict)
     buffers: Buffers = field(init=False)
 
     def __post_init__(self) -> None:
@@ -165,6 +166,7 @@ class _Assembler:
         for node in order:
             if node.op is item:
                 items.setdefault(node.args[0], {})[node.attrs["index"]] = node
+        direct = {**direct, **self._carry_homes(graph, order, items, direct)}
         for node in order:
             results = items.get(node, {}) if isinstance(node.type, tuple) else {0: node}
             if node.op is prefix_op or shows_memory(node):
@@ -183,6 +185,48 @@ class _Assembler:
                     "native code"
                 )
         return steps
+
+    def _carry_homes(
+        self,
+        graph: Graph,
+        order: Sequence[Node],
+        items: Mapping[Node, Mapping[int, Node]],
+        direct: Mapping[Node, Place],
+    ) -> dict[Node, Place]:
+        """Choose the one place of each carry that is written over; gives the starts that are made
+        there, each by a kernel for that loop alone."""
+        starts: dict[Node, Place] = {}
+        for node in order:
+            if node.op is not scan_op:
+                continue
+            results, homes = items.get(node, {}), {}
+            for i in self._written_over(Loop.of(node), results):
+                start, t = node.args[i], results[i].tensor_type
+                homes[i] = direct.get(results[i]) or self.buffers.new(t, node, "carry of ")
+                if (
+                    start.op is cluster
+                    and graph.users[start] == (node,)
+                    and node.args.count(start) == 1
+                    and start not in (*direct, *graph.outputs)
+                ):
+                    starts[start] = homes[i]
+            self.homes[node] = homes
+        return starts
+
+    def _written_over(self, loop: Loop, carries: Container[int]) -> list[int]:
+        """Those of the ``carries`` of a loop whose new value is written over the old one."""
+        body = loop.body
+        found = [
+            i for i in may_be_over(loop)
+            if i in carries and not self.buffers.is_late(nbytes(body.params[i].tensor_type))
+        ]  # fmt: skip
+        _, in_place = self._order_body(body, found)
+        return [i for i in found if body.params[i] in in_place]
+
+    def _order_body(self, body: Graph, over: Iterable[int]) -> tuple[Order, set[Node]]:
+        """What an order of a body keeps to that writes the carries ``over``, and which it can."""
+        updates = [(root_of(body.outputs[i]), body.params[i]) for i in over]
+        return order_updates(body, updates, self._fails_in_kernel)
 
     def _start_in_memory(
         self, node: Node, places: Mapping[Node, Place], direct: Mapping[Node, Place]
@@ -332,11 +376,12 @@ class _Assembler:
         layout = lay_out(
             loop, number, starts, {n: inner[n] for n in given}, wanted,
             lambda t, place, label, made: self.buffers.place_for(t, node, place, label, made),
+            self.homes.get(node, {}),
         )  # fmt: skip
         inner |= {p: layout.carries[i] for i, p in enumerate(carries)}
         before = [*self.buffers.take_pending(), *saved, *layout.before]
         self.open.append((number, node.op.name, node.locs))
-        steps = (*layout.room, *self._region(body, inner, layout.ends))
+        steps = (*layout.room, *self._region(body, inner, layout.ends, self.homes.get(node, {})))
         self.open.pop()
         flag = layout.carries[0] if loop.binds else None
         binds = next(iter(bound_symbols(node)), None)
@@ -401,11 +446,17 @@ class _Assembler:
         return (Ask(node.op, node.attrs, values, tuple(made.items()), types, node.locs),)
 
     def _region(
-        self, body: Graph, places: dict[Node, Place], ends: Sequence[tuple[Node, Place]]
+        self,
+        body: Graph,
+        places: dict[Node, Place],
+        ends: Sequence[tuple[Node, Place]],
+        over: Iterable[int] = (),
     ) -> list[Step]:
-        """The steps of a region, with its results where ``ends`` says."""
+        """The steps of a region, with its results where ``ends`` says, those of the carries
+        ``over`` written over the old ones."""
         direct, copied = split_direct(ends)
-        nodes = order_nodes(body, Order(body).edges(), direct, [root_of(n) for n, _ in copied])
+        order, _ = self._order_body(body, over)
+        nodes = order_nodes(body, order.edges(), direct, [root_of(n) for n, _ in copied])
         return [*self._run(body, nodes, places, direct), *self._copies(copied, places)]
 
     def _copies(

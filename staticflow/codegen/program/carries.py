@@ -7,6 +7,8 @@ What an iteration makes is written once, where all who want it read it:
   second row on, the same stack has the carry as iterations end. (Where that stack is wanted in a
   place of just as many rows, the last iteration writes elsewhere.)
 - A carry that is stacked as iterations end only is read from the row of the iteration before.
+- A large carry whose new value may be written over the old one, as that of a sum may, is one
+  buffer, to which the start is copied before the loop, unless it was made there.
 - Any other carry lies in buffers that it uses by turns.
 - A carry that takes over another (``a, b = f(a, b), a``) is that other one, an iteration earlier.
   It needs one row more, or one buffer.
@@ -37,7 +39,7 @@ from staticflow.graph.node import Node
 from staticflow.graph.types import TensorType
 from staticflow.ops.loops.loop import Loop
 
-__all__ = ["Layout", "PlaceFor", "lay_out"]
+__all__ = ["Layout", "PlaceFor", "lay_out", "may_be_over"]
 
 PlaceFor = Callable[[TensorType, Place | None, str, bool], Place]
 """Where an array of a type lies: where it is wanted, if anywhere, or in a new buffer with a label.
@@ -65,11 +67,13 @@ def lay_out(
     given: Mapping[Node, Place],
     wanted: Mapping[int, Place | None],
     place_for: PlaceFor,
+    over: Mapping[int, Place],
 ) -> Layout:
     """Lay out the loop that has this ``number`` in its routine. ``given`` has the places of values
     in its body that no iteration makes and that stay as they are. ``wanted`` has the results that
-    anybody reads, each with the place where the loop should write it, if there is one."""
-    work = _Builder(loop, number, starts, wanted, place_for, dict(given))
+    anybody reads, each with the place where the loop should write it, if there is one. ``over`` has
+    the carries that are written over, each with its one place."""
+    work = _Builder(loop, number, starts, wanted, place_for, dict(given), over)
     chains = _chains(loop)
     begun = loop.body.params[: loop.carries]
     stacked = [c for c in chains if any(begun[i] in work.stacked for i in c)]
@@ -84,6 +88,24 @@ def lay_out(
             work.elsewhere(chain)
     work.find_results()
     return work.layout
+
+
+def may_be_over(loop: Loop) -> list[int]:
+    """The large carries that nothing but the body needs, and of which no other result is made."""
+    params = loop.body.params[: loop.carries]
+    roots = [root_of(o) for o in loop.body.outputs]
+    return [
+        i for i, p in enumerate(params)
+        if p not in roots and roots.count(roots[i]) == 1 and _is_large(nbytes(p.tensor_type))
+    ]  # fmt: skip
+
+
+def _is_large(bytes_: Size) -> bool:
+    return isinstance(bytes_, int) and bytes_ >= _LARGE
+
+
+_LARGE = 1 << 16
+"""Bytes from which on a carry is worth the copy of its start, to be in memory once."""
 
 
 def _chains(loop: Loop) -> list[list[int]]:
@@ -115,6 +137,7 @@ class _Builder:
     wanted: Mapping[int, Place | None]
     place_for: PlaceFor
     homes: dict[Node, Place]  # where an iteration has values, at its end
+    over: Mapping[int, Place]
     layout: Layout = field(default_factory=Layout)
     stacked: dict[Node, list[int]] = field(default_factory=dict)  # results, by what is stacked
     stacks: dict[Node, Place] = field(default_factory=dict)
@@ -182,6 +205,9 @@ class _Builder:
     def elsewhere(self, chain: Sequence[int]) -> None:
         """A chain of carries of which none is stacked as iterations begin."""
         value = root_of(self.loop.body.outputs[chain[0]])
+        if chain[0] in self.over:
+            self.written_over(chain[0], value)
+            return
         if value not in self.homes:
             home = self.stack(value) if value in self.stacked else self.by_turns(chain)
             self.homes[value] = home
@@ -191,6 +217,15 @@ class _Builder:
             starts = (self.starts[i], *starts)
             self.layout.carries[i] = Carry(self.number, starts, self.homes[value])
             self.layout.results.setdefault(i, self.layout.carries[i])
+
+    def written_over(self, i: int, value: Node) -> None:
+        """A carry in one place, where each iteration writes the new value over the old one."""
+        home = self.over[i]
+        if home != self.starts[i]:
+            size = nbytes(value.tensor_type)
+            self.layout.before.append(Copy(home, self.starts[i], size))
+        self.layout.carries[i] = self.homes[value] = self.layout.results[i] = home
+        self.layout.ends.append((value, home))
 
     def by_turns(self, chain: Sequence[int]) -> Turn:
         """Buffers for a chain of carries. If it is known which of them the last iteration writes,

@@ -287,3 +287,58 @@ def test_the_derivative_of_the_last_row_is_no_stack_of_zeros(
             program(*given), interpret_graph(program.graph, given), strict=True
         ):
             np.testing.assert_allclose(got.numpy(), expected, 1e-9, 1e-12)
+
+
+LARGE = 128 * 128
+"""Elements of a carry that is worth a copy of its start, to be in memory once."""
+
+
+@pytest.mark.parametrize("made", [False, True])
+def test_a_large_sum_is_one_buffer(made: bool) -> None:
+    """It lies where the result is wanted, and zeros are written there at once."""
+    x = sf.placeholder((None, LARGE), "float64", name="x")
+    start = x.sum(0).sin() if made else sf.placeholder((LARGE,), "float64", name="start")
+    total, _ = sf.scan(lambda c, r: (c + r * r, None), start, x)
+    program = sf.compile([x] if made else [x, start], total)
+    assert not any("carry of" in b.label for b in program.plan.routine.buffers)
+    (loop,) = loops_of(program)
+    assert not copies_in(loop)
+    assert not any(isinstance(p, Turn) for p in carries_of(loop))
+    for iterations in (0, 1, 2, 5):
+        given = [rng.normal(size=(iterations, LARGE)), rng.normal(size=LARGE)][: 2 - made]
+        (expected,) = interpret_graph(program.graph, given)
+        code, (slow,) = run_slowly(program, given)
+        assert code == 0
+        for got in (program(*given).numpy(), slow):
+            np.testing.assert_allclose(got, expected, 1e-9, 1e-12)
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda c, r: (c.flip(0) + r, None),  # read elsewhere than it is written
+        lambda c, r: (c + r, c),  # stacked as iterations begin
+        lambda c, r: ((c + r).exp().cumsum(0), None),  # made by a kernel that loops on its own
+    ],
+)
+def test_a_large_carry_that_is_not_written_over(step: Callable[..., Any]) -> None:
+    x = sf.placeholder((None, LARGE), "float64", name="x")
+    start = sf.placeholder((LARGE,), "float64", name="start")
+    last, ys = sf.scan(step, start, x)
+    program = sf.compile([x, start], [last] if ys is None else [last, ys])
+    given = [rng.normal(size=(3, LARGE)) / 10, rng.normal(size=LARGE)]
+    for got, expected in zip(program(*given), interpret_graph(program.graph, given), strict=True):
+        np.testing.assert_allclose(got.numpy(), expected, 1e-9, 1e-12)
+
+
+def test_a_large_carry_is_read_before_it_is_written_over() -> None:
+    """What else needs the old value in an iteration runs first."""
+    x = sf.placeholder((None, LARGE), "float64", name="x")
+    start = sf.placeholder((LARGE,), "float64", name="start")
+    last, sums = sf.scan(lambda c, r: (c * 0.5 + r, (c * c).sum()), start, x)
+    program = sf.compile([x, start], [last, sums])
+    (loop,) = loops_of(program)
+    assert not copies_in(loop)
+    given = [rng.normal(size=(4, LARGE)), rng.normal(size=LARGE)]
+    for got, expected in zip(program(*given), interpret_graph(program.graph, given), strict=True):
+        np.testing.assert_allclose(got.numpy(), expected, 1e-9, 1e-12)
