@@ -129,3 +129,38 @@ def test_index_arithmetic_stays_in_its_branch() -> None:
         ("loop", ["add"]),
         ("join", ["add"]),
     ]
+
+
+def kernel_of_multiples() -> Kernel:
+    """Multiples by sizes of the variable of a loop whose ends are unknown, some in a branch."""
+    k = Builder([Buffer("y", int64, "inout")], [Sym("n"), Sym("m")])
+    with k.loop("i", 2) as i, k.loop("j", M, lo=N, step=3) as j:
+        at = 100 * i + j
+        k.store("y", at, k.index_value(j * M + i))
+        with k.when(k.compare("gt", k.index_value(j), 4)):
+            k.store("y", at + 1, k.index_value(j * (M - 2 * N) + j * M * N + j * j))
+    return k.kernel("multiples")
+
+
+def test_multiples_of_the_innermost_variable() -> None:
+    """In loops that begin anywhere, or run not at all."""
+    for n, m in ((0, 0), (0, 1), (2, 9), (5, 17), (1, 20), (7, 3)):
+        y = np.full(200, -1, np.int64)
+        wanted = y.copy()
+        assert run_both(kernel_of_multiples(), {"y": y}, n=n, m=m) == 0
+        for i in range(2):
+            for j in range(n, m, 3):
+                wanted[100 * i + j] = j * m + i
+                if j > 4:
+                    wanted[100 * i + j + 1] = j * (m - 2 * n) + j * m * n + j * j
+        np.testing.assert_array_equal(y, wanted)
+
+
+def test_multiples_of_the_innermost_variable_are_added_to() -> None:
+    """What is left to multiply is j * j; the outer loop multiplies."""
+    loops = [body for kind, body in blocks_of(kernel_of_multiples()) if kind == "loop"]
+    assert [re.findall(r"= (mul) .*, (\S+)", body) for body in loops] == [
+        [("mul", "100")],
+        [("mul", "%j1.6")],
+    ]
+    assert [body.count("= phi") for body in loops] == [1, 3]

@@ -10,6 +10,7 @@ import textwrap
 import threading
 import time
 
+import llvmlite.binding as llvm
 import numpy as np
 import pytest
 from native_kernels import N, entry_text, run
@@ -51,6 +52,16 @@ def test_module_of_several_kernels_and_its_object_code() -> None:
     assert "call_thrice" in module.assembly()
     with pytest.raises(KeyError):
         module.address("twice")
+
+
+def test_settings_of_llvm_are_those_of_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever becomes of a compilation: other libraries of the process compile, too."""
+    found: list[str] = []
+    monkeypatch.setattr(llvm, "set_option", lambda _, option: found.append(option))
+    compile_native(f"{render_module([doubling('d', 2.0)])} ; {time.time()}", [])
+    with pytest.raises(CompileError):
+        compile_native("nothing", [])
+    assert found == ["-disable-lsr=true", "-disable-lsr=false"] * 2
 
 
 def test_functions_that_are_marked_are_inlined() -> None:

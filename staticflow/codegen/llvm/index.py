@@ -30,7 +30,7 @@ from staticflow.codegen.llvm.text import (
 from staticflow.graph.dim_queries import coefficient, substitute_dim, symbols_of
 from staticflow.graph.dims import Call, Dim, Size, Sym, is_provably_ge, terms_of
 
-__all__ = ["IndexWriter", "at_lane"]
+__all__ = ["IndexWriter", "Induction", "at_lane"]
 
 Atom = Sym | Call
 Monomial = tuple[Atom, ...]
@@ -45,10 +45,22 @@ def at_lane(index: Size, lane: int) -> Size:
 
 
 @dataclass(slots=True)
+class Induction:
+    """The variable of an innermost loop, ``lo, lo + step, ...``, and its multiples by sizes, each
+    of which is added to and not multiplied: its name, its first value, and what is added."""
+
+    var: Sym
+    lo: Size
+    step: int
+    multiples: list[tuple[str, str, str]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
 class _Scope:
     """``block`` is where its code goes; set when a scope is opened inside of it."""
 
     is_loop: bool
+    induction: Induction | None = None
     known: dict[Hashable, str] = field(default_factory=dict)
     block: BasicBlock | None = None
 
@@ -68,10 +80,12 @@ class IndexWriter:
     # -- scopes ------------------------------------------------------------------------------
 
     @contextmanager
-    def scope(self, before: BasicBlock, is_loop: bool = True) -> Iterator[None]:
+    def scope(
+        self, before: BasicBlock, is_loop: bool = True, induction: Induction | None = None
+    ) -> Iterator[None]:
         """A scope inside of the current one, whose code goes to the end of ``before`` meanwhile."""
         self._scopes[-1].block = before
-        self._scopes.append(_Scope(is_loop))
+        self._scopes.append(_Scope(is_loop, induction))
         yield
         self._scopes.pop()
         self._scopes[-1].block = None
@@ -156,6 +170,10 @@ class IndexWriter:
         rest = factors.pop((), 0)
         total = None if rest == 0 else self.value(rest)
         for varying, factor in factors.items():
+            part = self._multiple(varying, factor)
+            if part is not None:
+                total = part if total is None else self.text.op(f"add i64 {total}, {part}")
+                continue
             group = self._product([self._atom(a) for a in varying])
             if total is not None and factor == -1:
                 total = self.text.op(f"sub i64 {total}, {group}")
@@ -164,6 +182,23 @@ class IndexWriter:
             total = part if total is None else self.text.op(f"add i64 {total}, {part}")
         assert total is not None, "a Dim has terms"
         return total
+
+    def _multiple(self, varying: Monomial, factor: Size) -> str | None:
+        """The product of the variable of an innermost loop and a size, as what is added to in each
+        iteration; None of anything else."""
+        var = varying[0]
+        if isinstance(factor, int) or len(varying) != 1 or not isinstance(var, Sym):
+            return None
+        depth = self._depths[var]
+        induction = self._scopes[depth].induction
+        if induction is None or induction.var is not var:
+            return None
+        known, key = self._scopes[depth].known, ("multiple", factor)
+        if key not in known:
+            known[key] = self.text.fresh("at")
+            first, more = self.value(induction.lo * factor), self.value(induction.step * factor)
+            induction.multiples.append((known[key], first, more))
+        return known[key]
 
     def _product(self, values: list[str]) -> str:
         result = values[0]

@@ -51,7 +51,7 @@ from staticflow.codegen.kernel import (
 )
 from staticflow.codegen.llvm.arena import make_room
 from staticflow.codegen.llvm.float_parts import PARTS, float_part
-from staticflow.codegen.llvm.index import IndexWriter
+from staticflow.codegen.llvm.index import IndexWriter, Induction
 from staticflow.codegen.llvm.memory import load, store
 from staticflow.codegen.llvm.parallel import (
     DECLARATIONS,
@@ -294,10 +294,14 @@ class _Writer:
         text.start(head)
         variable = text.fresh(stmt.var.name)
         carried = {name: Value(text.fresh(name), v.dtype, v.lanes) for name, v in entry.items()}
-        with self.indices.scope(before):
+        has_loops = any(isinstance(s, Loop) for s in walk(stmt.body))
+        induction = None if has_loops else Induction(stmt.var, stmt.lo, stmt.step)
+        with self.indices.scope(before, induction=induction):
             self.indices.define(stmt.var, variable)
             last = self._write_nested(stmt.body, carried)
         latch = text.block
+        multiples = [] if induction is None else induction.multiples
+        sums = [text.op(f"add i64 {name}, {more}") for name, _, more in multiples]
         following = text.op(f"add nuw nsw i64 {variable}, {stmt.step}", stmt.var.name)
         again = self._again(stmt, following, hi)
         backs = [latch]
@@ -315,6 +319,8 @@ class _Writer:
             text.branch(again, head, done)
         starts = [(following, back) for back in backs]
         head.phis.append(phi(variable, I64, [(lo, before), *starts]))
+        for (name, first, _), total in zip(multiples, sums, strict=True):
+            head.phis.append(phi(name, I64, [(first, before), *((total, back) for back in backs)]))
         for name, value in carried.items():
             ends = [(last[name], back) for back in backs]
             head.phis.append(_phi(value, [(entry[name], before), *ends]))
