@@ -30,6 +30,15 @@ def run(loss, shapes, weights, kind):
 tanh, exp, logsumexp = sf.tanh, sf.exp, lambda x: x.logsumexp(1)
 def conv(x, w, width, d):
     return F.conv1d(x, w, padding=d * (width // 2), dilation=d)
+def conv3(x, w):
+    return F.conv3d(x, w, padding=1)
+def pool3(x):
+    return F.max_pool3d(x, 2)
+def deconv3(x, w):
+    return F.conv_transpose3d(x, w, stride=2)
+def norm(x):
+    return F.layer_norm(x, (x.shape[-1],))
+relu = sf.relu
 def softmax(x):
     return x.softmax(-1)
 def swap(x):
@@ -60,6 +69,19 @@ def conv(x, w, width, d):
     pad = d * (width // 2)
     return jax.lax.conv_general_dilated(
         x, w, (1,), [(pad, pad)], rhs_dilation=(d,), dimension_numbers=("NCH", "OIH", "NCH"))
+def conv3(x, w):
+    return jax.lax.conv_general_dilated(
+        x, w, (1, 1, 1), [(1, 1)] * 3, dimension_numbers=("NCDHW", "OIDHW", "NCDHW"))
+def pool3(x):
+    return jax.lax.reduce_window(
+        x, -jnp.inf, jax.lax.max, (1, 1, 2, 2, 2), (1, 1, 2, 2, 2), "VALID")
+def deconv3(x, w):
+    return jax.lax.conv_transpose(
+        x, w, (2, 2, 2), "VALID", dimension_numbers=("NCDHW", "IODHW", "NCDHW"))
+def norm(x):
+    x = x - x.mean(-1, keepdims=True)
+    return x * jax.lax.rsqrt((x * x).mean(-1, keepdims=True) + 1e-5)
+relu = jax.nn.relu
 def swap(x):
     return jnp.swapaxes(x, -1, -2)
 run(lambda x, w: (x @ w).sum(), [(3, 3)], [draw(3, 3)], "known")
@@ -95,6 +117,23 @@ def loss(x, *ws):
     for i in range(3):
         a, b, u = ws[3 * i : 3 * i + 3]
         x = x + conv(tanh(conv(x, a, 3, 2**i)) * tanh(conv(x, b, 3, 2**i)), u, 1, 1)
+    return (x * x).mean()
+""",
+    "convolution, pooling, transposed convolution in 3-D": """
+shapes, weights = [(2, 3, 8, 8, 8)], [draw(4, 3, 3, 3, 3), draw(4, 2, 2, 2, 2)]
+def loss(x, w, v):
+    return (deconv3(pool3(relu(conv3(x, w))), v) ** 2).mean()
+""",
+    "an encoder of two layers": """
+shapes = [(4, 12, 32)]
+weights = [w for _ in range(2) for w in (
+    draw(32, 32), draw(32, 32), draw(32, 32), draw(32, 32), draw(32, 64), draw(64, 32))]
+def loss(x, *ws):
+    for i in range(2):
+        q, k, v, out, up, down = ws[6 * i : 6 * i + 6]
+        y = norm(x)
+        x = x + softmax((y @ q) @ swap(y @ k)) @ (y @ v) @ out
+        x = x + relu(norm(x) @ up) @ down
     return (x * x).mean()
 """,
 }

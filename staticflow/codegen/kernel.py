@@ -380,26 +380,31 @@ class Kernel:
 
 def walk(block: Block) -> Iterator[Stmt]:
     """Every statement of a block and of the blocks nested in it, outer before inner."""
-    for stmt in block:
-        yield stmt
-        if isinstance(stmt, Loop):
-            yield from walk(stmt.body)
-        elif isinstance(stmt, If):
-            yield from walk(stmt.then)
-            yield from walk(stmt.orelse)
+    open_blocks = [iter(block)]
+    while open_blocks:  # and no generator in another, through each of which a statement would go
+        for stmt in open_blocks[-1]:
+            yield stmt
+            if isinstance(stmt, Loop):
+                open_blocks.append(iter(stmt.body))
+                break
+            if isinstance(stmt, If):
+                open_blocks += [iter(stmt.orelse), iter(stmt.then)]
+                break
+        else:
+            open_blocks.pop()
 
 
 def operands_of(part: Stmt | Expr) -> tuple[Operand, ...]:
     """The operands that a statement or expression names itself, nested blocks left out."""
     if isinstance(part, Let):
-        return operands_of(part.expr)
+        part = part.expr
     if isinstance(part, Apply):
         return part.args
-    values = (getattr(part, name) for name in part.__slots__ if name != "reg")
-    return tuple(v for v in values if isinstance(v, (Reg, Const)))
+    values = [getattr(part, name) for name in part.__slots__ if name != "reg"]
+    return tuple([v for v in values if isinstance(v, (Reg, Const))])
 
 
 def sizes_of(part: Stmt | Expr) -> tuple[Size, ...]:
     """The index expressions that a statement or expression names itself."""
-    values = (getattr(part, name) for name in part.__slots__)
-    return tuple(v for v in values if isinstance(v, (int, Dim)))
+    values = [getattr(part, name) for name in part.__slots__]
+    return tuple([v for v in values if isinstance(v, (int, Dim))])
