@@ -204,12 +204,13 @@ class _Kind:
             results = [results]
         return pytree.unflatten(self.structure, results)
 
-    def holds(self) -> bool:
-        """Whether all is as it was when it was traced."""
+    def holds(self, program: Program) -> bool:
+        """Whether all is as it was when it was traced, as far as ``program``, one of those that
+        were compiled of the trace, and all that the trace read can tell."""
         for obj, name, value in self.guards:
             if getattr(obj, name) != value:
                 return False
-        return not self.traced.programs.has_replaced()
+        return not (program.is_suspect and program.has_replaced())
 
     def __call__(self, given: list[Tensor]) -> Any:
         """What the function gives of these arrays."""
@@ -292,7 +293,7 @@ class Jitted:
         if state.usual and not kwargs:
             sizes = _sizes_of(args, state.recording)
             met = self._met.get(sizes)
-            if met is not None and met[0].holds():
+            if met is not None and met[0].holds(met[1]):
                 return met[0].call_again(met[1], args, state.recording)
         leaves, structure = pytree.flatten((args, kwargs))
         if tracing_state.active or any(isinstance(v, Symbol) for v in leaves):
@@ -311,7 +312,7 @@ class Jitted:
         )
         given = [t for t in tensors if t is not None]
         known = self._traces.setdefault(kind, [])
-        found = next((k for k in known if k.holds()), None)
+        found = next((k for k in known if k.holds(k.traced.programs.first)), None)
         if found is None:
             found = self._trace(leaves, tensors, structure)
             found.traced.programs.program_for(given)

@@ -56,9 +56,10 @@ class SizedPrograms:
             self._met[shapes] = found
         return found
 
-    def has_replaced(self) -> bool:
-        """Whether a program is suspect, and does no longer hold what the modules hold."""
-        return any(program.is_suspect and program.has_replaced() for _, program in self.compiled)
+    @property
+    def first(self) -> Program:
+        """The program for the sizes of the first call."""
+        return self.compiled[0][1]
 
     def _sizes_of(self, shapes: Sequence[tuple[int, ...]]) -> dict[Sym, int]:
         """The number that each open size of the inputs has."""
