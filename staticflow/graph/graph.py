@@ -7,7 +7,7 @@ equal one of them replaces the other throughout.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,9 +58,7 @@ class Graph:
     def nodes(self) -> tuple[Node, ...]:
         """Every node, params first, arguments before users, and what binds a size before all that
         have it."""
-        inside = set(self.params)
-        rest = [n for n in toposort(self.outputs) if n not in inside]
-        return (*self.params, *_binders_first(rest))
+        return (*self.params, *_binders_first(toposort(self.outputs, self.params)))
 
     @lazy
     def users(self) -> Mapping[Node, tuple[Node, ...]]:
@@ -148,7 +146,7 @@ def regions_of(node: Node) -> list[Graph]:
 
 def has_regions(node: Node) -> bool:
     """Whether a graph is an attribute of a node."""
-    return any([isinstance(v, Graph) for v in node.attrs.values()])
+    return any([isinstance(v, Graph) for v in node.attrs.values()]) if node.attrs else False
 
 
 def rebuild(
@@ -158,13 +156,14 @@ def rebuild(
     does not change is shared, and the graph itself where nothing does. Equal nodes are merged on
     the way out."""
     new: dict[Node, Node] = {p: p for p in graph.params}
-    for node in toposort(outputs or graph.outputs):
+    for node in toposort(outputs) if outputs else graph.nodes:
         if node not in new:
-            new[node] = visit(node, tuple(new[a] for a in node.args))
+            new[node] = visit(node, tuple([new[a] for a in node.args]))
     results = tuple(new[o] for o in outputs or graph.outputs)
     if results == graph.outputs:
         return graph
-    return close(graph.params, results, graph.equalities, graph.declared)
+    settled = () if outputs else new.keys()
+    return close(graph.params, results, graph.equalities, graph.declared, settled)
 
 
 def substitute_nodes(outputs: Iterable[Node], values: Mapping[Node, Node]) -> list[Node]:
@@ -183,28 +182,33 @@ def close(
     outputs: Sequence[Node],
     equalities: Sequence[Equality] = (),
     declared: Sequence[TensorType] = (),
+    settled: Collection[Node] = (),
 ) -> Graph:
     """A graph of what ``outputs`` need of ``params``. See the module for what closing does.
 
+    ``settled`` are nodes of a graph that had these ``equalities``: what they assume is among those.
     Raises `ShapeError` if sizes that must be equal never are, `VerifyError` if an output needs a
     param that is not among ``params``.
     """
-    order = toposort(outputs)
     known = set(params)
+    order = toposort(outputs, known)
     for node in order:
-        if node.op is param and node not in known:
+        if node.op is param:
             raise VerifyError(
                 f"the graph needs the param {node.attrs['name']!r} ({node.type}, made at "
                 f"{format_locs(node.locs)}), which is not among its params"
             )
-    found = [*equalities, *_assumptions(order)]
-    bound = frozenset[Sym]().union(*map(bound_symbols, order))
-    values, kept = unify(found, bound)
     types = tuple(declared) or tuple(p.tensor_type for p in params)
-    if values:
-        params, outputs = _with_sizes(params, outputs, values)
-    merged = _merge_equal(params, outputs)
-    return Graph(tuple(params), tuple(merged), tuple(kept), types)
+    found = [*_assumptions(n for n in order if n not in settled)]
+    if found or not settled:
+        bound = frozenset[Sym]().union(*map(bound_symbols, order))
+        values, equalities = unify([*equalities, *found], bound)
+        if values:
+            params, outputs = _with_sizes(params, outputs, values)
+            order = toposort(outputs, params)
+    return Graph(
+        tuple(params), tuple(_merge_equal(params, order, outputs)), tuple(equalities), types
+    )
 
 
 def _assumptions(order: Iterable[Node]) -> Iterator[Equality]:
@@ -251,7 +255,7 @@ def _with_sizes(
 def attrs_key(attrs: Mapping[str, Any]) -> tuple[Any, ...]:
     """Attributes as something that equal ones share, and only they: Python holds 0.0 == -0.0 and
     1 == 1.0 == True, which are different attributes."""
-    return tuple((name, exactly(attrs[name])) for name in sorted(attrs))
+    return tuple([(name, exactly(attrs[name])) for name in sorted(attrs)]) if attrs else ()
 
 
 def exactly(value: Any) -> Any:
@@ -262,35 +266,34 @@ def exactly(value: Any) -> Any:
     return type(value), repr(value) if isinstance(value, float) else value
 
 
-def _merge_equal(params: Sequence[Node], outputs: Sequence[Node]) -> list[Node]:
-    """Hash-cons. First number every value, then build one node for each number with all lines. Of
-    what commutes the first order that is met stays."""
+def _merge_equal(
+    params: Sequence[Node], order: Sequence[Node], outputs: Sequence[Node]
+) -> Sequence[Node]:
+    """Hash-cons the ``outputs`` of params and of nodes in ``order``. First number every value, then
+    build one node for each number with all lines. Of what commutes the first order that is met
+    stays."""
     number: dict[Node, int] = {}
+    for p in params:
+        number.setdefault(p, len(number))
+    first = len(number)
     table: dict[Any, int] = {}
     locs: dict[int, Locs] = {}
-    order = toposort([*params, *outputs])
     for node in order:
-        if node.op is param:
-            key: Any = node
-        else:
-            numbers = [number[a] for a in node.args]
-            args = tuple(sorted(numbers) if node.op.commutes else numbers)
-            key = (node.op, args, attrs_key(node.attrs), node.type)
-        n = number[node] = table.setdefault(key, len(table))
+        numbers = [number[a] for a in node.args]
+        args = tuple(sorted(numbers) if node.op.commutes else numbers)
+        key = (node.op, args, attrs_key(node.attrs), node.type)
+        n = number[node] = table.setdefault(key, first + len(table))
         locs[n] = merge_locs(locs[n], node.locs) if n in locs else node.locs
     if len(table) == len(order):
-        return list(outputs)
-    built: dict[int, Node] = {}
+        return outputs
+    built = {number[p]: p for p in params}
     for node in order:
         n = number[node]
         if n in built:
             continue
-        merged = tuple(built[number[a]] for a in node.args)
+        merged = tuple([built[number[a]] for a in node.args])
         same = node.locs == locs[n] and all(a is b for a, b in zip(merged, node.args, strict=True))
-        if same or node.op is param:
-            built[n] = node
-        else:
-            built[n] = Node(node.op, merged, node.attrs, node.type, locs[n])
+        built[n] = node if same else Node(node.op, merged, node.attrs, node.type, locs[n])
     return [built[number[o]] for o in outputs]
 
 

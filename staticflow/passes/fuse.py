@@ -76,25 +76,26 @@ def fuse(graph: Graph, counts: Counts) -> Graph:
     units = Contraction(
         {groups.get(n, n): [groups.get(s, s) for s in sources] for n, sources in arrays.items()}
     )
+    refused = set[tuple[Group, Group]]()  # once two may not be joined, they never may
     merged = True
     while merged:
         merged = False
         for node in reversed(list(groups)):
             for producer in arrays[node]:
                 mine, other = groups[node], groups.get(producer)
-                if other is None or other is mine:
+                if other is None or other is mine or (other, mine) in refused:
                     continue
                 joint = _joint(other, mine)
-                if joint is None:
-                    continue
-                joint.members = sorted(other.members + mine.members, key=order.__getitem__)
-                if not _reads_in_place(other, mine, joint, arrays):
-                    continue
-                if _reads_many(other, mine, arrays, groups):
-                    continue
-                if _writes_across(joint, readers, results):
-                    continue
-                if not units.contract(other, mine, joint):
+                if joint is not None:
+                    joint.members = sorted(other.members + mine.members, key=order.__getitem__)
+                if (
+                    joint is None
+                    or not _reads_in_place(other, mine, joint, arrays)
+                    or _reads_many(other, mine, arrays, groups)
+                    or _writes_across(joint, readers, results)
+                    or not units.contract(other, mine, joint)
+                ):
+                    refused.add((other, mine))
                     continue
                 for n in joint.members:
                     groups[n] = joint

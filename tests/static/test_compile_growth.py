@@ -1,0 +1,64 @@
+"""What compiling takes grows as the graph does: calls of Python functions are counted, at about
+1,000, 2,000 and 4,000 nodes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import staticflow as sf
+
+
+def compile_chain(count: int) -> Any:
+    x = sf.placeholder((None,), name="x")
+    y = x
+    for i in range(count):
+        y = (y * 1.0001).sin() if i % 2 else y + x
+    return sf.compile([x], y)
+
+
+def compile_layers(count: int) -> Any:
+    """A net of many layers with its gradient."""
+    weights = [0.1 * sf.ones(8, 8) for _ in range(count)]
+    x = sf.placeholder((4, 8), name="x")
+    y = x
+    for w in weights:
+        y = (y @ w).tanh()
+    loss = y.sum()
+    return sf.compile([x], [loss, *sf.grad(loss, weights)])
+
+
+def compile_adam(count: int) -> Any:
+    tensors = [sf.nn.Parameter(0.1 * sf.ones(8, 8)) for _ in range(count)]
+    x = sf.placeholder((4, 8), name="x")
+    loss = sum(((x @ w) ** 2).mean() for w in tensors)
+    return sf.compile([x], loss, updates=sf.optim.Adam(tensors, lr=1e-3).minimize(loss))
+
+
+def calls_of(make: Callable[[int], Any], size: int) -> int:
+    """How many Python functions are called by ``make(size)``."""
+    count = 0
+
+    def note(frame: object, event: str, arg: object) -> None:
+        nonlocal count
+        count += event == "call"
+
+    sys.setprofile(note)
+    try:
+        make(size)
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+@pytest.mark.parametrize(
+    ("make", "few"),
+    [(compile_chain, 670), (compile_layers, 100), (compile_adam, 28)],
+)
+def test_compiling_is_linear_in_the_nodes(make: Callable[[int], Any], few: int) -> None:
+    make(3)  # what is made once, as the tables of rules, is not counted
+    one, two, four = (calls_of(make, count) for count in (few, 2 * few, 4 * few))
+    assert four - two < 1.1 * 2 * (two - one), (one, two, four)
