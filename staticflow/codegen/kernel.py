@@ -380,18 +380,15 @@ class Kernel:
 
 def walk(block: Block) -> Iterator[Stmt]:
     """Every statement of a block and of the blocks nested in it, outer before inner."""
-    open_blocks = [iter(block)]
-    while open_blocks:  # and no generator in another, through each of which a statement would go
-        for stmt in open_blocks[-1]:
-            yield stmt
-            if isinstance(stmt, Loop):
-                open_blocks.append(iter(stmt.body))
-                break
-            if isinstance(stmt, If):
-                open_blocks += [iter(stmt.orelse), iter(stmt.then)]
-                break
-        else:
-            open_blocks.pop()
+    stack = [*reversed(block)]
+    while stack:
+        stmt = stack.pop()
+        yield stmt
+        if isinstance(stmt, Loop):
+            stack += reversed(stmt.body)
+        elif isinstance(stmt, If):
+            stack += reversed(stmt.orelse)
+            stack += reversed(stmt.then)
 
 
 def operands_of(part: Stmt | Expr) -> tuple[Operand, ...]:

@@ -53,8 +53,15 @@ _EVALUATE: dict[str, Callable[[int, int], int]] = {
 
 
 def symbols_of(size: Size) -> frozenset[Sym]:
-    """The symbols that occur anywhere in ``size``."""
-    return symbols_in(terms_of(size))
+    """The symbols that occur anywhere in ``size``, which keeps them."""
+    if isinstance(size, int):
+        return _NO_SYMBOLS
+    if not hasattr(size, "_symbols"):
+        object.__setattr__(size, "_symbols", symbols_in(size.terms))
+    return size._symbols
+
+
+_NO_SYMBOLS = frozenset[Sym]()
 
 
 def as_symbol(size: Size) -> Sym | None:

@@ -53,6 +53,7 @@ __all__ = [
     "same_shape",
     "size_from",
     "terms_of",
+    "total",
 ]
 
 Size: TypeAlias = Union[int, "Dim"]
@@ -76,10 +77,11 @@ class Dim(Real):
     True
     """
 
-    __slots__ = ("_hash", "_key", "terms")
+    __slots__ = ("_hash", "_key", "_symbols", "terms")
     terms: Terms
     _hash: int
     _key: tuple[Any, ...]
+    _symbols: frozenset[Sym]
 
     def __init__(self, terms: Terms) -> None:
         object.__setattr__(self, "terms", terms)
@@ -349,6 +351,17 @@ CALLS: dict[str, Callable[[Size, Size], Size]] = {
     "min": dim_min,
     "root": root,
 }
+
+
+def total(sizes: Iterable[Size]) -> Size:
+    """The sum of sizes, 0 if there are none: all terms are collected once, where `sum` would do so
+    for every size.
+
+    >>> n, m = Dim.of(Sym("N")), Dim.of(Sym("M"))
+    >>> total([n, 2, m, n])
+    M + 2*N + 2
+    """
+    return _build(term for size in sizes for term in terms_of(size))
 
 
 def prod(sizes: Iterable[Size]) -> Size:

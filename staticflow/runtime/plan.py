@@ -36,7 +36,7 @@ from staticflow.codegen.program.routine import (
 )
 from staticflow.errors import ShapeError
 from staticflow.graph.dim_queries import evaluate_dim, substitute_dim, symbols_of
-from staticflow.graph.dims import Dim, Size, Sym
+from staticflow.graph.dims import Dim, Size, Sym, total
 from staticflow.graph.locs import format_locs, here
 
 __all__ = ["ALIGNMENT", "Plan", "name_bound_sizes", "plan_memory"]
@@ -203,7 +203,7 @@ def _growing_bytes(program: Routine) -> Size:
     """The bytes of the buffers that grow, but for those that the caller is given."""
     given = {s.buffer for s in walk_steps(program.steps) if isinstance(s, Give)}
     own = (program.buffers[i].bytes for i in program.growing if i not in given)
-    return substitute_dim(sum(own, start=0), name_bound_sizes(program))
+    return substitute_dim(total(own), name_bound_sizes(program))
 
 
 def name_bound_sizes(program: Routine) -> dict[Sym, Size]:

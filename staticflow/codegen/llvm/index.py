@@ -109,7 +109,9 @@ class IndexWriter:
         return max((self._depths[s] for s in symbols_of(size)), default=0)
 
     def _atom_depth(self, atom: Atom) -> int:
-        return self._depth(Dim.of(atom))
+        if isinstance(atom, Sym):
+            return self._depths[atom]
+        return max((self._depths[s] for s in atom.symbols), default=0)
 
     def _once(self, depth: int, key: Hashable, write: Callable[[], str]) -> str:
         """What ``write`` computes of symbols that are known at ``depth``, computed once before the

@@ -29,7 +29,7 @@ from staticflow.codegen.kernel import (
 from staticflow.codegen.llvm.text import FunctionText
 from staticflow.codegen.work import ENOUGH, work_at
 from staticflow.graph.dim_queries import symbols_of
-from staticflow.graph.dims import Dim, Sym, is_provably_ge
+from staticflow.graph.dims import Sym, is_provably_ge
 
 __all__ = [
     "DECLARATIONS",
@@ -93,13 +93,15 @@ def may_be_much(loop: Loop, sizes: Sequence[Sym]) -> bool:
 def uses_of(loop: Loop) -> Uses:
     """What the body of a loop uses and does not bind."""
     buffers: dict[str, None] = {}
-    sizes: set[Dim] = set()
+    symbols: set[Sym] = set()
     registers: dict[str, None] = {}
     bound: set[Sym | str] = {loop.var, LANE_SYM}
     for stmt in walk(loop.body):
         for part in (stmt, stmt.expr) if isinstance(stmt, Let) else (stmt,):
-            sizes.update(size for size in sizes_of(part) if isinstance(size, Dim))
-            registers |= {a.name: None for a in operands_of(part) if isinstance(a, Reg)}
+            symbols.update(*map(symbols_of, sizes_of(part)))
+            for a in operands_of(part):
+                if isinstance(a, Reg):
+                    registers[a.name] = None
             if isinstance(part, (Load, Store)):
                 buffers[part.buffer] = None
         if isinstance(stmt, (Let, Var)):
@@ -108,7 +110,6 @@ def uses_of(loop: Loop) -> Uses:
             bound.add(stmt.var)
         elif isinstance(stmt, Bind):
             bound.add(stmt.sym)
-    symbols = frozenset[Sym]().union(*map(symbols_of, sizes))
     return Uses(
         tuple(buffers),
         tuple(sorted(symbols - bound, key=Sym.sort_key)),

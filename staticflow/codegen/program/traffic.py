@@ -28,7 +28,7 @@ from staticflow.codegen.program.routine import (
     iteration_count,
 )
 from staticflow.graph.dim_queries import substitute_dim, symbols_of
-from staticflow.graph.dims import Size
+from staticflow.graph.dims import Size, total
 
 __all__ = ["moved_bytes"]
 
@@ -56,16 +56,13 @@ class _Traffic:
         self.routine, self.table = routine, table
 
     def of(self, steps: Sequence[Step]) -> Size:
-        total: Size = 0
-        for step in steps:
-            total = total + _STEPS[type(step)](self, step)
-        return total
+        return total(_STEPS[type(step)](self, step) for step in steps)
 
     def place(self, place: Place) -> Size:
         return _PLACES[type(place)](self, place)
 
     def launch(self, step: Launch) -> Size:
-        return sum(map(self.place, step.places))
+        return total(map(self.place, step.places))
 
     def repeat(self, step: Repeat) -> Size:
         one = self.of(step.body)
