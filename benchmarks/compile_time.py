@@ -1,8 +1,8 @@
 """How long compiling takes: with known sizes, with unknown ones, under `jit`; beside JAX.
 
 Each program in a process of its own, with nothing on disk, from after the imports and a first small
-program to the first results, gradients included. Then programs that grow: a chain of operations and
-Adam on many tensors, each ten times as large as the one before.
+program to the first results, gradients included. Then programs that grow, each ten times as large
+as the one before.
 """
 
 from __future__ import annotations
@@ -163,6 +163,24 @@ sf.compile([x], loss, updates=sf.optim.Adam(tensors, lr=1e-3).minimize(loss))
 """
 
 
+LAYERS = """
+weights = [0.1 * sf.randn(8, 8) for _ in range({size})]
+x = sf.placeholder((4, 8), name="x")
+y = x
+for w in weights:
+    y = (y @ w).tanh()
+sf.compile([x], [y.sum(), *sf.grad(y.sum(), weights)])
+"""
+
+INPUTS = """
+xs = [sf.placeholder((None,), name=f"x{{i}}") for i in range({size})]
+y = xs[0]
+for x in xs[1:]:
+    y = y * 1.5 + x.sum()
+sf.compile(xs, y)
+"""
+
+
 def child(text: str, **parts: str) -> tuple[str, dict[str, str]]:
     """A program with its ``parts``, and nothing on disk."""
     return text.format(**parts), {"STATICFLOW_CACHE_DIR": ""}
@@ -178,6 +196,8 @@ def tables() -> dict[str, dict[str, Child]]:
     for title, program, sizes in (
         ("a chain of operations", CHAIN, (1_000, 10_000, 100_000)),
         ("Adam on many tensors", ADAM, (10, 100, 1_000)),
+        ("the gradient of many layers", LAYERS, (10, 100, 1_000)),
+        ("many inputs of unknown sizes", INPUTS, (10, 100, 1_000)),
     ):
         found[title] = {
             f"{size:,}": partial(child, GROWING, program=program.format(size=size))
