@@ -1,8 +1,9 @@
 """A product of which only a part or a sum is read is computed for no more than that.
 
-``(x @ w)[:, -1]`` is ``x[:, -1] @ w``, and ``(x @ w).sum(0)`` is ``x.sum(0) @ w``. A part is looked
-for through what is done to each element, such as a bias and an activation, so that a network of
-which the last position is read computes its last layer there alone.
+``(x @ w)[:, -1]`` is ``x[:, -1] @ w``, ``(x @ w).sum(0)`` is ``x.sum(0) @ w``, and a trace needs
+the diagonal alone (`staticflow.passes.product_sums`). A part is looked for through what is done to
+each element, such as a bias and an activation, so that a network of which the last position is read
+computes its last layer there alone.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from staticflow.graph.dims import Size, prod
+from staticflow.graph.dims import Size
 from staticflow.graph.graph import Graph, rebuild
 from staticflow.graph.locs import merge_locs, using
 from staticflow.graph.node import Node
@@ -20,7 +21,9 @@ from staticflow.ops.basics.slicing import select_op, slice_op
 from staticflow.ops.basics.view import reshape, reshape_op
 from staticflow.ops.declaring.lowering import Elementwise
 from staticflow.ops.matrices.contract import matmul, matmul_op
+from staticflow.ops.matrices.triangle import diagonal_op
 from staticflow.ops.symbols.symbol import Symbol
+from staticflow.passes.product_sums import ProductSums, rows_of_product
 from staticflow.passes.rewrite import Counts, with_args
 
 __all__ = ["narrow_products"]
@@ -36,8 +39,8 @@ Part: TypeAlias = tuple[tuple[Size, Size, int], ...]
 
 
 def narrow_products(graph: Graph, counts: Counts) -> Graph:
-    """``(x w)[i] = x[i] w`` and ``sum (x w) = (sum x) w``, where nothing else is read of the
-    product."""
+    """``(x w)[i] = x[i] w``, ``sum (x w) = (sum x) w`` and ``trace(x w) = sum (x * w.T)``, where
+    nothing else is read of the product."""
     if not any(n.op is matmul_op for n in graph.nodes):
         return graph
     work = _Narrowing(graph)
@@ -45,7 +48,7 @@ def narrow_products(graph: Graph, counts: Counts) -> Graph:
     def visit(node: Node, args: tuple[Node, ...]) -> Node:
         work.new[node] = with_args(node, args)
         rewrite = _REWRITES.get(node.op)
-        if rewrite is not None and work.reaches_product(node.args[0]):
+        if rewrite is not None and work.reaches_product(_product_of(node)):
             with using(merge_locs(node.locs, node.args[0].locs)):
                 found = rewrite(work, node)
             if found is not None:
@@ -54,6 +57,12 @@ def narrow_products(graph: Graph, counts: Counts) -> Graph:
         return work.new[node]
 
     return rebuild(graph, visit)
+
+
+def _product_of(node: Node) -> Node:
+    """Where a product may be of which ``node`` reads a part: a trace is a sum of a diagonal."""
+    source = node.args[0]
+    return source.args[0] if node.op is sum_op and source.op is diagonal_op else source
 
 
 class _Narrowing:
@@ -78,14 +87,8 @@ class _Narrowing:
         )
 
     def _rows_of_product(self, node: Node) -> Node | None:
-        """The product of two matrices whose rows a node has in several leading dims."""
-        if node.op is not reshape_op or node.args[0] not in self.once:
-            return None
-        product, shape = node.args[0], node.tensor_type.shape
-        if product.op is not matmul_op or any(a.tensor_type.ndim != 2 for a in product.args):
-            return None
-        same = len(shape) > 2 and shape[-1] == product.tensor_type.shape[-1]
-        return product if same and prod(shape[:-1]) == product.tensor_type.shape[0] else None
+        product = rows_of_product(node)
+        return product if product in self.once else None
 
     def take(self, node: Node, part: Part, depth: int = _MOST) -> Any:
         """A part of a node, of no more than is needed for it, ``depth`` operations up."""
@@ -148,19 +151,14 @@ def _of_select(work: _Narrowing, node: Node) -> Any:
 
 
 def _of_sum(work: _Narrowing, node: Node) -> Any:
-    """A sum over rows is one of the left factor, one over columns of the right one. In 16 bits a
-    sum would be rounded before it is multiplied."""
-    product, dims = node.args[0], node.attrs["dims"]
-    t = product.tensor_type
-    rows, columns = t.ndim - 2 in dims, t.ndim - 1 in dims
-    if product.op is not matmul_op or t.dtype.itemsize < 4 or len(dims) != rows + columns:
-        return None
-    x, y = (Symbol(work.new[a]) for a in product.args)
-    left = sum_op(x, dims=(x.ndim - 2,), keepdim=True) if rows else x
-    right = sum_op(y, dims=(y.ndim - 1,), keepdim=True) if columns else y
-    return reshape(matmul_op(left, right), node.tensor_type.shape)
+    return ProductSums(work.new, work.once).sum(node)
+
+
+def _of_diagonal(work: _Narrowing, node: Node) -> Any:
+    return ProductSums(work.new, work.once).diagonal(node)
 
 
 _REWRITES: dict[Any, Callable[[_Narrowing, Node], Any]] = {
     slice_op: _of_slice, select_op: _of_select, sum_op: _of_sum,
+    diagonal_op: _of_diagonal,
 }  # fmt: skip

@@ -20,6 +20,7 @@ from staticflow.passes.copy_strided import copy_strided
 from staticflow.passes.cut_views import cut_views
 from staticflow.passes.decompose import decompose
 from staticflow.passes.factor_products import factor_products
+from staticflow.passes.first_of_sorted import first_of_sorted
 from staticflow.passes.fold import fold_constants
 from staticflow.passes.fuse import fuse, separate
 from staticflow.passes.join import join
@@ -40,6 +41,7 @@ from staticflow.passes.order_products import order_products
 from staticflow.passes.rewrite import Counts, Pass, each_region, rewrite
 from staticflow.passes.row_blocks import row_blocks
 from staticflow.passes.rules import CANONICAL, FAST, PARTS, REORDER
+from staticflow.passes.solve_inverses import solve_inverses
 from staticflow.passes.transpose import transpose_products
 
 if TYPE_CHECKING:
@@ -86,6 +88,8 @@ SIMPLIFY: tuple[tuple[str, Pass], ...] = (
     ("reorder", reorder),
     ("factor_products", factor_products),
     ("order_products", order_products),
+    ("solve_inverses", solve_inverses),
+    ("first_of_sorted", first_of_sorted),
     ("decompose", decompose),
     ("decide", decide),
     ("unroll", unroll),
@@ -124,7 +128,8 @@ STABILIZING = ("stabilize", "stabilize_more")
 """The passes whose results differ where what was written overflows."""
 
 REORDERING = (
-    "attention", "reorder", "factor_products", "order_products", "narrow_products", "row_blocks",
+    "attention", "reorder", "factor_products", "order_products", "solve_inverses",
+    "narrow_products", "row_blocks",
 )  # fmt: skip
 """The passes that choose another order of products or sums than the one that was written."""
 
@@ -174,9 +179,14 @@ class Before:
     why: str
 
 
+_MAKES_OPERATIONS = (
+    "stabilize", "attention", "stabilize_more", "relax", "reorder", "order_products",
+    "first_of_sorted",
+)  # fmt: skip
+
 ORDER = (
     Before(
-        ("stabilize", "attention", "stabilize_more", "relax", "reorder", "order_products"),
+        _MAKES_OPERATIONS,
         ("decompose",),
         "what it writes may be an operation that has no kernel of its own",
     ),

@@ -19,6 +19,7 @@ from staticflow.ops.basics.joining import cat_op
 from staticflow.ops.basics.reduce import all_op, any_op, narrow_as, reduced_shape, sum_op, widen
 from staticflow.ops.basics.slicing import embed_op, select_op
 from staticflow.ops.basics.view import reshape
+from staticflow.ops.statistics.moments import vector_norm_op
 from staticflow.ops.symbols.pattern import Many, Pattern, Rule, attr, rule
 from staticflow.ops.symbols.symbol import STATIC
 from staticflow.passes.powers import number_in
@@ -205,8 +206,19 @@ def _scaled_sum(x: Any, c: Any, dims: Dims, keepdim: bool) -> Any:
     return sum_op(x, dims=dims, keepdim=keepdim) * number
 
 
+def _norm_squared(x: Any) -> Any:
+    norm = vector_norm_op(x, ord=2.0, dims=attr("dims"), keepdim=attr("keepdim"))
+    return mul(norm, norm)
+
+
 SUMS_OF_PARTS: tuple[Rule, ...] = (
     _twice(sum_op),
+    rule(
+        "square_of_norm", "norm(x) norm(x) = sum x x", _norm_squared,
+        lambda x, dims, keepdim: (
+            sum_op(x * x, dims=dims, keepdim=keepdim) if x.dtype.bits >= 32 else None
+        ),
+    ),
     rule(
         "sum_expand", "a sum of one thing again and again is a multiple of it",
         lambda x: _reduction(sum_op, _expansion(x)), _of_expand(sum_op, _multiply),

@@ -50,6 +50,7 @@ from staticflow.passes.algebra import ALGEBRA
 from staticflow.passes.inverses import INVERSES
 from staticflow.passes.powers import NUMBERS, POWERS, PRODUCTS
 from staticflow.passes.reductions import REDUCTIONS, SUMS_OF_PARTS
+from staticflow.passes.selecting_products import SELECTING
 
 __all__ = ["CANONICAL", "FAST", "PARTS", "REORDER"]
 
@@ -304,6 +305,7 @@ FAST: tuple[Rule, ...] = (
     rule("finite_root", "x ** 0.5 = sqrt(x)", lambda x: _root(x), lambda x: sqrt(x)),
     rule("square_of_sqrt", "sqrt(x) ** 2 = x", lambda x: mul(sqrt(x), sqrt(x)), lambda x: x),
     *POWERS,
+    *SELECTING,
 )
 """Rules for fast numerics."""
 

@@ -137,6 +137,7 @@ ROUNDS = {
     "stabilize",
     "stabilize_parts",
     "attention",
+    "solve_inverses",
     "decompose",
     "relax",
     "reorder",
@@ -149,7 +150,14 @@ ROUNDS = {
 FINITE = {*(r.name for r in STABLE_FORMS), "decompose convolution_transpose"}
 """Rules for tame numbers: what is stable has a value where what was written has none, and a transposed
 convolution multiplies the weight with zeros between the elements."""
-TAME = {"relax", "reorder", "order_products", "narrow_products", "factor_products"}
+TAME = {
+    "relax",
+    "reorder",
+    "order_products",
+    "narrow_products",
+    "factor_products",
+    "solve_inverses",
+}
 """Passes for tame numbers: another order of products meets inf - inf elsewhere."""
 BETTER = {"pow_minus_one", "sum_of_one"}
 """Rules that give the exact reciprocal, and keep the sign of a zero that a sum loses."""
