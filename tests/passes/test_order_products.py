@@ -15,7 +15,7 @@ from staticflow.passes import order_products
 from staticflow.passes.pipeline import SIMPLIFY, optimize
 
 FOR_PRODUCTS = [p for p in SIMPLIFY if p[0] in ("canonicalize", "order_products")]
-NEAR, FARTHEST = 1.2, 20
+NEAR, FARTHEST = 1.2, 7
 """Times the least that a chain of unknown sizes takes at some of them, a short one and a long one, of
 which a program has not all orders."""
 
@@ -36,7 +36,7 @@ def check_seeds(seeds: range) -> int:
         graph = graph_of(chain.inputs, chain.result)
         after = ordered(graph)
         work = multiply_adds(after, chain.sizes(graph))
-        farthest = 1 if seed % 2 == 0 else NEAR if len(chain.inputs) <= 4 else FARTHEST
+        farthest = 1 if seed % 2 == 0 else NEAR if len(chain.inputs) <= 5 else FARTHEST
         assert chain.least <= work <= chain.least * farthest, seed
         cheapest += work == chain.least
         if max(max(s) for s in chain.shapes) <= 50:
@@ -53,13 +53,13 @@ def check_values(before: Graph, after: Graph, shapes: Any) -> None:
 
 
 def test_random_chains_take_the_fewest_multiply_adds() -> None:
-    assert check_seeds(range(24)) >= 18
+    assert check_seeds(range(24)) >= 22
 
 
 @pytest.mark.campaign
 def test_many_random_chains_take_the_fewest_multiply_adds() -> None:
-    assert check_seeds(range(60)) >= 46
-    assert check_seeds(range(60, 600)) >= 400
+    assert check_seeds(range(60)) >= 56
+    assert check_seeds(range(60, 600)) >= 525
 
 
 def test_exact_numerics_keep_every_order() -> None:
