@@ -95,12 +95,14 @@ class _Narrowing:
         if depth == 0 or not self.reaches_product(node):
             return _slice(Symbol(self.new[node]), part)
         if node.op is matmul_op:
-            inner = node.args[0].tensor_type.shape[-1]
-            left = (*part[:-1], _whole(inner))
-            right = (*part[:-2], _whole(inner), part[-1])
+            inner, shape = node.args[0].tensor_type.shape[-1], node.tensor_type.shape
+            sides = (
+                ((*part[:-1], _whole(inner)), (*shape[:-1], inner)),
+                ((*part[:-2], _whole(inner), part[-1]), (*shape[:-2], inner, shape[-1])),
+            )
             return matmul(
-                *(self.take(a, _own(p, a.tensor_type.shape), depth - 1)
-                  for a, p in zip(node.args, (left, right), strict=True))
+                *(self.take(a, _own(p, a.tensor_type.shape, whole), depth - 1)
+                  for a, (p, whole) in zip(node.args, sides, strict=True))
             )  # fmt: skip
         product = self._rows_of_product(node)
         if product is not None:
@@ -109,7 +111,7 @@ class _Narrowing:
             columns = _slice(Symbol(self.new[w]), (_whole(inner), part[-1]))
             return matmul(self._take_rows(x, node, (*part[:-1], _whole(inner)), depth - 1), columns)
         shapes = (a.tensor_type.shape for a in node.args)
-        parts = [_own(part, shape) for shape in shapes]
+        parts = [_own(part, shape, node.tensor_type.shape) for shape in shapes]
         args = [self.take(a, p, depth - 1) for a, p in zip(node.args, parts, strict=True)]
         return node.op(*args, **node.attrs)
 
@@ -125,10 +127,14 @@ def _whole(size: Size) -> tuple[Size, Size, int]:
     return (0, size, 1)
 
 
-def _own(part: Part, shape: Shape) -> Part:
-    """The part of an operand of ``shape`` that a part of what it is stretched to reads."""
-    behind = part[len(part) - len(shape) :]
-    return tuple(_whole(1) if n == 1 else p for n, p in zip(shape, behind, strict=True))
+def _own(part: Part, shape: Shape, whole: Shape) -> Part:
+    """The part of an operand of ``shape`` that is read for a part of what it is stretched to, of
+    the shape ``whole``."""
+    behind = len(part) - len(shape)
+    return tuple(
+        _whole(1) if n == 1 and of != 1 else p
+        for n, of, p in zip(shape, whole[behind:], part[behind:], strict=True)
+    )
 
 
 def _slice(x: Any, part: Part) -> Any:
