@@ -8,12 +8,12 @@ equal one of them replaces the other throughout.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from staticflow.errors import VerifyError
 from staticflow.graph.dim_queries import substitute_dim, symbols_of
-from staticflow.graph.dims import Dim, Size, Sym
+from staticflow.graph.dims import Dim, Size, Sym, fresh_sym
 from staticflow.graph.equalities import Equality, unify
 from staticflow.graph.lazy import lazy
 from staticflow.graph.locs import Locs, format_locs, merge_locs
@@ -204,7 +204,13 @@ def close(
         bound = frozenset[Sym]().union(*map(bound_symbols, order))
         values, equalities = unify([*equalities, *found], bound)
         if values:
+            values = _with_late_sizes(order, values)
             params, outputs = _with_sizes(params, outputs, values)
+            late = {s: size for s, size in values.items() if s in bound}
+            sides = [(substitute_dim(e.a, late), substitute_dim(e.b, late)) for e in equalities]
+            equalities = [
+                replace(e, a=a, b=b) for e, (a, b) in zip(equalities, sides, strict=True)
+            ]
             order = toposort(outputs, params)
     return Graph(
         tuple(params), tuple(_merge_equal(params, order, outputs)), tuple(equalities), types
@@ -220,6 +226,19 @@ def _assumptions(order: Iterable[Node]) -> Iterator[Equality]:
         by = "" if "what" in node.attrs else f"{node.op.name}: "  # else the reason says by what
         for fact in facts.assumptions:
             yield Equality(fact.a, fact.b, f"{by}{fact.reason}", node.locs)
+
+
+def _with_late_sizes(order: Iterable[Node], values: dict[Sym, Size]) -> dict[Sym, Size]:
+    """``values``, and for each size that a node binds and that is at most what these replace a size
+    that is at most what stands for it."""
+    found = dict(values)
+    for node in order:
+        for late in sorted(bound_symbols(node), key=Sym.sort_key):
+            if late.upper is not None and late not in found:
+                upper = substitute_dim(late.upper, found)
+                if upper != late.upper:
+                    found[late] = fresh_sym(late.name, upper, late.late)
+    return found
 
 
 def _with_sizes(
@@ -238,7 +257,8 @@ def _with_sizes(
     def region(g: Graph) -> Graph:
         if g.symbols.isdisjoint(values):
             return g
-        ps, outs = map(tuple, _with_sizes(g.params, g.outputs, values))
+        own = _with_late_sizes(g.nodes, values)
+        ps, outs = map(tuple, _with_sizes(g.params, g.outputs, own))
         return Graph(ps, outs, g.equalities, g.declared)
 
     new: dict[Node, Node] = {}

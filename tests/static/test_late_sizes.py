@@ -142,3 +142,21 @@ def test_a_branch_that_is_not_taken_may_not_give_a_size_of_its_own_in_either_mod
     for run in (choose, sf.jit(choose)):
         with pytest.raises(ShapeError, match=r"a size that only the inside can tell.*reduce it"):
             run(sf.tensor(VECTOR))
+
+
+@pytest.mark.parametrize("rows", [2, 3, 7])
+def test_a_loop_that_ends_early_is_differentiated_where_jit_knows_the_rows(rows: int) -> None:
+    """The bound of its iterations names the size of the rows, for which a number is put."""
+
+    def f(xs: Any, y: Any) -> Any:
+        last, _ = sf.scan(lambda c, x: (c * x.sum(), c), y, xs, until=lambda c, y: c.sum() > 5)
+        return last.tanh().sum()
+
+    def step(xs: Any, y: Any) -> Any:
+        return sf.grad(f(xs, y), [xs, y])
+
+    xs, y = np.full((rows, 3), 0.7, np.float32), np.full(2, 0.9, np.float32)
+    leaves = [sf.tensor(a, requires_grad=True) for a in (xs, y)]
+    f(*leaves).backward()
+    for got, leaf in zip(sf.jit(step)(xs, y), leaves, strict=True):
+        np.testing.assert_allclose(got.numpy(), leaf.grad.numpy(), rtol=1e-5)

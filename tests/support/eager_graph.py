@@ -13,8 +13,8 @@ import staticflow as sf
 from staticflow import pytree
 from staticflow.graph.binding import Sizes, bind_arguments, check_equalities
 from staticflow.graph.dim_queries import as_symbol, substitute_dim
-from staticflow.graph.dims import Size, Sym
-from staticflow.graph.graph import Graph, _with_sizes, map_attrs
+from staticflow.graph.dims import Dim, Size, Sym
+from staticflow.graph.graph import Graph, _with_sizes, bound_symbols, map_attrs
 from staticflow.graph.node import Node, constant, item, toposort
 from staticflow.graph.types import types_of
 from staticflow.ops.basics.view import of_size
@@ -131,6 +131,9 @@ def _retype(graph: Graph, args: Sequence[Any]) -> tuple[list[Any], list[Any]]:
             symbol = as_symbol(own)
             if symbol is not None:
                 values.setdefault(symbol, size)
+    for late in (s for n in graph.nodes for s in bound_symbols(n) if s.upper is not None):
+        upper = substitute_dim(late.upper, values)
+        values[late] = Dim.of(Sym(late.name, late.serial + 1, upper, late=True))
     params, outputs = _with_sizes(graph.params, graph.outputs, values)
     leaves = []
     for p, x in zip(graph.params, args, strict=True):
