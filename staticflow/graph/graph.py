@@ -208,9 +208,7 @@ def close(
             params, outputs = _with_sizes(params, outputs, values)
             late = {s: size for s, size in values.items() if s in bound}
             sides = [(substitute_dim(e.a, late), substitute_dim(e.b, late)) for e in equalities]
-            equalities = [
-                replace(e, a=a, b=b) for e, (a, b) in zip(equalities, sides, strict=True)
-            ]
+            equalities = [replace(e, a=a, b=b) for e, (a, b) in zip(equalities, sides, strict=True)]
             order = toposort(outputs, params)
     return Graph(
         tuple(params), tuple(_merge_equal(params, order, outputs)), tuple(equalities), types
