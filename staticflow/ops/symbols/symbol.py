@@ -9,7 +9,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
@@ -47,6 +47,7 @@ from staticflow.ops.random.frozen import note_draws, warn_of_draw
 from staticflow.ops.symbols.attributes import SymbolAttributes
 from staticflow.ops.symbols.flow import is_real, operands
 from staticflow.ops.symbols.handle import Handle
+from staticflow.ops.symbols.refused_values import RefusedValues
 from staticflow.ops.symbols.watching import register_hook
 from staticflow.ops.tensors.methods import Methods
 from staticflow.ops.tensors.symbol_views import Alias, Detached, Perhaps, alias, view_of
@@ -257,7 +258,7 @@ def _leads_on(x: Symbol) -> bool:
 STATIC = StaticMode()
 
 
-class Symbol(SymbolAttributes, Methods):
+class Symbol(RefusedValues, SymbolAttributes, Methods):
     """A value of a graph that is not computed yet. Make one with ``sf.placeholder``. One that is
     ``weak`` counts as a Python number beside tensors: what follows from sizes alone, as a float,
     and the scalars of NumPy that a jitted function is given."""
@@ -444,54 +445,6 @@ class Symbol(SymbolAttributes, Methods):
     def __repr__(self) -> str:
         made = format_locs(self.node.locs)
         return f"<symbol {self.node.op.name}: {self.node.type}, made at {made}>"
-
-    def _refuse(self, wanted: str, instead: str) -> NoReturn:
-        raise SymbolicError(
-            f"{wanted} of a symbolic value ({self.node.op.name}: {self.node.type}, made at "
-            f"{format_locs(self.node.locs)}) is known only when the program runs; {instead}, "
-            f"at {format_locs(here())}"
-        )
-
-    def __bool__(self) -> bool:
-        self._refuse(
-            "the truth",
-            "instead of a Python if write sf.where(condition, a, b), or sf.cond(condition, f, g, x)"
-            " to run one of two functions; instead of a while sf.while_loop(condition, body, x)",
-        )
-
-    def __int__(self) -> int:
-        self._refuse("the number", "keep computing with the symbol, or compile it and call it")
-
-    __float__ = __int__
-
-    def __index__(self) -> int:
-        self._refuse(
-            "the number",
-            "instead of range(n) write sf.fori_loop(0, n, body, x); instead of a list's element, "
-            "an element of a tensor",
-        )
-
-    def item(self, *, force: bool = False) -> Any:
-        """Refused: a symbol has no number yet."""
-        self._refuse(
-            "the number",
-            "go on with the symbol itself, which serves where a number does in what is computed, "
-            "or compile it with sf.compile and call the program",
-        )
-
-    numpy = tolist = item
-
-    def __array__(self, *_: Any, **__: Any) -> Any:
-        self._refuse("the array", "use the functions of sf instead of NumPy's")
-
-    def __iter__(self) -> Any:
-        if self.ndim == 0 or isinstance(self.shape[0], Dim):
-            self._refuse("the iteration", "loop over the first dim with sf.scan")
-        return (self[i] for i in range(self.shape[0]))
-
-    def backward(self, *_: Any, **__: Any) -> None:
-        """Refused: a symbolic gradient is asked for with ``sf.grad``."""
-        self._refuse("the gradient", "build it with sf.grad(loss, [w, ...]) and compile that")
 
 
 def symbolic(*values: Any) -> bool:
