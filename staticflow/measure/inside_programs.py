@@ -83,8 +83,8 @@ class InsidePrograms:
         reader = inside.of.reader
         least, most = operation.start / 1e9, operation.end / 1e9
         for reading in reader.readings_between(inside.first, inside.last):
-            shares = reader.is_part(reading) and reading.number
-            span = reader.span(reading, self._clock, pool + reading.number if shares else thread)
+            shares = reader.is_part(reading) and reader.thread_of(reading)
+            span = reader.span(reading, self._clock, pool + shares if shares else thread)
             # two clocks were compared, which may differ by nanoseconds
             start, end = (min(max(t, least), most) for t in (span.start, span.end))
             yield replace(span, start=start, end=end)

@@ -130,7 +130,7 @@ class _OneCall:
         """The call, and what was read in it."""
         began, ended = clock.moment(self.began), clock.moment(self.ended)
         inner = [
-            reader.span(row, clock, row.number if reader.is_part(row) else _CALLER)
+            reader.span(row, clock, reader.thread_of(row) if reader.is_part(row) else _CALLER)
             for row in self.readings
         ]
         return (Span("call", "call", _CALLER, began, ended), *inner)

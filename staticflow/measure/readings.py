@@ -98,6 +98,7 @@ class Reader:
         self._counted = np.ctypeslib.as_array(counted).reshape(len(self.sites), 2)
         self._readings = _Readings.from_address(executable.module.address("readings"))
         self._rows: Any = None
+        self._threads: dict[int, int] = {}
         self._inside = ctypes.c_int64.from_address(executable.module.address("inside"))
 
     def read_counts(self) -> Any:
@@ -136,8 +137,15 @@ class Reader:
         return min(int(cost(_TIMED)) for _ in range(_ROUNDS)) / _TIMED
 
     def is_part(self, reading: Any) -> bool:
-        """Whether a reading is of a part that threads share; its number is that of the thread."""
+        """Whether a reading is of a part that threads share."""
         return bool(reading.site >= self.first_part)
+
+    def thread_of(self, reading: Any) -> int:
+        """The number of the thread that a part ran on: 0 of that of the run, others from 1 on in
+        the order in which they are first asked for. A part inside another one is numbered by the
+        system's thread, since the pool runs it on whatever thread runs the outer one."""
+        thread = int(reading.number)
+        return self._threads.setdefault(thread, len(self._threads) + 1) if thread else 0
 
     def span(self, reading: Any, clock: Clock, thread: int) -> Span:
         """When and how long it was that a reading tells of, on the thread of this number."""

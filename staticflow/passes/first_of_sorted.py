@@ -1,4 +1,4 @@
-"""Of a row of which only its first or last few elements in order are wanted, no more are ordered.
+"""The first or last few elements of a sorted row are found without ordering the others.
 
 ``x.sort()[0][:k]`` is ``x.topk(k, largest=False)[0]``: both put NaN last and keep the order of
 equal elements, so that every bit is the same, of values and of indices. The last ``k`` are the
@@ -106,8 +106,8 @@ def _end_of(node: Node, graph: Graph) -> _End | None:
 
 
 def _reads_of(values: Node, dim: int, graph: Graph) -> Iterator[tuple[Size, Size] | None]:
-    """Of each node that reads the sorted ``values`` or indices the first element that it takes of a
-    row, and the one behind its last; None for what takes another part."""
+    """The first element of a row that a node takes of the sorted ``values`` or indices, and the one
+    behind its last, for each such node; None for one that takes another part."""
     for user in graph.users[values]:
         if user.op is select_op and user.attrs["dim"] == dim:
             yield user.attrs["index"], user.attrs["index"] + 1

@@ -31,8 +31,11 @@ from staticflow.passes.rewrite import Counts, rewrite
 TRIALS = 12
 REFUSED = (StaticflowError, ValueError, IndexError, OverflowError, TypeError)
 Arrays = list[np.ndarray[Any, Any]]
-OF_INDICES = {"put_rows", "scatter_rows", "log_of_indexed", "log_of_indexed_twice"}
-"""Rules of tensors of indices, which a draw hardly finds: their text cases show them."""
+OF_INDICES = {
+    "put_rows", "scatter_rows", "log_of_indexed", "log_of_indexed_twice", "diagonal_times",
+    "times_diagonal", "one_hot_times", "turned_one_hot_times",
+}  # fmt: skip
+"""Rules of indices and of diagonals, which a draw hardly finds: their text cases show them."""
 every_rule = pytest.mark.parametrize(
     ("name", "r", "position"),
     [(name, r, i) for i, (name, r) in enumerate(RULES)],

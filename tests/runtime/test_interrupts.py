@@ -194,7 +194,7 @@ def shared_sum() -> tuple[Any, tuple[np.ndarray, ...]]:
 
 def serial_sort() -> tuple[Any, tuple[np.ndarray, ...]]:
     x = sf.placeholder((None,), name="x")
-    return sf.compile([x], x.sort()[0][0]), (np.arange(1e7, dtype=np.float32) * 7919 % 10007,)
+    return sf.compile([x], x.sort()[0]), (np.arange(1e7, dtype=np.float32) * 7919 % 10007,)
 
 
 def serial_elimination() -> tuple[Any, tuple[np.ndarray, ...]]:

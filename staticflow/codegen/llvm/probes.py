@@ -27,6 +27,8 @@ _TEXT = """
 @probes = global [{sites} x %Probe] zeroinitializer
 @readings = global %Readings zeroinitializer
 @inside = global i64 0
+@caller = internal global i64 0
+declare i64 @pthread_self()
 
 define i64 @ticks() nounwind {{
   %now = call i64 @{clock}()
@@ -38,7 +40,7 @@ define i64 @ticks() nounwind {{
 # One thread runs the steps, and parts only while it waits for them: these alone need atomic steps.
 _PROBE = """
 ; Count a run of a site from `start` on, in which it had a `number` of iterations, found the size
-; `number`, or was on the thread of that number.
+; `number`, or was on a thread, 0 for that of the run.
 define internal void @{name}(i64 %site, i64 %start, i64 %number{more}) nounwind noinline {{
 entry:
   %end = call i64 @{clock}()
@@ -81,7 +83,11 @@ _PART = """
 define internal i32 @{name}.probed(ptr %struct, i64 %first, i64 %last, i64 %worker) nounwind {{
   %start = call i64 @{clock}()
   %status = call i32 @{name}(ptr %struct, i64 %first, i64 %last, i64 %worker)
-  call void @probe_part(i64 {site}, i64 %start, i64 %worker)
+  %self = call i64 @pthread_self()
+  %caller = load i64, ptr @caller
+  %own = icmp eq i64 %self, %caller
+  %thread = select i1 %own, i64 0, i64 %self
+  call void @probe_part(i64 {site}, i64 %start, i64 %thread)
   ret i32 %status
 }}
 """
@@ -121,6 +127,11 @@ class Probes:
     def begin(self, text: FunctionText) -> str:
         """Read the clock; gives the register."""
         return text.op(f"call i64 @{self.clock}()", "began")
+
+    def begin_run(self, text: FunctionText) -> str:
+        """Note the thread of a run, and read the clock."""
+        text.do(f"store i64 {text.op('call i64 @pthread_self()')}, ptr @caller")
+        return self.begin(text)
 
     def end(self, text: FunctionText, site: int, began: str, number: str, holds: bool) -> None:
         """Count a run of a site, which ``holds`` others or not."""

@@ -147,7 +147,7 @@ class _Writer:
     def write(self) -> str:
         """The whole function."""
         text = self.text
-        began = None if self.probes is None else self.probes.begin(text)
+        began = None if self.probes is None else self.probes.begin_run(text)
         for i, sym in enumerate(self.program.sizes):
             at = text.op(f"getelementptr i64, ptr %sizes, i64 {i}")
             self.indices.define(sym, text.op(f"load i64, ptr {at}"))

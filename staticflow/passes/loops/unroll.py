@@ -16,7 +16,7 @@ from staticflow.ops.basics.creation import full
 from staticflow.ops.basics.joining import cat_op
 from staticflow.ops.basics.slicing import select_op
 from staticflow.ops.basics.view import reshape
-from staticflow.ops.declaring.lowering import Contract, Host, Region
+from staticflow.ops.declaring.lowering import Contract, Host, LoopNest, Region
 from staticflow.ops.loops.loop import Loop, scan_op
 from staticflow.ops.symbols.symbol import Symbol
 from staticflow.passes.loops.results import replace_results
@@ -71,7 +71,15 @@ def _is_short(loop: Loop) -> bool:
     if Host in kinds:
         return False
     few = length * (len(body.nodes) - len(body.params)) <= _MOST_NODES
-    return length <= 1 or (few and kinds.isdisjoint((Contract, Region)))
+    return length <= 1 or (
+        few and kinds.isdisjoint((Contract, Region)) and not any(map(_has_checks, body.nodes))
+    )
+
+
+def _has_checks(node: Node) -> bool:
+    """Whether an index may be wrong, of which an error says in which iteration it is."""
+    lowering = node.op.lowering
+    return isinstance(lowering, LoopNest) and lowering.checks is not None
 
 
 def _stack(rows: Sequence[Node], row: TensorType) -> Node:

@@ -209,7 +209,7 @@ def test_what_takes_over_another_carry_needs_one_more_buffer() -> None:
 
 def test_the_last_value_is_written_where_it_is_wanted() -> None:
     x = sf.placeholder((8,), name="x")
-    program = sf.compile([x], sf.fori_loop(0, 3, lambda i, h: (h + x).sin(), x))
+    program = sf.compile([x], sf.fori_loop(0, 9, lambda i, h: (h + x).sin(), x))
     assert [type(s).__name__ for s in program.plan.routine.steps] == ["Repeat"]
     assert len(program.plan.routine.buffers) == 1
 
