@@ -205,7 +205,7 @@ ORDER = (
 """The legal orders of passes, as a partial order: whatever it does not name may run in any order,
 and however often, with the same results. `tests/fuzz` runs graphs through orders by chance."""
 
-ONCE = ("fuse",)
+ONCE = ("fuse", "scalar_loops")
 """The passes that run at most once: what is a kernel is not made one again."""
 
 _INSTEAD: dict[str, tuple[str, Pass]] = {

@@ -95,6 +95,7 @@ def program_derivatives(f: Any) -> Any:
         ("fuse,-hoist", "'fuse' is one to run and '-hoist' one to leave out; name either"),
         (["fuse", "canonicalize"], "'canonicalize' runs before 'fuse': it takes operations, and"),
         (["fuse", "fuse"], "'fuse' runs once at most: what is a kernel"),
+        (["scalar_loops", "scalar_loops"], "'scalar_loops' runs once at most"),
         (["relax"], "'relax' runs with numerics=\"fast\" only"),
         ([3], "3 is no name of a pass; give names, as in"),
         (3, "3 is no name of a pass; give names, as in"),
