@@ -120,13 +120,21 @@ def check_least(loop: str, wrt: str, length: Any) -> None:
             kept(H, X[:rows])
 
 
-@pytest.mark.parametrize("loop", ["tanh", "elementwise"])
-def test_a_loop_of_few_iterations_keeps_all_which_is_less(loop: str) -> None:
+WAYS_TO_KEEP = ({}, {"memory_budget": 20_000}, {"checkpoint": "sqrt"})
+
+
+def test_a_loop_of_few_iterations_keeps_all_which_is_less() -> None:
     plain, kept, segments = (
-        program(loop, "start", 5, **how).plan.peak_bytes()
-        for how in ({}, {"memory_budget": 20_000}, {"checkpoint": "sqrt"})
+        program("tanh", "start", 5, **how).plan.peak_bytes() for how in WAYS_TO_KEEP
     )
     assert kept == plain < segments
+
+
+def test_segments_of_few_small_iterations_are_written_out_and_keep_nothing() -> None:
+    plain, kept, segments = (
+        program("elementwise", "start", 5, **how).plan.peak_bytes() for how in WAYS_TO_KEEP
+    )
+    assert kept == plain > segments == 0
 
 
 def test_a_program_for_one_length_may_take_less_as_the_error_says() -> None:

@@ -163,10 +163,10 @@ def test_tasks_of_a_product_are_shared() -> None:
 
 def test_kernels_of_a_loop_use_threads_where_they_are_large() -> None:
     x = sf.placeholder((None,), name="x")
-    step = sf.compile([x], sf.fori_loop(0, 4, lambda i, c: (c * 0.5).exp(), x))
+    step = sf.compile([x], sf.fori_loop(0, 9, lambda i, c: (c * 0.5).exp(), x))
     before = pool_jobs()
     step(normal(500_000))
-    assert pool_jobs() == before + 4
+    assert pool_jobs() == before + 9
 
 
 # -- failures --------------------------------------------------------------------------------------
