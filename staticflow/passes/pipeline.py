@@ -339,7 +339,7 @@ def optimize(
     products and sums may be reordered) or ``"fast"``.
     """
     check_numerics(numerics)
-    reports = []
+    reports: list[PassReport] = []
     dump = _begin_dump(config.dump, graph) if config.dump else None
     for name, run in passes_for(numerics, passes):
         counts = Counts()
