@@ -87,6 +87,9 @@ NO_SIZES: Mapping[str, str] = {
             "codegen.lower.window_products._LEAST_ROWS", "codegen.lower.window_products._COLUMNS",
             "codegen.lower.window_products._DEPTH",
         ),
+        "rows and columns of a matrix that is factored, of which tests/codegen/test_elimination.py has fewer and more": (
+            "ops.matrices.elimination._BLOCK", "codegen.lower.nest._NARROW",
+        ),
         "counts statements, terms or nodes of a program": (
             "codegen.lower.saved_row._COSTLY", "codegen.schedule.cpu._SHORT", "codegen.schedule.short_loops._MOST", "codegen.maths.division._MOST_SHIFTS",
             "codegen.program.traffic._GUESS", "codegen.program.traffic._A_CALL", "codegen.program.packing._MANY", "passes.dump._MOST",

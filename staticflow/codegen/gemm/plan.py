@@ -28,6 +28,7 @@ __all__ = [
     "even_rows",
     "main_rows",
     "main_width",
+    "open_panels",
     "register_count",
     "row_blocks",
 ]
@@ -164,7 +165,7 @@ def column_panels(n: Size, lanes: int, target: Target, rows: int) -> list[tuple[
     most, masks = _most_vectors(target, rows), target.masks
     if isinstance(n, int):
         return _known_panels(n, lanes, most, masks)
-    return _unknown_panels(0, n, lanes, min(most, _UNKNOWN_WIDTH), masks, rows == main_rows(target))
+    return open_panels(0, n, lanes, min(most, _UNKNOWN_WIDTH), masks, rows == main_rows(target))
 
 
 def chunk_panels(
@@ -173,7 +174,7 @@ def chunk_panels(
     """The panels of ``width`` columns from ``left`` on, for tiles of `main_rows`: all of ``n``, or
     a multiple of full panels, or what is left of ``n``."""
     if not isinstance(n, int):
-        return _unknown_panels(left, left + width, lanes, main_width(target), target.masks)
+        return open_panels(left, left + width, lanes, main_width(target), target.masks)
     if width == n:
         return column_panels(n, lanes, target, main_rows(target))
     full = main_width(target) * lanes
@@ -185,7 +186,7 @@ def chunk_panels(
     ]
 
 
-def _unknown_panels(
+def open_panels(
     lo: Size, hi: Size, lanes: int, width: int, masks: bool, pairs: bool = False
 ) -> list[tuple[Span, Panel]]:
     """Full panels of ``width`` vectors, then perhaps ``pairs``, then one vector at a time."""

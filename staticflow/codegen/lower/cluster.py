@@ -130,7 +130,7 @@ def _lower_nest(
 ) -> Lowered:
     first = body.outputs[0]
     node = first.args[0] if first.op is item else first  # of several results, all are outputs
-    nest = Nest(k, node, names, outs, types)
+    nest = Nest(k, node, names, outs, types, target)
     nest.emit(node.op.lowering)
     bits = max(t.dtype.bits for t in types_of(node.type))
     kernel = k.kernel("nest")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from staticflow.errors import DTypeError, LinAlgError, ShapeError, SymbolicError
@@ -22,6 +20,13 @@ from staticflow.ops.declaring.declare import per_arg, same_size, strict
 from staticflow.ops.declaring.lowering import LoopNest
 from staticflow.ops.elementwise.maths import exp, log
 from staticflow.ops.matrices.contract import matmul
+from staticflow.ops.matrices.elimination import (
+    copy_in,
+    each_matrix,
+    eliminate,
+    factor_definite,
+    solve_upper,
+)
 from staticflow.ops.matrices.triangle import tril, triu
 
 __all__ = [
@@ -65,69 +70,6 @@ def with_our_errors(compute: Any) -> Any:
     return reference
 
 
-# -- elimination in kernels -----------------------------------------------------------------------
-
-
-class _Elimination:
-    """Gaussian elimination with partial pivoting of the matrix (n, n) in ``name``, a buffer."""
-
-    def __init__(self, k: Any, name: str, n: Size) -> None:
-        self.k, self.name, self.n = k, name, n
-
-    def at(self, row: Size, column: Size) -> Any:
-        """An element."""
-        return self.k.load(self.name, row * self.n + column)
-
-    def put(self, row: Size, column: Size, value: Any) -> None:
-        """Store an element."""
-        self.k.store(self.name, row * self.n + column, value)
-
-    def pivot(self, c: Size) -> tuple[Any, Any]:
-        """The row from ``c`` on with the largest element in column ``c``: as a size, as a number.
-        Its part from that column on changes places with that of row ``c``."""
-        k = self.k
-        best, position = k.var(k.abs(self.at(c, c))), k.var(k.index_value(c))
-        with k.loop("r", self.n, lo=c + 1) as r:
-            size = k.abs(self.at(r, c))
-            unknown = k.compare("ne", size, size)  # a NaN, lest it is lost
-            larger = k.apply("or", k.compare("gt", size, best), unknown)
-            k.set(position, k.select(larger, k.index_value(r), position))
-            k.set(best, k.select(larger, size, best))
-        p = k.bind(position, "p", self.n)
-        with k.loop("j", self.n, lo=c) as j:
-            self.swap(lambda row: self.at(row, j), lambda row, v: self.put(row, j, v), c, p)
-        return p, position
-
-    def swap(self, load: Any, store: Any, a: Size, b: Size) -> None:
-        """Let two elements change places."""
-        first, second = load(a), load(b)
-        store(a, second)
-        store(b, first)
-
-    @contextmanager
-    def below(self, c: Size) -> Iterator[tuple[Size, Any]]:
-        """Each row below ``c`` and what of row ``c`` is taken from it, as is done in the matrix."""
-        k = self.k
-        diagonal = self.at(c, c)
-        with k.loop("r", self.n, lo=c + 1) as r:
-            factor = k.neg(k.div(self.at(r, c), diagonal))
-            with k.loop("j", self.n, lo=c + 1) as j:
-                self.put(r, j, k.fma(factor, self.at(c, j), self.at(r, j)))
-            yield r, factor
-
-
-@contextmanager
-def _each_matrix(nest: Any) -> Iterator[tuple[Any, _Elimination]]:
-    """Each matrix of the first argument in turn, copied for elimination; gives its batch index."""
-    k, shape = nest.k, nest.in_shape(0)
-    n = shape[-1]
-    work = _Elimination(k, nest.scratch(nest.in_type(0).dtype, n * n), n)
-    with nest.loops(shape[:-2], "serial") as b:
-        with k.loop("i", n) as i, k.loop("j", n) as j:
-            work.put(i, j, nest.load(0, (*b, i, j)))
-        yield b, work
-
-
 # -- solve ----------------------------------------------------------------------------------------
 
 
@@ -142,29 +84,17 @@ def _solve_infer(facts: Facts, a: TensorType, b: TensorType) -> TensorType:
 
 def _solve_emit(nest: Any) -> None:
     k, columns = nest.k, nest.in_shape(1)[-1]
-    with _each_matrix(nest) as (b, work):
-        n = work.n
-
-        def out(row: Size, j: Size) -> Any:
-            return nest.load_out(0, (*b, row, j))
-
-        with k.loop("i", n) as i, k.loop("j", columns) as j:
-            nest.store(0, (*b, i, j), nest.load(1, (*b, i, j)))
-        with k.loop("c", n) as c:
-            p, _ = work.pivot(c)
-            nest.require(k.compare("ne", work.at(c, c), 0.0), "singular")
-            with k.loop("j", columns) as j:
-                work.swap(
-                    lambda row: out(row, j), lambda row, v: nest.store(0, (*b, row, j), v), c, p
-                )
-            with work.below(c) as (r, factor), k.loop("j", columns) as j:
-                nest.store(0, (*b, r, j), k.fma(factor, out(c, j), out(r, j)))
-        with k.loop("s", n) as s, k.loop("j", columns) as j:
-            row = n - 1 - s
-            total = k.var(out(row, j))
-            with k.loop("q", n, lo=row + 1) as q:
-                k.set(total, k.fma(k.neg(work.at(row, q)), out(q, j), total))
-            nest.store(0, (*b, row, j), k.div(total, work.at(row, row)))
+    with each_matrix(nest, columns) as (b, work):
+        n = work.rows
+        copy_in(nest, work, 1, b, columns, n)
+        eliminate(
+            work,
+            lambda c, stays: nest.require(k.compare("ne", work.at(c, c), 0.0), "singular"),
+        )
+        solve_upper(work)
+        for i in nest.each("i", 0, n):
+            for j in nest.each("j", 0, columns):
+                nest.store(0, (*b, i, j), work.at(i, n + j))
 
 
 solve_op: Op = Op(
@@ -291,17 +221,16 @@ def _slogdet_reference(xp: Any, a: Any) -> Any:
 
 def _slogdet_emit(nest: Any) -> None:
     k, dtype = nest.k, nest.in_type(0).dtype
-    with _each_matrix(nest) as (b, work):
+    with each_matrix(nest) as (b, work):
         sign, total = k.var(k.const(1.0, dtype)), k.var(k.const(0.0, dtype))
-        with k.loop("c", work.n) as c:
-            _, position = work.pivot(c)
-            stays = k.compare("eq", position, k.index_value(c))
+
+        def visit(c: Size, stays: Any) -> None:
             k.set(sign, k.select(stays, sign, k.neg(sign)))
             value = work.at(c, c)
             k.set(sign, k.mul(sign, k.select(k.compare("eq", value, value), k.sign(value), 1.0)))
             k.set(total, k.add(total, k.log(k.abs(value))))
-            with work.below(c):
-                pass
+
+        eliminate(work, visit)
         zero = k.compare("eq", sign, 0.0)
         logarithm = k.select(zero, float("-inf"), total)
         nest.store(0, b, k.select(k.compare("eq", logarithm, logarithm), sign, logarithm))
@@ -364,27 +293,18 @@ def _cholesky_infer(facts: Facts, a: TensorType) -> TensorType:
 
 
 def _cholesky_emit(nest: Any) -> None:
-    k, shape = nest.k, nest.in_shape(0)
-    n = shape[-1]
+    k = nest.k
     nest.zero()
-    with nest.loops(shape[:-2], "serial") as b:
+    with each_matrix(nest, lower=True) as (b, work):
 
-        def rest(r: Size, c: Size) -> Any:
-            """What the columns before ``c`` leave of an element."""
-            total = k.var(nest.load(0, (*b, r, c)))
-            with k.loop("q", c) as q:
-                first, second = nest.load_out(0, (*b, r, q)), nest.load_out(0, (*b, c, q))
-                k.set(total, k.fma(k.neg(first), second, total))
-            return total
+        def visit(square: Any) -> None:
+            unknown = k.compare("ne", square, square)
+            nest.require(k.apply("or", k.compare("gt", square, 0.0), unknown), "definite")
 
-        with k.loop("c", n) as c:
-            left = rest(c, c)
-            unknown = k.compare("ne", left, left)
-            nest.require(k.apply("or", k.compare("gt", left, 0.0), unknown), "definite")
-            diagonal = k.sqrt(left)
-            nest.store(0, (*b, c, c), diagonal)
-            with k.loop("r", n, lo=c + 1) as r:
-                nest.store(0, (*b, r, c), k.div(rest(r, c), diagonal))
+        factor_definite(work, visit)
+        for i in nest.each("i", 0, work.rows):
+            for j in nest.each("j", 0, i + 1):
+                nest.store(0, (*b, i, j), work.at(i, j))
 
 
 def _cholesky_vjp(ct: Any, out: Any, a: Any) -> Any:

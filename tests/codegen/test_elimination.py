@@ -1,0 +1,260 @@
+"""Factors of matrices that are several blocks wide: values, layouts, refusals, threads, targets."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import staticflow as sf
+from staticflow import linalg
+from staticflow.codegen.interpret import interpret_kernel
+from staticflow.codegen.lower.cluster import lower_cluster
+from staticflow.codegen.schedule.cpu import schedule_cpu
+from staticflow.codegen.target import Target
+from staticflow.codegen.verify import verify_kernel
+from staticflow.errors import LinAlgError
+from staticflow.graph.dim_queries import evaluate_dim
+from staticflow.graph.graph import close
+from staticflow.ops.matrices.elimination import _BLOCK
+from staticflow.passes.cluster import cluster
+from staticflow.passes.pipeline import optimize
+
+KNOWN = (1, 3, 5, _BLOCK, 3 * _BLOCK + 7)
+SIZES = (0, 1, 3, 5, 9, _BLOCK - 1, _BLOCK, _BLOCK + 1, 2 * _BLOCK, 3 * _BLOCK + 7)
+COLUMNS = (1, 3, 70)
+TARGETS = {
+    "avx512": Target(512, fma=True, masks=True),
+    "avx2": Target(256, fma=True, masks=True),
+    "sse": Target(128, fma=False, masks=False),
+}
+by_dtype = pytest.mark.parametrize("dtype", ["float32", "float64"])
+by_size = pytest.mark.parametrize("n", SIZES)
+open_or_not = pytest.mark.parametrize("is_open", [False, True], ids=["known", "open"])
+
+
+def regular(n: int, dtype: str, *batch: int) -> np.ndarray:
+    """Matrices whose pivots are never on the diagonal, and far from singular."""
+    x = np.random.default_rng(n).uniform(-1, 1, (*batch, n, n)) + (2 + n**0.5) * np.eye(n)
+    return np.ascontiguousarray(x[..., ::-1, :]).astype(dtype)
+
+
+def definite(n: int, dtype: str, *batch: int) -> np.ndarray:
+    x = np.random.default_rng(n).uniform(-1, 1, (*batch, n, n))
+    return (x @ x.swapaxes(-1, -2) + 2 * np.eye(n)).astype(dtype)
+
+
+def program(f: Callable[..., Any], is_open: bool, *arrays: np.ndarray) -> sf.Program:
+    shapes = [[None] * a.ndim if is_open else a.shape for a in arrays]
+    xs = [
+        sf.placeholder(s, str(a.dtype), name=f"x{i}")
+        for i, (s, a) in enumerate(zip(shapes, arrays, strict=True))
+    ]
+    return sf.compile(xs, f(*xs))
+
+
+def close_to(found: Any, wanted: np.ndarray) -> None:
+    """Within what rounding makes of a matrix that is far from singular."""
+    found = np.asarray(found)
+    room = 200 * np.finfo(found.dtype).eps * max(1.0, np.abs(wanted).max(initial=0))
+    np.testing.assert_allclose(found, wanted, 0, room)
+
+
+def programs(f: Callable[..., Any], *arrays: np.ndarray) -> Iterator[sf.Program]:
+    """One for all sizes, and where these are told in `KNOWN` one for them alone."""
+    yield open_program(f, *(str(a.dtype) for a in arrays))
+    if len(arrays[0]) in KNOWN:
+        yield program(f, False, *arrays)
+
+
+@functools.cache
+def open_program(f: Callable[..., Any], *dtypes: str) -> sf.Program:
+    return program(f, True, *(np.empty((1, 1), d) for d in dtypes))
+
+
+@by_dtype
+@by_size
+def test_systems(n: int, dtype: str) -> None:
+    a = regular(n, dtype)
+    for columns in COLUMNS:
+        b = np.random.default_rng(columns).uniform(-1, 1, (n, columns)).astype(dtype)
+        for solve in programs(linalg.solve, a, b):
+            x = solve(a, b)
+            assert x.shape == b.shape
+            close_to(x, np.linalg.solve(a.astype("f8"), b.astype("f8")))
+    for inv in programs(linalg.inv, a):
+        close_to(inv(a), np.linalg.inv(a.astype("f8")))
+
+
+@by_dtype
+@by_size
+def test_determinants(n: int, dtype: str) -> None:
+    a = regular(n, dtype)
+    wanted = np.linalg.slogdet(a.astype("f8"))
+    for slogdet in programs(linalg.slogdet, a):
+        sign, logarithm = slogdet(a)
+        assert sign.item() == wanted[0]
+        close_to(logarithm, wanted[1])
+
+
+@by_dtype
+@by_size
+def test_factors_of_definite_matrices(n: int, dtype: str) -> None:
+    a = definite(n, dtype)
+    unread = np.where(np.tri(n, dtype=bool), a, np.nan).astype(dtype)
+    for cholesky in programs(linalg.cholesky, a):
+        lower = np.asarray(cholesky(unread))
+        assert not np.triu(lower, 1).any()
+        close_to(lower, np.linalg.cholesky(a.astype("f8")))
+
+
+LAYOUTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "turned": lambda a: a.mT,
+    "flipped": lambda a: a.flip(0, 1),
+    "stepped": lambda a: a[..., ::2, ::2],
+    "cropped": lambda a: a[..., 3:-3, 2:-4],
+    "expanded": lambda a: a.expand(2, *a.shape),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("name", ["inv", "slogdet", "cholesky"])
+def test_views(name: str, layout: str) -> None:
+    f, view = getattr(linalg, name), LAYOUTS[layout]
+    a = (definite if name == "cholesky" else regular)(2 * _BLOCK + 11, "float64")
+    if layout == "cropped":
+        a = np.pad(a, ((3, 3), (2, 4)))
+    elif layout == "stepped":
+        a = np.repeat(np.repeat(a, 2, 0), 2, 1)
+    for is_open in (False, True):
+        found = program(lambda a: f(view(a)), is_open, a)(a)
+        wanted = f(view(sf.tensor(a)))
+        pairs = zip(found, wanted, strict=True) if name == "slogdet" else [(found, wanted)]
+        for one, other in pairs:
+            close_to(one, other.numpy())
+
+
+def test_batches_of_several_right_sides() -> None:
+    n = 2 * _BLOCK + 3
+    a, b = regular(n, "float64", 3, 1), np.random.default_rng(1).uniform(-1, 1, (3, 2, n, 5))
+    m = sf.placeholder((3, 1, None, None), "float64", name="m")
+    open_solve = sf.compile([m], linalg.solve(m, sf.tensor(b)))
+    close_to(program(linalg.solve, False, a, b)(a, b), np.linalg.solve(a, b))
+    close_to(open_solve(a), np.linalg.solve(a, b))
+
+
+@open_or_not
+@pytest.mark.parametrize("at", [0, _BLOCK - 1, _BLOCK, 2 * _BLOCK + 2])
+def test_what_has_no_factors_is_refused(at: int, is_open: bool) -> None:
+    n = 2 * _BLOCK + 3
+    a = np.eye(n)
+    a[at, at] = 0
+    for name, why in (("inv", "singular"), ("cholesky", "not positive definite")):
+        with pytest.raises(
+            LinAlgError, match=rf"{why}, at .*test_elimination.*nothing was updated"
+        ):
+            program(getattr(linalg, name), is_open, a)(a)
+    sign, logarithm = program(linalg.slogdet, is_open, a)(a)
+    assert sign == 0 and logarithm == -np.inf
+
+
+@pytest.mark.parametrize("at", [0, _BLOCK, 2 * _BLOCK + 2])
+def test_what_is_no_number_stays_none(at: int) -> None:
+    n = 2 * _BLOCK + 3
+    a = np.eye(n)
+    a[at, at] = np.nan
+    sign, logarithm = program(linalg.slogdet, True, a)(a)
+    assert np.isnan(sign.numpy()) and np.isnan(logarithm.numpy())
+    assert np.isnan(np.asarray(program(linalg.inv, True, a)(a))[at, at])
+    assert np.isnan(np.asarray(program(linalg.cholesky, True, a)(a))[at, at])
+
+
+@pytest.mark.parametrize("name", ["inv", "slogdet", "cholesky"])
+def test_threads_change_no_bit(name: str) -> None:
+    a = definite(7 * _BLOCK + 5, "float32")
+    run, found = program(getattr(linalg, name), True, a), []
+    for threads in (1, 2, 3):
+        sf.set_num_threads(threads)
+        out = run(a)
+        found.append([np.asarray(x) for x in (out if isinstance(out, tuple) else (out,))])
+    for other in found[1:]:
+        for x, y in zip(found[0], other, strict=True):
+            np.testing.assert_array_equal(x, y)
+
+
+@pytest.mark.parametrize("name", ["solve", "slogdet", "cholesky"])
+def test_gradients(name: str) -> None:
+    """Along one direction, against a difference in float64."""
+    n = _BLOCK + 5
+    a, da = definite(n, "float64"), np.random.default_rng(9).uniform(-1, 1, (n, n))
+    da = da + da.T
+
+    def value(a: Any) -> Any:
+        if name == "slogdet":
+            return linalg.slogdet(a).logabsdet
+        factor = linalg.cholesky(a) if name == "cholesky" else linalg.solve(a, a[:, :3] * a[0, 0])
+        return (factor * factor * factor).sum()
+
+    x = sf.placeholder((None, None), "float64", name="x")
+    run = sf.compile([x], [value(x), *sf.grad(value(x), [x])])
+    step = 1e-5
+    above, below = (run(a + s * step * da)[0].item() for s in (1, -1))
+    slope = (run(a)[1].numpy() * da).sum()
+    np.testing.assert_allclose(slope, (above - below) / (2 * step), 1e-6)
+
+
+def test_in_loops_and_branches() -> None:
+    n = _BLOCK + 9
+    a = regular(n, "float64")
+
+    def repeated(a: Any) -> Any:
+        return sf.fori_loop(0, 3, lambda i, x: linalg.solve(a, x), a[:, :2] * 1.0)
+
+    def chosen(a: Any) -> Any:
+        return sf.cond(a.sum() > -1e9, lambda a: linalg.inv(a), lambda a: a * 0, a)
+
+    inverse = np.linalg.inv(a)
+    for is_open in (False, True):
+        close_to(program(repeated, is_open, a)(a), inverse @ inverse @ inverse @ a[:, :2])
+        close_to(program(chosen, is_open, a)(a), inverse)
+
+
+@pytest.mark.parametrize("target", TARGETS.values(), ids=list(TARGETS))
+@pytest.mark.parametrize("name", ["inv", "slogdet", "cholesky"])
+def test_kernels_of_other_machines(name: str, target: Target) -> None:
+    """Interpreted, at sizes around those of vectors and blocks."""
+    x = sf.placeholder((None, None), name="x")
+    out = getattr(linalg, name)(x)
+    results = out if isinstance(out, tuple) else (out,)
+    graph, _ = optimize(close([x.node], [r.node for r in results]))
+    nest = next(
+        node for node in graph.nodes
+        if node.op is cluster and node.attrs["kind"] == "nest"
+    )  # fmt: skip
+    body = nest.attrs["body"]
+    lowered = lower_cluster(body, "nest", target)
+    kernel = verify_kernel(schedule_cpu(lowered, target))
+    for n in (1, 9, _BLOCK + 3):
+        a = definite(n, "float32")
+        inputs = [a, np.eye(n, dtype="f4")][: len(body.params)]
+        sizes = dict.fromkeys(kernel.sizes, n)
+        arrays = {f"p{i}": x.ravel() for i, x in enumerate(inputs)}
+        for i, o in enumerate(body.outputs):
+            shape = [evaluate_dim(d, sizes) for d in o.tensor_type.shape]
+            arrays[f"o{i}"] = np.full(int(np.prod(shape)), np.nan, "f4")
+        for s in lowered.scratch:
+            arrays[s.name] = np.full(evaluate_dim(s.size, sizes), np.nan, s.dtype.numpy)
+        assert interpret_kernel(kernel, arrays, sizes) == 0
+        wanted = getattr(np.linalg, name)(a.astype("f8"))
+        for i, w in enumerate(wanted if isinstance(wanted, tuple) else (wanted,)):
+            close_to(arrays[f"o{i}"].reshape(w.shape), w)
+
+
+def test_matrices_of_one_block_have_no_products() -> None:
+    """Few and small ones take no tiles, and nothing that threads share."""
+    for n, is_small in ((_BLOCK, True), (8 * _BLOCK, False)):
+        text = program(linalg.inv, False, np.eye(n))
+        assert ("@parallel(" not in text.source("llvm")) is is_small
