@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -46,12 +47,12 @@ class Config:
         get = os.environ.get
         return Config(
             verify=get("STATICFLOW_VERIFY", "0") not in ("", "0"),
-            debug=int(get("STATICFLOW_DEBUG", "0") or 0),
+            debug=_number("STATICFLOW_DEBUG"),
             fast_call=get("STATICFLOW_FAST_CALL", "1") not in ("", "0"),
             check_nan=get("STATICFLOW_CHECK_NAN", "0") not in ("", "0"),
             poison=get("STATICFLOW_POISON", "0") not in ("", "0"),
             dump=get("STATICFLOW_DUMP", ""),
-            num_threads=max(0, int(get("STATICFLOW_NUM_THREADS", "0") or 0)),
+            num_threads=_number("STATICFLOW_NUM_THREADS"),
             cache_dir=get("STATICFLOW_CACHE_DIR"),
         )
 
@@ -66,6 +67,18 @@ class Config:
         finally:
             for name, value in before.items():
                 setattr(self, name, value)
+
+
+def _number(flag: str) -> int:
+    """The whole number that an environment variable holds; with a warning 0 where it holds none, so
+    that the command line can still be asked for its help."""
+    text = os.environ.get(flag, "").strip()
+    if text and not text.isdecimal():
+        warnings.warn(
+            f"{flag} is {text!r}; it must be a whole number from 0 on, and 0 is taken", stacklevel=3
+        )
+        return 0
+    return int(text or 0)
 
 
 config = Config.from_environment()

@@ -10,7 +10,7 @@ import numpy as np
 from staticflow import pytree
 from staticflow.comparison.chance import Chance, has_drawn
 from staticflow.comparison.contest import Contestant, eager_contestant, leaves_of
-from staticflow.comparison.differences import first_nan
+from staticflow.comparison.differences import first_lost, first_nan
 from staticflow.comparison.gradient_check import check_gradients
 from staticflow.comparison.inputs import Batch
 from staticflow.comparison.job import Job, default_dtype
@@ -23,7 +23,14 @@ from staticflow.runtime.threads import get_num_threads, set_num_threads
 from staticflow.static.compile import compile
 from staticflow.static.grad import grad
 
-__all__ = ["CHECKED_STEPS", "Look", "agreement_of", "look_eagerly", "look_statically"]
+__all__ = [
+    "CHECKED_STEPS",
+    "Look",
+    "agreement_of",
+    "find_verdict",
+    "look_eagerly",
+    "look_statically",
+]
 
 Array = np.ndarray[Any, Any]
 Arrays = dict[str, Array]
@@ -112,7 +119,7 @@ def agreement_of(
     on_purpose = (*judge.on_purpose, *filter(None, [of_zeros]))
     progress("once more, and on one thread")
     deterministic, on_threads = _repeat(job, static)
-    agree, verdict = _verdict(judge.find_apart(parts), losses, on_purpose)
+    agree, verdict = find_verdict(judge.find_apart(parts), losses, on_purpose)
     found = Agreement(
         agree, verdict, **parts, gradcheck=check_gradients(job), deterministic=deterministic,
         same_on_threads=on_threads, on_purpose=on_purpose,
@@ -232,18 +239,23 @@ def _bits(contestant: Contestant, batches: Sequence[Batch]) -> list[bytes]:
 # -- the verdict -----------------------------------------------------------------------------------
 
 
-def _verdict(
+def find_verdict(
     apart: list[str], losses: Mapping[str, Sequence[float]], on_purpose: tuple[str, ...]
 ) -> tuple[bool, str]:
     """Whether all parts agree, and a sentence."""
     nans = {mode: first_nan(losses[mode]) for mode in ("eager", "static")}
-    if nans["eager"] != nans["static"] and not on_purpose:
+    lost = first_lost(losses["eager"], losses["static"])
+    is_late = lost is not None and all(n is None or n >= lost for n in nans.values())
+    if nans["eager"] != nans["static"] and not on_purpose and not is_late:
         told = [f"{m} at step {n}" if n else f"{m} not" for m, n in nans.items()]
         apart = [f"went to NaN: {', '.join(told)}", *apart]
     if apart:
         return False, f"they do not agree: {'; '.join(apart)}"
     if on_purpose:
         return True, "they agree, but for what differs on purpose"
+    if lost is not None:
+        ends = ", ".join(f"{mode} {losses[mode][lost - 1]}" for mode in nans)
+        return True, f"both overflowed by step {lost} ({ends}); until then they agree"
     if nans["eager"] is not None:
         return True, f"both went to NaN at step {nans['eager']}; until then they agree"
     return True, "they agree"

@@ -41,13 +41,18 @@ def targets_of(loss: Callable[..., Any] | None) -> list[str] | None:
 
 
 def assign_inputs(
-    given: Sequence[Input], least: int, most: int, names: Sequence[str], wanted: list[str] | None
+    given: Sequence[Input],
+    least: int,
+    most: int,
+    names: Sequence[str],
+    wanted: list[str] | None,
+    makes_target: bool = False,
 ) -> tuple[int, tuple[int, ...], list[Input]]:
     """How many inputs the model takes, which the loss takes, and the inputs, all with names.
 
     The model takes the first inputs: all but the last, as many as the loss asks for, if it can do
     without them, or else as many as it needs. The loss takes what it calls by the name of an input,
-    or else the last.
+    or else the last, or nothing if all are the model's and its target is one that is made.
     """
     count = len(given)
     asked = 1 if wanted is None else len(wanted)
@@ -74,8 +79,8 @@ def assign_inputs(
         return takes, tuple(named.index(name) for name in wanted), inputs
     if wanted is None:
         return takes, tuple(range(takes, count)), inputs
-    if wanted == ["target"] and not left:
-        return takes, (), inputs  # a named loss, whose target is made
+    if makes_target and not left:
+        return takes, (), inputs
     if len(wanted) > count:
         raise ArgumentError(
             f"the loss takes {', '.join(wanted)} beside the output, but of inputs there are only "

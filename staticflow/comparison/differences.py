@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,7 +10,14 @@ import numpy as np
 
 from staticflow.comparison.record import Difference
 
-__all__ = ["LIMITS", "compare_arrays", "compare_losses", "largest_magnitude"]
+__all__ = [
+    "LIMITS",
+    "compare_arrays",
+    "compare_losses",
+    "first_lost",
+    "first_nan",
+    "largest_magnitude",
+]
 
 Array = np.ndarray[Any, Any]
 Arrays = Mapping[str, Array]
@@ -108,6 +116,22 @@ def compare_losses(
         return {f"step {i}": np.array([loss]) for i, loss in enumerate(losses, 1)}
 
     return compare_arrays(steps(static), steps(eager) or {}, steps(double), dtype)
+
+
+def first_lost(eager: Sequence[float], static: Sequence[float]) -> int | None:
+    """The number of the first step, from 1, at which neither loss is finite and they are not the
+    same: where sums overflow, their order decides what becomes NaN first.
+
+    >>> first_lost([1.0, math.inf, math.nan], [1.0, math.nan, math.nan])
+    2
+    """
+
+    def are_lost(a: float, b: float) -> bool:
+        is_same = a == b or (math.isnan(a) and math.isnan(b))
+        return not (math.isfinite(a) or math.isfinite(b) or is_same)
+
+    pairs = zip(eager, static, strict=False)
+    return next((n for n, (a, b) in enumerate(pairs, 1) if are_lost(a, b)), None)
 
 
 def first_nan(losses: Sequence[float]) -> int | None:

@@ -94,10 +94,15 @@ class Job:
         if self.data and sizes is None:
             return list(itertools.islice(itertools.cycle(self.data), count))
         random = np.random.default_rng(self.seed)
-        drawn = [
-            tuple(x.draw(random, {**self.sizes, **(sizes or {})}) for x in self.inputs)
-            for _ in range(min(count, RANDOM_BATCHES))
-        ]
+        known = {**self.sizes, **(sizes or {})}
+        try:
+            drawn = [
+                tuple(x.draw(random, known) for x in self.inputs)
+                for _ in range(min(count, RANDOM_BATCHES))
+            ]
+        except (MemoryError, OverflowError, ValueError) as error:  # of sizes that no memory holds
+            shown = ", ".join(x.describe(known) for x in self.inputs)
+            raise ArgumentError(f"the inputs ({shown}) cannot be drawn: {error}") from None
         return list(itertools.islice(itertools.cycle(drawn), count))
 
     def make_model(self, dtype: str | None = None) -> Module:
@@ -166,7 +171,8 @@ def make_job(
     model = attempt(lambda: _make_by_seed(file.make, seed), f"{file.name} cannot be made")
     least, most, names = positional(model.forward)
     wanted = targets_of(loss_function)
-    model_takes, loss_takes, given = assign_inputs(given, least, most, names, wanted)
+    makes_target = isinstance(loss_function, NamedLoss) and loss_function.targets > 0
+    model_takes, loss_takes, given = assign_inputs(given, least, most, names, wanted, makes_target)
     job = Job(
         file.name, file.source, file.make, tuple(given), sizes, model_takes, loss_function,
         loss_takes, loss_name, make_optimizer, optimizer_name, steps, seed, dtype, data, request,
@@ -177,7 +183,7 @@ def make_job(
         evaluate=_find_evaluate(file),
         sweep=_find_sweep(file, sweep, sizes),
     )
-    if isinstance(loss_function, NamedLoss) and loss_function.targets and not loss_takes:
+    if isinstance(loss_function, NamedLoss) and makes_target and not loss_takes:
         job = add_target(job, loss_function)
     return try_once(job)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from staticflow.comparison.differences import compare_arrays, compare_losses
+from staticflow.comparison.differences import compare_arrays, compare_losses, first_lost
 from staticflow.comparison.purpose import accept_finite, accept_nearer, add_zeros, finite_losses
 from staticflow.comparison.record import Difference
 from staticflow.comparison.rounding import clear_elements, find_noise
@@ -82,6 +82,8 @@ class Judge:
                 "numbers of the state": (after, state, state_64),
             }
             count = self._put_aside(kinds, losses)
+        if (lost := first_lost(losses, self.losses)) is not None:
+            count = min(count, lost - 1)
         gradients = (self.static.gradients, self.eager.gradients)
         parts = {
             "values": compare_arrays(self.static.values, self.eager.values, values_64, self.dtype),

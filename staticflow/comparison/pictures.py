@@ -36,8 +36,8 @@ def load_picture(
     It is a graph as text, ``graph.sf``; or ``FILE.py:NAME`` for a program, a jitted function, a
     graph, a symbol or a tensor of that file, for a function that makes one, or for a model, of
     which the compiled step is drawn, as `staticflow.compare` makes it, or with ``is_eager`` the
-    tape of a step. ``after`` is the name of a pass; ``sizes`` are values of
-    unknown sizes, by default those of the inputs of a model.
+    tape of a step; a file with one such thing needs no name. ``after`` is the name of a pass;
+    ``sizes`` are values of unknown sizes, by default those of the inputs of a model.
 
     Raises `ArgumentError` where there is no such thing, or nothing that can be drawn.
     """
@@ -46,9 +46,13 @@ def load_picture(
     place, _, name = target.partition(":")
     module = import_source(target)
     if not name:
-        raise ArgumentError(
-            f"{place} does not say what to draw; write {place}:NAME, {_has(module)}"
-        )
+        names = _drawable_names(module)
+        if len(names) != 1:
+            raise ArgumentError(
+                f"{place} does not say what to draw; write {place}:NAME, {_has(module)}"
+            )
+        (name,) = names
+        target = f"{place}:{name}"
     call = parse_call(name, "what is drawn")
     if not hasattr(module, call.name):
         raise ArgumentError(f"{place} has no {call.name!r}; {_has(module)}")
@@ -96,15 +100,19 @@ def _read_graph(path: Path) -> Graph:
     try:
         return parse_graph(path.read_text("utf-8"), OPS)
     except ParseError as error:
-        raise ArgumentError(f"{path}: {error}") from None
+        raise ArgumentError(f"{path}: {str(error).splitlines()[0]}") from None
     except UnicodeDecodeError:
         raise ArgumentError(f"{path} is no text; a .sf file is what print(graph) shows") from None
 
 
 def _has(module: ModuleType) -> str:
     """What a module has that can be drawn, in words."""
-    names = [name for name, value in vars(module).items() if _is_shown(value, module)]
+    names = _drawable_names(module)
     return f"it has {', '.join(names)}" if names else "it has nothing that can be drawn"
+
+
+def _drawable_names(module: ModuleType) -> list[str]:
+    return [name for name, value in vars(module).items() if _is_shown(value, module)]
 
 
 def _is_shown(value: Any, module: ModuleType) -> bool:

@@ -41,7 +41,7 @@ def read_graph(file: str) -> Graph:
         text = sys.stdin.read() if file == "-" else path.read_text("utf-8")
         return verify_graph(parse_graph(text, {**OPS, cluster.name: cluster}))
     except ParseError as error:
-        raise ArgumentError(f"{file}: {error}") from None
+        raise ArgumentError(f"{file}: {str(error).splitlines()[0]}") from None
     except UnicodeDecodeError:
         raise ArgumentError(f"{file} is no text; a .sf file is what print(graph) shows") from None
 

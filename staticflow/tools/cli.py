@@ -11,6 +11,7 @@ from typing import NoReturn
 
 from staticflow.errors import StaticflowError
 from staticflow.tools import bench, cache, compare, info, opt, view
+from staticflow.tools.printing import leave_output
 
 __all__ = ["COMMANDS", "Command", "main"]
 
@@ -36,6 +37,11 @@ COMMANDS = {
     "opt": Command("passes over a graph that is text", opt.add_arguments, opt.run),
     "view": Command("a graph, a program or a tape as a picture", view.add_arguments, view.run),
 }
+
+
+READER_LEFT = 141
+"""The exit status of a process whose output nobody reads any more: 128 and the number of SIGPIPE,
+as of other programs."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -69,9 +75,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):  # which may know fewer letters than a table has
         sys.stdout.reconfigure(errors="replace")
     try:
-        return int(options.run(options))
-    except (StaticflowError, OSError) as error:  # such as a file that cannot be written
-        print(" ".join(str(error).split()), file=sys.stderr)
+        status = int(options.run(options))
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        return status
+    except BrokenPipeError:  # as under `| head`
+        leave_output()
+        return READER_LEFT
+    except (StaticflowError, OSError, MemoryError) as error:  # such as a file that is not writable
+        print(" ".join(str(error).split()) or "there is not enough memory", file=sys.stderr)
+        leave_output()
         return 2
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, redirect_stdout
 from pathlib import Path
 
 from staticflow.errors import ArgumentError
-from staticflow.tools.numbers import positive_int
+from staticflow.tools.numbers import natural_int, positive_int
+from staticflow.tools.printing import print_result
 
 __all__ = ["add_arguments", "run"]
 
@@ -29,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--optimizer", metavar="NAME", help='such as adam, "sgd(momentum=0.9)" or none')
     add("--lr", type=_rate, metavar="RATE", help="the learning rate of the optimiser")
     add("--steps", type=positive_int, default=100, help="steps in either mode (100)")
-    add("--seed", type=_natural, default=0, help="of parameters, data and draws (0)")
+    add("--seed", type=natural_int, default=0, help="of parameters, data and draws (0)")
     add("--dtype", choices=DTYPES, default="float32", help="of floating parameters and inputs")
     add("--sweep", metavar="SIZES", help="time both modes at each of some open sizes and arguments "
         'of the model, such as "batch=1,8,64 width=16,256"')  # fmt: skip
@@ -40,25 +41,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _rate(text: str) -> float:
-    value = _number(text, float)
+    try:
+        value = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
     if not math.isfinite(value) or value < 0:
         raise argparse.ArgumentTypeError(f"a learning rate is a number from 0 on, not {text}")
     return value
-
-
-def _natural(text: str) -> int:
-    value = int(_number(text, int))
-    if value < 0:
-        raise argparse.ArgumentTypeError(f"at least 0 is needed, not {text}")
-    return value
-
-
-def _number(text: str, kind: type[int] | type[float]) -> float:
-    try:
-        return kind(text)
-    except ValueError:
-        word = "whole number" if kind is int else "number"
-        raise argparse.ArgumentTypeError(f"{text!r} is not a {word}") from None
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -96,7 +85,8 @@ def run(arguments: argparse.Namespace) -> int:
             raise ArgumentError(
                 f"--json and --html both name {str(arguments.json)!r}; give them two files"
             )
-        job = job_of(request)
+        with redirect_stdout(sys.stderr):  # what the model's file prints is no part of the table
+            job = job_of(request)
         try:
             record = compare_job(job, Options(arguments.quick), progress_for())
         except InterruptedComparison as interrupt:
@@ -107,9 +97,11 @@ def run(arguments: argparse.Namespace) -> int:
             if failure.record.eager.losses:
                 print(format_comparison(failure.record))
             raise
-        print(format_comparison(record))
+        failed = print_result(format_comparison(record))
         if json_file is not None:
             json_file.write(json.dumps(record.as_dict(), indent=2, allow_nan=False) + "\n")
         if html_file is not None:
             html_file.write(render_page(record))
+        if failed is not None:
+            raise failed  # once the files are there
     return 0 if record.has_passed else 1

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from staticflow.tools.numbers import natural_int, size_of
+
 __all__ = ["add_arguments", "run"]
 
 
@@ -21,16 +23,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "of its own in DIR")  # fmt: skip
     add("--bisect", action="store_true", help="name the first rewrite that changes a result, on "
         "random arrays; the status is 1 if there is one")  # fmt: skip
-    add("--size", metavar="NAME=N", action="append", type=_size, default=[], help="the value of an "
-        "unknown size, for --bisect; 3 by default")  # fmt: skip
-    add("--seed", metavar="N", type=int, default=0, help="of the arrays of --bisect")
-
-
-def _size(text: str) -> tuple[str, int]:
-    name, equals, number = text.partition("=")
-    if not (name and equals and number.isdecimal()):
-        raise argparse.ArgumentTypeError(f"a size is NAME=N, such as batch=32, not {text!r}")
-    return name, int(number)
+    add("--size", metavar="NAME=N", action="append", type=size_of, default=[], help="the value of "
+        "an unknown size, for --bisect; 3 by default")  # fmt: skip
+    add("--seed", metavar="N", type=natural_int, default=0, help="of the arrays of --bisect")
 
 
 def run(arguments: argparse.Namespace) -> int:

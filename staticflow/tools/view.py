@@ -7,6 +7,8 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
+from staticflow.tools.numbers import size_of
+
 __all__ = ["add_arguments", "run"]
 
 
@@ -24,16 +26,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--tensorboard", metavar="DIR", type=Path, help="event files for TensorBoard")
     add("--pass", metavar="NAME", dest="after", default="", help="the program as it came out of "
         "that pass, or as it was written; by default as it runs")  # fmt: skip
-    add("--size", metavar="NAME=N", action="append", type=_size, default=[], help="the value of an "
-        "unknown size, once for each, so that kernels tell their FLOPs")  # fmt: skip
+    add("--size", metavar="NAME=N", action="append", type=size_of, default=[], help="the value of "
+        "an unknown size, once for each, so that kernels tell their FLOPs")  # fmt: skip
     add("--eager", action="store_true", help="of a model: the tape of an eager step")
-
-
-def _size(text: str) -> tuple[str, int]:
-    name, equals, number = text.partition("=")
-    if not (name and equals and number.isdecimal()):
-        raise argparse.ArgumentTypeError(f"a size is NAME=N, such as batch=32, not {text!r}")
-    return name, int(number)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -13,6 +13,7 @@ import pytest
 
 import staticflow as sf
 from staticflow.comparison import agreement, requests, run
+from staticflow.comparison.agreement import find_verdict
 from staticflow.comparison.axes import parse_axes
 from staticflow.comparison.contest import eager_contestant, static_contestant
 from staticflow.comparison.costs import FreshCosts, measure_fresh
@@ -166,6 +167,15 @@ def test_nan_in_both_is_said() -> None:
     assert '"NaN"' in text and "FAILED" not in format_comparison(found)
 
 
+def test_overflow_in_both_is_said_whichever_is_nan_first() -> None:
+    losses = {"eager": (1.0, math.inf, math.nan), "static": (1.0, math.nan, math.nan)}
+    told = "both overflowed by step 2 (eager inf, static nan); until then they agree"
+    assert find_verdict([], losses, ()) == (True, told)
+    later = {"eager": (1.0, 2.0, math.nan), "static": (1.0, math.nan, math.nan)}
+    agree, told = find_verdict([], later, ())
+    assert not agree and "went to NaN: eager at step 3, static at step 2" in told
+
+
 @pytest.mark.campaign
 def test_a_loss_that_only_a_graph_can_tell_differs_on_purpose() -> None:
     found = compared("Surprised", loss="sum", optimizer="sgd", inputs=("f32[N=4, 3]",))
@@ -317,6 +327,7 @@ def test_in_python_a_module_a_class_and_a_function_are_compared() -> None:
         ({"loss": "none", "optimizer": "sgd"}, "an optimiser needs a loss"),
         ({"loss": lambda y: y}, "reduce it"),
         ({"loss": lambda y, a, b: y.sum()}, "only 1 for all"),
+        ({"loss": sf.nn.MSELoss()}, "give one input more"),
         ({"optimizer": None, "lr": 0.1}, "needs an optimiser"),
         ({"optimizer": lambda parameters: 3}, "gives a int; it must be one of sf.optim"),
         ({"seed": -1}, "the seed is -1; it must be a whole number"),

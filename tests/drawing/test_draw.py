@@ -105,6 +105,14 @@ def test_things_of_a_file_are_found_by_name(
     assert page in capsys.readouterr().out and Path(page).is_file()
 
 
+def test_a_file_with_one_thing_needs_no_name(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("alone.py").write_text(
+        "import staticflow as sf\nx = 3\ndoubled = sf.ones(2, requires_grad=True) * 2\n"
+    )
+    assert main(["view", "alone.py", "--dot", "-"]) == 0
+    assert "alone.py:doubled" in capsys.readouterr().out
+
+
 def test_a_model_has_a_tape(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["view", f"{file}:Net", "--eager", "--dot", "-"]) == 0
     text = capsys.readouterr().out
@@ -137,7 +145,7 @@ def test_the_text_of_a_graph_is_drawn(file: str, capsys: pytest.CaptureFixture[s
         (["prog.py:step", "--svg", "no/a.svg"], "cannot be written to 'no/a.svg'"),
         (["prog.py:step", "--tensorboard", "prog.py/x"], "cannot be written to 'prog.py/x'"),
         (["prog.py:step", "--size", "M=3"], "'M' is no size of what is drawn"),
-        (["wrong.sf"], "wrong.sf: line 1, column 1"),
+        (["wrong.sf"], "wrong.sf: line 1, column 1: expected 'graph', found 'grap'\n"),
     ],
 )
 def test_mistakes_are_one_line(

@@ -92,12 +92,13 @@ def test_a_diff_says_what_is_different(file: str, capsys: Capture) -> None:
             "passes: 'fold' runs before 'fuse': it takes operations",
         ),
         (["--passes", "fuze"], GRAPH, "passes: there is no pass 'fuze'; did you mean 'fuse'?"),
-        ([], "graph (%x f32", "g.sf: "),
+        ([], "graph (%x f32", "found 'f32'\n"),
         ([], GRAPH.replace("exp(%1)", "exp(%9)"), "g.sf: "),
         ([], GRAPH.replace("%4: f32[N, 3]", "%4: f32[N, 4]"), "add"),
         (["--dump", "/dev/null"], GRAPH, "cannot be written into '/dev/null'"),
         (["--bisect"], GATHER, "bisect: the graph as it was written fails on these arrays ("),
         (["--bisect", "--size", "M=3"], GRAPH, "--size: the graph has no size 'M'; it has N"),
+        (["--bisect", "--size", f"N={10**14}"], GRAPH, "Unable to allocate"),
     ],
 )
 def test_a_mistake_is_one_line(
