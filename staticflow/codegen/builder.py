@@ -193,10 +193,10 @@ class Builder:
         self._depths[sym] = len(self._blocks) - 1
         self.emit(Bind(sym, value, held))
 
-    def worker(self, count: Size) -> Dim:
-        """The number of the thread that runs an iteration of the parallel loop of ``count``
-        iterations whose body this is, as a symbol."""
-        return self.bind(self.let(Worker(), int64), "worker", count)
+    def worker(self, most: Size) -> Dim:
+        """The number of the thread that runs an iteration of the parallel loop whose body this is,
+        as a symbol. There are ``most`` such threads, a size that was known before the loop."""
+        return self.bind(self.let(Worker(most), int64), "worker", most)
 
     def workers(self) -> Operand:
         """How many threads may run the iterations of parallel loops."""

@@ -225,7 +225,7 @@ class _Run:
         return np.arange(reg.lanes) < self.size(expr.bound)
 
     def number(self, reg: Reg, expr: Worker) -> Array:
-        return np.array([self.worker], int64.numpy)
+        return np.array([self.worker % self.size(expr.most)], int64.numpy)
 
     def count(self, reg: Reg, expr: Workers) -> Array:
         return np.array([_WORKERS], int64.numpy)

@@ -23,7 +23,7 @@ The grammar, in the text that `print_kernel` writes::
              | "zip" operand operand ("low" | "high")        half the lanes of each, in turns
              | "index" index                                 an index expression as an int64 value
              | "active" index                                lane < index, a bool vector
-             | "worker"                                      the thread of the iteration, an int64
+             | "worker" index                                the thread of the iteration, an int64
              | "workers"                                     how many threads there may be, an int64
     operand := reg | CONST ":" type                          CONST is a Python literal, inf or nan,
     reg     := "%" NAME                                        true or false
@@ -51,7 +51,8 @@ at its top level) or ``long`` (in order, and between any two it looks whether th
 stop). A serial or long loop with ``while`` also ends before an iteration that finds that `var`, a
 bool, false; it may be the only end (`ENDLESS`). Iterations of a parallel or grid loop change no
 register bound outside it. In the body of one, and not in a block nested there, `worker` is less
-than the number of iterations, and no two of them that run at the same time find the same number.
+than its index, which is what it was before the loop, and no two of them that run at the same time
+find the same number: no more threads than that run the loop.
 Distinct buffers of a kernel do not overlap. A kernel returns 0, the code of the first `Check` that
 failed, `INTERRUPTED` or `NO_ROOM`; what it stored until then is unspecified.
 
@@ -235,7 +236,10 @@ class Active:
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """The number of the thread that runs an iteration of the parallel loop around, an int64."""
+    """The number of the thread that runs an iteration of the parallel loop around, an int64 below
+    ``most``, for there are no more."""
+
+    most: Size
 
 
 @dataclass(frozen=True, slots=True)

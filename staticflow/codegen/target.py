@@ -14,12 +14,14 @@ class Target:
     ``vector_bits`` is the widest vector register, ``fma`` whether ``a * b + c`` is one instruction,
     ``masks`` whether a load or store can leave out lanes without a branch for each, ``avx512``
     whether the text of a kernel may name instructions of AVX-512 that LLVM has no word for.
+    ``workers`` is how many threads may have memory of their own to work in, in one kernel.
     """
 
     vector_bits: int
     fma: bool
     masks: bool
     avx512: bool = False
+    workers: int = 16
 
 
 PORTABLE = Target(vector_bits=128, fma=False, masks=False)

@@ -163,7 +163,7 @@ _FORMAT: dict[type, Callable[[Any], str]] = {
     Zip: lambda e: f"zip {_operand(e.a)} {_operand(e.b)} {e.half}",
     Index: lambda e: f"index {e.index}",
     Active: lambda e: f"active {e.bound}",
-    Worker: lambda e: "worker",
+    Worker: lambda e: f"worker {e.most}",
     Workers: lambda e: "workers",
 }
 
@@ -404,6 +404,6 @@ _EXPRESSIONS: dict[str, Callable[[_Parser], Expr]] = {
     "zip": lambda p: Zip(p.operand(), p.operand(), p.one_of(HALVES)),
     "index": lambda p: Index(p.size()),
     "active": lambda p: Active(p.size()),
-    "worker": lambda p: Worker(),
+    "worker": lambda p: Worker(p.size()),
     "workers": lambda p: Workers(),
 }

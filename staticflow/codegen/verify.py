@@ -106,6 +106,7 @@ class _Verifier:
     all_symbols: set[Sym] = field(default_factory=set)
     depth: int = 0
     shared: int = -1  # the depth of the body of the innermost parallel or grid loop
+    before: set[Sym] = field(default_factory=set)  # the symbols bound before that
     in_order: bool = True
     has_grid: bool = False
 
@@ -125,13 +126,15 @@ class _Verifier:
     @contextmanager
     def scope(self) -> Iterator[None]:
         """What is bound inside is not visible after it."""
-        saved = self.symbols, self.regs, self.variables, self.reserved, self.in_order, self.shared
+        saved = self.symbols, self.regs, self.variables, self.reserved, self.in_order
+        shared = self.shared, self.before
         self.symbols, self.regs = set(self.symbols), dict(self.regs)
         self.variables, self.reserved = set(self.variables), dict(self.reserved)
         self.depth += 1
         yield
         self.depth -= 1
-        self.symbols, self.regs, self.variables, self.reserved, self.in_order, self.shared = saved
+        self.symbols, self.regs, self.variables, self.reserved, self.in_order = saved
+        self.shared, self.before = shared
 
     def block(self, block: Block) -> None:
         for stmt in block:
@@ -274,9 +277,10 @@ class _Verifier:
             f"{stmt.var} is said to be below {upper}, which the loop's end may exceed",
         )
         with self.scope():
-            self.bind_symbol(stmt.var, self.all_symbols)
             if stmt.kind not in IN_ORDER:
-                self.variables, self.in_order, self.shared = set(), False, self.depth
+                self.variables, self.in_order = set(), False
+                self.shared, self.before = self.depth, set(self.symbols)
+            self.bind_symbol(stmt.var, self.all_symbols)
             self.block(stmt.body)
 
     def branch(self, stmt: If) -> None:
@@ -386,6 +390,8 @@ class _Verifier:
             self.depth == self.shared,
             "only the body of a parallel or grid loop itself, no block in it, asks for the worker",
         )
+        late = sorted(s.name for s in symbols_of(expr.most) - self.before)
+        _require(not late, f"the number of threads names {', '.join(late)}, not bound before")
         self.result(reg, int64, 1)
 
 

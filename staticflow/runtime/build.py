@@ -25,6 +25,7 @@ from staticflow.runtime.executable import Executable, ParamSpec, Signature, unbo
 from staticflow.runtime.native import host_target
 from staticflow.runtime.object_layout import BoxType
 from staticflow.runtime.plan import plan_memory
+from staticflow.runtime.threads import most_workers
 
 __all__ = ["build", "lay_out"]
 
@@ -112,7 +113,8 @@ def lay_out(
             f"compile: no input has {missing[0]} as a dim of its own, so a call cannot tell it; "
             f"add a placeholder that has, at {format_locs(here())}"
         )
-    return assemble(graph, slots, wanted, sizes, host_target()), signature
+    target = replace(host_target(), workers=most_workers())
+    return assemble(graph, slots, wanted, sizes, target), signature
 
 
 def _origins(signature: Signature) -> dict[Sym, str]:

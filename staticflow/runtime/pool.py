@@ -300,15 +300,16 @@ def hire(helpers: int) -> None:
 
 
 @export
-def parallel(task: Task, argument: object, count: int, cost: int) -> Int32:
-    """Run a task on ranges of 0..count, on as many threads as are wanted, or alone if it is of
-    little ``cost``; gives 0, what one of the tasks returned that failed, or `INTERRUPTED`. The
-    number that a task is given of its worker is below ``count``, and 0 is the caller's."""
+def parallel(task: Task, argument: object, count: int, cost: int, threads: int) -> Int32:
+    """Run a task on ranges of 0..count, on as many threads as are wanted, ``threads`` at most, or
+    alone if it is of little ``cost``; gives 0, what one of the tasks returned that failed, or
+    `INTERRUPTED`. The number that a task is given of its worker is below ``count`` and ``threads``,
+    and 0 is the caller's."""
     if cost < ENOUGH:
         return task(argument, 0, count, 0)
-    most = min(min(wanted.value.load("relaxed"), count), MOST)
+    most = min(min(wanted.value.load("relaxed"), count), min(threads, MOST))
     if most < 2 or not busy.value.compare_exchange(0, 1):
-        return run_alone(task, argument, count, cost)
+        return run_alone(task, argument, count, cost, 1)
     if crew.size < most - 1:
         hire(most - 1)
     lay_out(task, argument, count, cost, most)
@@ -329,8 +330,9 @@ def piece_of(count: int, cost: int) -> int:
 
 
 @export
-def run_alone(task: Task, argument: object, count: int, cost: int) -> Int32:
-    """Run a task on all of 0..count on the caller, which is `parallel` where there is no pool."""
+def run_alone(task: Task, argument: object, count: int, cost: int, threads: int) -> Int32:
+    """Run a task on all of 0..count on the caller, which is `parallel` where there is no pool,
+    however many ``threads`` may run it."""
     piece = piece_of(count, cost)
     first = 0
     while first < count:

@@ -23,7 +23,10 @@ from staticflow.runtime.native import NativeModule, compile_native, native_text
 from staticflow.runtime.once import once
 from staticflow.runtime.pool import EXPORTS, POOL
 
-__all__ = ["get_num_threads", "pool_jobs", "pool_symbols", "set_num_threads", "wanted_address"]
+__all__ = [
+    "MOST_WORKERS", "get_num_threads", "most_workers", "pool_jobs", "pool_symbols",
+    "set_num_threads", "wanted_address",
+]  # fmt: skip
 
 
 def get_num_threads() -> int:
@@ -38,7 +41,11 @@ def get_num_threads() -> int:
 def set_num_threads(n: int) -> None:
     """Let compiled kernels run on ``n`` threads. Small ones run on one whatever ``n`` is.
 
-    Results do not depend on it. Raises `ThreadsError` unless ``n`` is a positive int.
+    Results do not depend on it. What is compiled has memory for the threads of products, attention
+    and convolutions to work in: for as many as there are processors, or ``n`` if that is more, and
+    16 at most. Where ``n`` grows beyond that afterwards, these kernels keep to the threads that
+    they have memory for; compile again to use more. Raises `ThreadsError` unless ``n`` is a
+    positive int.
 
     >>> import staticflow as sf
     >>> n = sf.get_num_threads()
@@ -75,7 +82,20 @@ def container_processors(groups: Path = Path("/sys/fs/cgroup")) -> int | None:
     return None
 
 
-_wanted = ctypes.c_int64(config.num_threads or usable_processors())
+_processors = usable_processors()
+_wanted = ctypes.c_int64(config.num_threads or _processors)
+
+
+MOST_WORKERS = 16
+"""The threads that have memory of their own to work in, in one kernel, at most."""
+
+
+def most_workers() -> int:
+    """How many threads programs that are compiled now have memory for to work in: as many as there
+    are processors, or as `set_num_threads` wants if that is more, and `MOST_WORKERS` at most. The
+    kernels that work in such memory run on no more, whatever is wanted later; their text names the
+    number, and code that is kept on disk is found by its text."""
+    return min(max(_processors, _wanted.value), MOST_WORKERS)
 
 
 def wanted_address() -> int:

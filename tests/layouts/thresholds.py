@@ -65,6 +65,7 @@ NO_SIZES: Mapping[str, str] = {
         "counts blocks, tasks or threads, which follow from sizes": (
             "codegen.lower.blocks._MOST", "codegen.gemm.block._BY_ROWS.tasks", "codegen.gemm.block._GROUPS",
             "codegen.lower.tasks.GROUPS", "runtime.pool.MOST", "runtime.pool.PIECES",
+            "runtime.threads.MOST_WORKERS", "codegen.llvm.parallel.MANY_WORKERS",
             "runtime.pool.SPINS",
         ),
         "sizes of whole programs, on both sides of which tests/static/test_row_blocks.py and "

@@ -209,7 +209,7 @@ def test_callers_on_several_python_threads() -> None:
 
 
 NESTED = """
-declare i32 @parallel(ptr, ptr, i64, i64)
+declare i32 @parallel(ptr, ptr, i64, i64, i64)
 
 define i32 @add(ptr %sum, i64 %from, i64 %to, i64 %worker) {
   %n = sub i64 %to, %from
@@ -222,7 +222,7 @@ entry:
   br label %loop
 loop:
   %i = phi i64 [ %from, %entry ], [ %next, %loop ]
-  %code = call i32 @parallel(ptr @add, ptr %sum, i64 10, i64 1000000)
+  %code = call i32 @parallel(ptr @add, ptr %sum, i64 10, i64 1000000, i64 1024)
   %next = add i64 %i, 1
   %more = icmp ult i64 %next, %to
   br i1 %more, label %loop, label %done
@@ -235,7 +235,7 @@ entry:
   br label %loop
 loop:
   %i = phi i64 [ 0, %entry ], [ %next, %loop ]
-  %code = call i32 @parallel(ptr @each, ptr %sum, i64 %count, i64 1000000)
+  %code = call i32 @parallel(ptr @each, ptr %sum, i64 %count, i64 1000000, i64 1024)
   %next = add i64 %i, 1
   %more = icmp ult i64 %next, %times
   br i1 %more, label %loop, label %done
@@ -485,12 +485,13 @@ def test_without_threads_the_caller_runs_alone() -> None:
         return 5
 
     at = ctypes.cast(task, ctypes.c_void_p).value
-    kinds = ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64
+    kinds = ctypes.c_void_p, ctypes.c_void_p, *[ctypes.c_int64] * 3
     parallel = ctypes.PYFUNCTYPE(ctypes.c_int32, *kinds)(module.address("parallel"))
-    assert parallel(at, None, 1 << 20, 1 << 40) == pool.run_alone(task, None, 1 << 20, 1 << 40) == 5
+    large, small = (1 << 20, 1 << 40, 1024), (1 << 20, 1 << 10, 1024)
+    assert parallel(at, None, *large) == pool.run_alone(task, None, *large) == 5
     assert ranges == [(0, pool.piece_of(1 << 20, 1 << 40), 0)] * 2
     ranges.clear()
-    assert parallel(at, None, 1 << 20, 1 << 10) == 5  # little work is one piece
+    assert parallel(at, None, *small) == 5  # little work is one piece
     assert ranges == [(0, 1 << 20, 0)]
 
 
@@ -512,12 +513,12 @@ def test_pieces_of_all_shares_make_the_whole(n: int, monkeypatch: pytest.MonkeyP
             return int(argument == "fails" and len(to) == 3)
 
         before = pool.jobs()
-        assert pool.parallel(task, None, count, 1 << 30) == 0
+        assert pool.parallel(task, None, count, 1 << 30, 1024) == 0
         assert pool.jobs() - before == (min(n, count) > 1)
         assert [i for a, b in sorted(ranges) for i in range(a, b)] == [*range(count)]
         assert len(ranges) < 2 or max(b - a for a, b in ranges) <= max(
             count // min(n, count) // 8, 1
         )
         ranges.clear()
-        assert pool.parallel(task, "fails", count, 1 << 30) == (len(ranges) == 3)
+        assert pool.parallel(task, "fails", count, 1 << 30, 1024) == (len(ranges) == 3)
         assert pool.busy.value.load() == pool.opened.value.load() == 0

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 from staticflow.codegen.cuda.values import (
     HELPERS,
@@ -64,11 +64,11 @@ from staticflow.codegen.kernel import (
     operands_of,
     walk,
 )
-from staticflow.codegen.schedule.loops import iteration_count
+from staticflow.codegen.schedule.loops import iteration_count, thread_bound
 from staticflow.codegen.text import format_statement
 from staticflow.errors import CompileError
 from staticflow.graph.dim_queries import evaluate_dim, symbols_of
-from staticflow.graph.dims import Call, Dim, Size, Sym, ceil_div, is_provably_ge
+from staticflow.graph.dims import Call, Size, Sym, ceil_div, is_provably_ge
 
 __all__ = [
     "NVRTC_OPTIONS",
@@ -306,8 +306,15 @@ class _Writer:
     def loop(self, stmt: Loop) -> None:
         around = self.worker
         if stmt.kind == "grid":
-            self.worker = self.index((Dim.of(stmt.var) - stmt.lo) // stmt.step)
-            self._grid(stmt)
+            self.worker = "sf_thread()"
+            most = thread_bound(stmt)
+            few = (
+                nullcontext()
+                if most is None
+                else self.braces(f"if (sf_thread() < {self.index(most)})")
+            )
+            with few:
+                self._grid(stmt, most)
         else:
             self.worker = "0"
             with self._for(stmt, self.index(stmt.lo), str(stmt.step)):
@@ -323,10 +330,14 @@ class _Writer:
         ):
             yield
 
-    def _grid(self, stmt: Loop) -> None:
+    def _grid(self, stmt: Loop, most: Size | None) -> None:
+        """A grid loop, which no more than ``most`` threads run."""
+        threads = "sf_threads()"
+        if most is not None:
+            threads = f"sf_min_index({threads}, {self.index(most)})"
         times = "" if stmt.step == 1 else f"{stmt.step} * "
         plus = "" if stmt.lo == 0 else f"{self.index(stmt.lo)} + "
-        with self._for(stmt, f"{plus}{times}sf_thread()", f"{times}sf_threads()"):
+        with self._for(stmt, f"{plus}{times}sf_thread()", f"{times}{threads}"):
             if not any(isinstance(s, Check) for s in walk(stmt.body)):
                 self.block(stmt.body)
                 return

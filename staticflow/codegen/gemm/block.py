@@ -56,7 +56,7 @@ _BY_COLUMNS = _Way(panels=22, column=704, tasks=2)
 _CHUNKS = 4  # rather than fewer wide ones
 _ROWS_PER_COPY = 192  # rows of A that make up for another copy of B
 _PANELS_PER_COPY = 2  # panels of B that make up for another copy of A
-_GROUPS = 16  # of tasks, for as many workers, at most, each of which has a workspace
+_GROUPS = 16  # of tasks, at most, which threads share
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,9 +138,9 @@ def _cut(p: Product, enough: Size) -> _Cut:
 
 
 def blocked_scratch(p: Product) -> Size:
-    """Elements of workspace that `emit_blocked` needs."""
+    """Elements of workspace that `emit_blocked` needs, each worker its own."""
     cut = _cut(p, _GROUPS)
-    return cut.groups * cut.workspace
+    return dim_min(cut.groups, p.target.workers) * cut.workspace
 
 
 def emit_blocked(k: Builder, p: Product, scratch: Workspace, epilogue: Epilogue) -> None:
@@ -157,7 +157,7 @@ def emit_blocked(k: Builder, p: Product, scratch: Workspace, epilogue: Epilogue)
     tasks = down * across
     groups = _bind_size(k, "groups", cut.groups, _GROUPS)
     for group in each(k, "group", Span(0, groups, 1), "parallel"):
-        worker = k.worker(groups) if groups != 1 else 0
+        worker = k.worker(dim_min(groups, p.target.workers)) if groups != 1 else 0
         workspace = replace(scratch, base=scratch.base + worker * cut.workspace)
         span = Span(group * tasks // groups, (group + 1) * tasks // groups, 1)
         for task in each(k, "task", span):

@@ -33,6 +33,7 @@ from staticflow.graph.dims import Sym, is_provably_ge
 
 __all__ = [
     "DECLARATIONS",
+    "MANY_WORKERS",
     "WANTED",
     "Field",
     "Uses",
@@ -46,8 +47,12 @@ __all__ = [
 WANTED = "@wanted"
 """Where the number of threads is, an i64."""
 
+MANY_WORKERS = 1024
+"""The threads that may run a loop whose body does not ask for its worker: as many as the pool has
+shares for."""
+
 DECLARATIONS = f"""{WANTED} = external global i64
-declare i32 @parallel(ptr, ptr, i64, i64)
+declare i32 @parallel(ptr, ptr, i64, i64, i64)
 declare i1 @stopping() cold"""
 
 

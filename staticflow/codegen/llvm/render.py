@@ -55,6 +55,7 @@ from staticflow.codegen.llvm.index import IndexWriter, Induction
 from staticflow.codegen.llvm.memory import load, store
 from staticflow.codegen.llvm.parallel import (
     DECLARATIONS,
+    MANY_WORKERS,
     WANTED,
     Field,
     is_worth_sharing,
@@ -75,7 +76,7 @@ from staticflow.codegen.llvm.values import (
     splat,
     zip_lanes,
 )
-from staticflow.codegen.schedule.loops import iteration_count
+from staticflow.codegen.schedule.loops import iteration_count, thread_bound
 from staticflow.codegen.target import PORTABLE, Target
 from staticflow.codegen.work import work_of
 from staticflow.graph.dims import Dim, Sym, dim_max, is_provably_ge
@@ -266,7 +267,9 @@ class _Writer:
 
         given = f"ptr @{name}, ptr {store_fields(text, struct)}"
         work = work_of(stmt, self.indices.name)
-        amounts = f"i64 {value(iteration_count(stmt))}, i64 {value(work)}"
+        most = thread_bound(stmt)
+        threads = MANY_WORKERS if most is None else most
+        amounts = f"i64 {value(iteration_count(stmt))}, i64 {value(work)}, i64 {value(threads)}"
         code = text.op(f"call i32 @parallel({given}, {amounts})")
         self._return_unless(text.op(f"icmp eq i32 {code}, 0"), code)
 

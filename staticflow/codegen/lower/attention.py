@@ -290,13 +290,13 @@ class _Forward(_Attention):
         sizes = [(self.inner, block), (self.step, block), (self.width, block), *[(1, block)] * 3]
         _, room = self.rooms(0, sizes)
         blocks = ceil_div(self.queries, block)
-        groups, tasks = each_in_groups(k, prod(self.lead) * blocks)
+        workers, tasks = each_in_groups(k, prod(self.lead) * blocks, self.target.workers)
         for at, worker in tasks:
             spaces, _ = self.rooms(worker * room, sizes)
             batch = bind_index(k, at // blocks, prod(self.lead)) if blocks != 1 else at
             queries = self.queries_at(self.batches(batch), at - batch * blocks)
             self._task(queries, *spaces)
-        return groups * room
+        return workers * room
 
     def _task(
         self, queries: _Queries, qt: Matrix, st: Matrix, ot: Matrix, peak: Matrix, total: Matrix,
@@ -412,14 +412,14 @@ class _Backward(_Attention):
             (self.step, block), (self.step, block), (self.inner, block),
         ]  # fmt: skip
         _, room = self.rooms(0, sizes)
-        groups, tasks = each_in_groups(k, prod(self.lead))
+        workers, tasks = each_in_groups(k, prod(self.lead), self.target.workers)
         for at, worker in tasks:
             spaces, _ = self.rooms(worker * room, sizes)
             batch = self.batches(at)
             keys, values = self._zeros(1, at), self._zeros(2, at)
             for number in each(k, "block", Span(0, ceil_div(self.queries, block), 1)):
                 self._block(self.queries_at(batch, number), at, keys, values, spaces)
-        return groups * room
+        return workers * room
 
     def _zeros(self, which: int, at: Size) -> Matrix:
         """The result ``which`` for batch ``at``, all zeros."""

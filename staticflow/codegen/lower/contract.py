@@ -74,11 +74,12 @@ def lower_contract(
         return k.kernel("contract"), dtype, 0
     k.buffers["scratch"] = Buffer("scratch", dtype, "inout")
     total = prod(shape[:-2])
-    groups, tasks = each_in_groups(k, total, 1 if is_provably_ge(size, _LARGE) else GROUPS)
+    few = is_provably_ge(size, _LARGE)
+    workers, tasks = each_in_groups(k, total, target.workers, 1 if few else GROUPS)
     for at, worker in tasks:
         batch = zip(delinear(at, shape[:-2]), shape[:-2], strict=True)
         emit(tuple(bind_index(k, i, d) for i, d in batch), Workspace("scratch", worker * size))
-    return k.kernel("contract"), dtype, groups * size
+    return k.kernel("contract"), dtype, workers * size
 
 
 _WINDOWED: dict[type, Callable[[Scalars, Node, Mapping[Node, str], Target, Finish], Size]] = {

@@ -17,7 +17,7 @@ from staticflow.codegen.gemm.copy import copy_columns
 from staticflow.codegen.gemm.plan import Span, even_panel, even_rows
 from staticflow.codegen.gemm.tile import Matrix, each
 from staticflow.codegen.kernel import LANE, Buffer
-from staticflow.codegen.lower.tasks import GROUPS, bind_index, each_in_groups
+from staticflow.codegen.lower.tasks import bind_index, each_in_groups
 from staticflow.codegen.lower.windows import (
     COL,
     ROW,
@@ -69,13 +69,13 @@ def emit_kernel_products(
     parts: Size = 1
     if most > 1:
         parts = k.bind(k.apply("min", k.workers(), most), "parts", most + 1)
-    _, tasks = each_in_groups(k, p.groups * parts)
+    _, tasks = each_in_groups(k, p.groups * parts, target.workers)
     for at, worker in tasks:
         g = bind_index(k, at // parts, p.groups)
         part = bind_index(k, at - g * parts, most)
         own = Span(part * p.tiles // parts * p.tile, (part + 1) * p.tiles // parts * p.tile, p.tile)
         _Task(p, g, own, p.groups * p.sums + worker * p.copy, finish).emit()
-    return p.groups * p.sums + min(GROUPS, p.groups * most) * p.copy
+    return p.groups * p.sums + min(target.workers, p.groups * most) * p.copy
 
 
 class _KernelProduct:

@@ -12,25 +12,27 @@ from staticflow.graph.dims import Size, ceil_div, dim_max, dim_min
 __all__ = ["GROUPS", "bind_index", "each_in_groups"]
 
 GROUPS = 16
-"""Groups of tasks, for as many workers, at most, each of which has scratch memory of its own."""
+"""Groups of tasks, at most, which threads share; each worker has scratch memory of its own."""
 
 
 def each_in_groups(
-    k: Builder, total: Size, most: int = GROUPS
+    k: Builder, total: Size, workers: int, most: int = GROUPS
 ) -> tuple[Size, Iterator[tuple[Size, Size]]]:
-    """``total`` tasks for threads to share: in how many groups, ``most`` at most, and the loops
-    over them, which give the number of the task and that of its worker, less than the groups."""
+    """``total`` tasks for threads to share, in ``most`` groups at most: how many threads there are,
+    ``workers`` at most, and the loops over the tasks, which give the number of each and that of its
+    worker."""
     groups = dim_max(dim_min(total, most), 1)
     each_group = ceil_div(total, groups)
+    threads = dim_min(groups, workers)
 
     def tasks() -> Iterator[tuple[Size, Size]]:
         for group in each(k, "group", Span(0, groups, 1), "parallel"):
-            worker = k.worker(groups) if groups != 1 else 0
+            worker = k.worker(threads) if groups != 1 else 0
             end = dim_min(group * each_group + each_group, total)
             for at in each(k, "b", Span(group * each_group, end, 1)):
                 yield at, worker
 
-    return groups, tasks()
+    return threads, tasks()
 
 
 def bind_index(k: Builder, index: Size, size: Size) -> Size:

@@ -16,7 +16,7 @@ from staticflow.codegen.builder import Builder
 from staticflow.codegen.gemm.plan import Panel, Span, even_rows
 from staticflow.codegen.gemm.tile import Matrix, each
 from staticflow.codegen.kernel import LANE, Buffer
-from staticflow.codegen.lower.tasks import GROUPS, bind_index, each_in_groups
+from staticflow.codegen.lower.tasks import bind_index, each_in_groups
 from staticflow.codegen.lower.windows import (
     Array,
     Finish,
@@ -77,7 +77,7 @@ def emit_window_products(
     per = bind_index(k, dim_max(1, dim_min(p.most_rows, ceil_div(total, enough))), p.most_rows + 1)
     parts = -(-p.positions.last // p.length)
     count = bind_index(k, ceil_div(total, per), total + 1)
-    _, tasks = each_in_groups(k, p.groups * parts * count)
+    _, tasks = each_in_groups(k, p.groups * parts * count, target.workers)
     for at, worker in tasks:
         rest = bind_index(k, at // count, p.groups * parts)
         row = bind_index(k, (at - rest * count) * per, total)
@@ -88,7 +88,7 @@ def emit_window_products(
         if parts == 1:
             left, length = 0, p.positions.last
         _Task(p, g, row, rows, left, length, worker * p.workspace, finish).emit()
-    return dim_max(1, dim_min(GROUPS, p.groups * parts * total)) * p.workspace
+    return dim_max(1, dim_min(target.workers, p.groups * parts * total)) * p.workspace
 
 
 class _WindowProduct:

@@ -116,7 +116,8 @@ def _pad(bytes_: Size) -> Size:
 # -- unknown sizes ---------------------------------------------------------------------------------
 
 _EXAMPLES = (
-    (64, 64), (64, 16), (16, 64), (16, 16), (512, 512), (8, 8), (256, 32), (32, 256),
+    (64, 64), (64, 16), (16, 64), (16, 16), (512, 512), (8, 8), (256, 32), (32, 256), (40, 10),
+    (10, 40),
 )  # fmt: skip
 """Examples at which buffers are packed: values of the symbols of an even and of an odd number."""
 

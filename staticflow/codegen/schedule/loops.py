@@ -32,6 +32,7 @@ __all__ = [
     "iteration_count",
     "parallel",
     "split",
+    "thread_bound",
     "unroll",
     "vectorize",
 ]  # fmt: skip
@@ -40,6 +41,13 @@ __all__ = [
 def iteration_count(loop: Loop) -> Size:
     """How often the body of a loop runs."""
     return ceil_div(dim_max(loop.hi - loop.lo, 0), loop.step)
+
+
+def thread_bound(loop: Loop) -> Size | None:
+    """How many threads may run a parallel or grid loop at most, where its body asks for the worker,
+    or None."""
+    asked = (s.expr for s in loop.body if isinstance(s, Let))
+    return next((e.most for e in asked if isinstance(e, Worker)), None)
 
 
 def unroll(kernel: Kernel, var: Sym, factor: int) -> Kernel:
@@ -162,13 +170,12 @@ def bind_grid(kernel: Kernel) -> Kernel:
 
 
 def _only_loop(body: Block) -> Loop | None:
-    """The parallel loop that is all of a body, unless its own body asks for the worker, which would
-    no longer be less than the number of iterations."""
+    """The parallel loop that is all of a body, unless its own body asks for the worker, of which
+    there are a few for this loop alone."""
     (stmt,) = body if len(body) == 1 else (None,)
     if not isinstance(stmt, Loop) or stmt.kind != "parallel":
         return None
-    asks = any(isinstance(s, Let) and isinstance(s.expr, Worker) for s in stmt.body)
-    return None if asks else stmt
+    return stmt if thread_bound(stmt) is None else None
 
 
 def _is_rectangular(nest: list[Loop], inner: Loop) -> bool:

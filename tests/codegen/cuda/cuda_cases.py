@@ -237,6 +237,12 @@ CASES: tuple[Case, ...] = (
     *_at_sizes(kernels.column_max(), _MATRICES, {"x": _matrix, "y": lambda n, m: m}),
     *_at_sizes(kernels.full_sum(), _VECTORS, {"x": _vector, "y": lambda n: 1}),
     *_at_sizes(kernels.count(), [()], {"y": lambda: 1}),
+    *_at_sizes(
+        kernels.own_memory(),
+        _VECTORS,
+        {"x": _vector, "y": _vector, "room": lambda n: 3},
+        {"room": lambda n: np.zeros(3)},
+    ),
     *_at_sizes(kernels.transpose(), _MATRICES, {"x": _matrix, "y": _matrix}),
     *_at_sizes(kernels.patches(), _MATRICES, {"x": _matrix, "y": lambda n, m: n * (m // 2) * 2}),
     *_at_sizes(kernels.broadcast(), _MATRICES, {"x": lambda n, m: m, "y": _matrix}),

@@ -78,6 +78,18 @@ def count() -> Kernel:
     return k.kernel("count")
 
 
+def own_memory() -> Kernel:
+    """``y = 2 x`` by way of an element of each thread's own, of which there are three."""
+    k = builder_of({"x": int32}, {"y": int32})
+    k.buffers["room"] = Buffer("room", int32, "inout")
+    with k.loop("i", Dim.of(N), kind="grid") as i:
+        own = k.worker(3)
+        k.store("room", own, k.load("x", i))
+        k.store("y", i, k.add(k.load("room", own), k.load("x", i)))
+        k.store("room", own, k.const(0, int32))
+    return k.kernel("own_memory")
+
+
 def transpose() -> Kernel:
     """(n, m) to (m, n), its two parallel loops bound to the grid."""
     k = builder_of({"x": int32}, {"y": int32}, [N, M])
