@@ -125,6 +125,10 @@ NO_SIZES: Mapping[str, str] = {
         "queries and keys in a block of attention, of which tests/static/test_attention.py has fewer and more": (
             "codegen.lower.attention._KEYS", "codegen.lower.attention._QUERIES", "ops.symbols.attention._LEAST",
         ),
+        "elements of a row that is sorted, of which tests/codegen/test_sort_digits.py has fewer and more": (
+            "ops.along.order._SHORT", "ops.along.radix._PART", "ops.along.radix._MOST_PARTS",
+            "ops.along.radix._BITS", "ops.along.radix._VALUES",
+        ),
         "a row of `topk` or of `isin`, whose samples have fewer and more": (
             "ops.along.order.FEW", "ops.along.sets._FEW",
         ),

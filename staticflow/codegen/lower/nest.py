@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -12,6 +13,7 @@ from staticflow.codegen.gemm.copy import copy_columns
 from staticflow.codegen.gemm.plan import Column, Span, open_panels
 from staticflow.codegen.gemm.tile import Matrix, Product, each, emit_tiles
 from staticflow.codegen.kernel import Buffer, Operand, Reg
+from staticflow.codegen.lower.tasks import bind_index, each_in_groups
 from staticflow.codegen.lower.values import Values
 from staticflow.codegen.maths.scalars import Scalars
 from staticflow.codegen.target import PORTABLE, Target
@@ -189,9 +191,25 @@ class Nest:
         it to the index. Rows side by side in memory may be vectorised."""
         outer = (*shape[:dim], *shape[dim + 1 :])
         with self.loops(outer, "parallel") as at:
-            yield lambda j: (*at[:dim], j, *at[dim:])
+            yield functools.partial(_insert, at, dim)
         if dim == len(shape) - 1 and outer and self.innermost:
             self.innermost.pop()
+
+    def rows_in_groups(
+        self, shape: Shape, dim: int
+    ) -> tuple[Size, Iterator[tuple[Callable[[Size], Index], Size]]]:
+        """`rows` for those who want working memory of their own: how many threads there are at
+        most, and loops that give the function, and the number of the thread."""
+        outer = (*shape[:dim], *shape[dim + 1 :])
+        workers, tasks = each_in_groups(self.k, prod(outer), self._target.workers)
+
+        def rows() -> Iterator[tuple[Callable[[Size], Index], Size]]:
+            for number, worker in tasks:
+                pairs = zip(delinear(number, outer), outer, strict=True)
+                at = tuple(bind_index(self.k, i, d) for i, d in pairs)
+                yield functools.partial(_insert, at, dim), worker
+
+        return workers, rows()
 
     @contextmanager
     def loops(self, shape: Shape, kind: str, merged: bool = False) -> Iterator[Index]:
@@ -276,3 +294,8 @@ class Nest:
         product = Product(a, b, m, n, depth, self.k.buffers[to.buffer].dtype, self._target)
         with self.k.when(self.k.compare("gt", self.k.index_value(m * depth), 0)):
             emit_tiles(self.k, product, epilogue)
+
+
+def _insert(index: Index, dim: int, at: Size) -> Index:
+    """An index with one more dim."""
+    return (*index[:dim], at, *index[dim:])

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
-from staticflow.graph.dims import Size
+from staticflow.graph.dims import Size, is_provably_ge
 from staticflow.graph.dtypes import bfloat16, dtype_of, int64
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.along.extremes import Chosen, max_dim_op, scatter_vjp
+from staticflow.ops.along.radix import Row, Rows, StoredRow, counters, rounds_of, sort_by_digits
 from staticflow.ops.along.stable import stable_order
 from staticflow.ops.basics.reduce import along
 from staticflow.ops.basics.splitting import narrow
@@ -53,24 +55,19 @@ def before(k: Any, a: Any, b: Any, descending: bool) -> Any:
     return k.apply("or", comes, k.apply("and", k.compare("eq", number, number), k.isnan(nan)))
 
 
-class _Rows:
-    """A buffer of keys and one of their positions, both of the shape of ``x``."""
+def _row_in(k: Any, keys: str, positions: str, index: Callable[[Size], Size]) -> StoredRow:
+    """A row in a buffer of keys and one of positions."""
 
-    def __init__(self, k: Any, keys: str, positions: str, index: Callable[[Size], Size]) -> None:
-        self.k, self.keys, self.positions, self.index = k, keys, positions, index
+    def store(at: Size, key: Any, position: Any) -> None:
+        k.store(keys, index(at), key)
+        k.store(positions, index(at), position)
 
-    def store(self, at: Size, key: Any, position: Any) -> None:
-        self.k.store(self.keys, self.index(at), key)
-        self.k.store(self.positions, self.index(at), position)
-
-    def key(self, at: Size) -> Any:
-        return self.k.load(self.keys, self.index(at))
-
-    def position(self, at: Size) -> Any:
-        return self.k.load(self.positions, self.index(at))
+    return StoredRow(
+        lambda at: k.load(keys, index(at)), lambda at: k.load(positions, index(at)), store
+    )
 
 
-def _merge(k: Any, source: _Rows, into: _Rows, width: Any, n: Size, descending: bool) -> None:
+def _merge(k: Any, source: Row, into: StoredRow, width: Any, n: Size, descending: bool) -> None:
     """Pairs of neighbouring sorted runs of ``width`` elements, each merged into one."""
     end = k.index_value(n)
     double = k.add(width, width)
@@ -99,23 +96,51 @@ _PASSES = 32
 """Rounds of two merges each: enough for any size, and those that are not needed do nothing."""
 
 
-def _sort_emit(nest: Any) -> None:
+def _merge_row(k: Any, n: Size, rows: Rows, descending: bool) -> None:
     """A merge sort from the bottom up, in rounds of two merges: into scratch memory and back."""
+    first, other, result = rows
+    with k.loop("j", n) as j:
+        result.store(j, first.key(j), first.position(j))
+    width = k.var(k.const(1, int64))
+    with k.loop("round", _PASSES), k.when(k.compare("lt", width, k.index_value(n))):
+        _merge(k, result, other, width, n, descending)
+        k.set(width, k.add(width, width))
+        _merge(k, other, result, width, n, descending)
+        k.set(width, k.add(width, width))
+
+
+_SHORT = 16
+"""Elements for each digit up to which a row is sooner merged than sorted by digits: of 64 float32
+the one takes 1.4 times as long as the other, of 32 0.7 times."""
+
+
+def _sort_emit(nest: Any) -> None:
+    """Short rows are merged, long ones are sorted by digits; one of unknown length either way."""
     k, dim, descending = nest.k, nest.attrs["dim"], nest.attrs["descending"]
     x = nest.out_type(0)
     n: Size = x.shape[dim]
     spare = nest.scratch(x.dtype, x.size), nest.scratch(int64, x.size)
-    with nest.rows(x.shape, dim) as at:
-        result = _Rows(k, nest.out_name(0), nest.out_name(1), lambda j: linear(at(j), x.shape))
-        other = _Rows(k, *spare, result.index)
-        with k.loop("j", n) as j:
-            result.store(j, nest.load(0, at(j)), k.index_value(j))
-        width = k.var(k.const(1, int64))
-        with k.loop("round", _PASSES), k.when(k.compare("lt", width, k.index_value(n))):
-            _merge(k, result, other, width, n, descending)
-            k.set(width, k.add(width, width))
-            _merge(k, other, result, width, n, descending)
-            k.set(width, k.add(width, width))
+    most = _SHORT * rounds_of(x.dtype)
+
+    def rows_at(at: Callable[[Size], Any]) -> Rows:
+        index = lambda j: linear(at(j), x.shape)  # noqa: E731
+        result = _row_in(k, nest.out_name(0), nest.out_name(1), index)
+        return Row(lambda j: nest.load(0, at(j)), k.index_value), _row_in(k, *spare, index), result
+
+    if is_provably_ge(most, n):
+        with nest.rows(x.shape, dim) as at:
+            _merge_row(k, n, rows_at(at), descending)
+        return
+    workers, tasks = nest.rows_in_groups(x.shape, dim)
+    counts = nest.scratch(int64, workers * counters(n))
+    for at, worker in tasks:
+        rows, place = rows_at(at), (counts, worker * counters(n))
+        count = functools.partial(sort_by_digits, nest, n, rows, place, descending)
+        if is_provably_ge(n, most + 1):
+            count()
+        else:
+            is_long = k.compare("gt", k.index_value(n), k.index_value(most))
+            k.choose(is_long, count, functools.partial(_merge_row, k, n, rows, descending))
 
 
 sort_op = Op(
@@ -202,7 +227,7 @@ def _few_emit(nest: Any) -> None:
     x, out = nest.in_shape(0), nest.out_type(0)
     count: int = nest.attrs["k"]
     with nest.rows(x, dim) as at:
-        kept = _Rows(k, nest.out_name(0), nest.out_name(1), lambda j: linear(at(j), out.shape))
+        kept = _row_in(k, nest.out_name(0), nest.out_name(1), lambda j: linear(at(j), out.shape))
         worst = k.var(k.const(0, out.dtype))  # of those kept
         with k.loop("j", x[dim]) as j:
             key, position = nest.load(0, at(j)), k.index_value(j)
