@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack
+from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from staticflow.autograd.function import FunctionNode
@@ -72,11 +73,14 @@ class profile:
 
     def __exit__(self, *_: object) -> None:
         from staticflow.measure.block import profile_of
+        from staticflow.measure.hooks import find_hook_costs, run_hooked
 
-        self._stack.close()
         recording, self._recording = self._recording, None
         assert recording is not None  # as the block has begun
-        self._result = profile_of(recording)
+        recording.end = perf_counter_ns()
+        with self._stack:
+            hooked = run_hooked(recording)
+        self._result = profile_of(recording, find_hook_costs(hooked))
         if self._path is not None:
             self._result.export(self._path)
 

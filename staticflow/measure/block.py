@@ -12,11 +12,12 @@ import numpy as np
 
 from staticflow.graph.dtypes import BY_NUMPY
 from staticflow.graph.types import TensorType
+from staticflow.measure.hooks import HookCost
 from staticflow.measure.inside_programs import InsidePrograms, add_sizes_of_run
 from staticflow.measure.operation_work import Call, OperationWork, work_of_call
 from staticflow.measure.profile import Profile, Row, Span, group, lines_of
 from staticflow.measure.program_calls import MAKING
-from staticflow.measure.recorder import Operation, Recording, time_recorder
+from staticflow.measure.recorder import Operation, Recording
 from staticflow.measure.statistics import Spread
 from staticflow.runtime.counting import MOST_ENTRIES
 
@@ -25,11 +26,10 @@ __all__ = ["MOST_SPANS", "profile_of"]
 MOST_SPANS = 100_000
 """Operations, and steps inside of programs, that are kept one by one; all are counted."""
 
-_ROUNDS = 5
 
-
-def profile_of(recording: Recording) -> Profile:
-    """Where the time of a recorded block went, and the memory that its operations allocated."""
+def profile_of(recording: Recording, costs: Sequence[HookCost]) -> Profile:
+    """Where the time of a recorded block went, and the memory that its operations allocated.
+    ``costs`` is what writing down takes that it does not count, measured some times."""
     inside = InsidePrograms(recording.programs)
     # (another thread may still be in an operation)
     ended = [o for o in [*recording.operations] if o.end <= recording.end]
@@ -59,7 +59,7 @@ def profile_of(recording: Recording) -> Profile:
             "outside operations: Python, data": times.whole - times.covered,
             "writing the operations down": times.writing,
         },
-        overhead=times.overhead(),
+        overhead=times.overhead(costs),
         unprofiled=None,
         spans=tuple(spans),
         dropped=len(ended) + readings - (len(spans) - 1),
@@ -80,15 +80,16 @@ def _others(recording: Recording) -> list[int]:
 @dataclass(frozen=True, slots=True)
 class _Times:
     """The seconds of the thread that a block was in: the ``whole`` without the ``preparing`` of
-    programs, what of it is ``covered`` by ``count`` operations, what ``writing`` these down has
-    taken, and ``reading`` the clock in programs."""
+    programs, what of it is ``covered`` by operations, ``forward`` and ``backward`` so many, what
+    ``writing`` these down has taken, and ``reading`` the clock in programs."""
 
     whole: float
     preparing: float
     covered: float
     writing: float
     reading: float
-    count: int
+    forward: int
+    backward: int
 
     @staticmethod
     def of(recording: Recording, ended: Sequence[Operation], inside: InsidePrograms) -> _Times:
@@ -102,15 +103,19 @@ class _Times:
             covered=covered - preparing,
             writing=sum(o.spent for o in own if o.kind != MAKING) / 1e9 + seen_to,
             reading=sum(inside.reading(o) for o in own),
-            count=len(own),
+            forward=sum(o.kind != "backward" for o in own),
+            backward=sum(o.kind == "backward" for o in own),
         )
 
-    def overhead(self) -> Spread:
+    def overhead(self, costs: Sequence[HookCost]) -> Spread:
         """How much longer the block was than without a profile: what was spent on writing down and
-        on reading the clock, and what that does not count itself, which is measured now."""
-        costs = sorted(time_recorder() for _ in range(_ROUNDS))
-        ratios = [_ratio(self.writing + self.reading + self.count * c, self.whole) for c in costs]
-        return Spread(ratios[_ROUNDS // 2], ratios[0], ratios[-1], _ROUNDS)
+        on reading the clock, and what that does not count itself, by its ``costs``."""
+        known = self.writing + self.reading
+        ratios = sorted(
+            _ratio(known + self.forward * c.forward + self.backward * c.backward, self.whole)
+            for c in costs
+        )
+        return Spread(ratios[len(ratios) // 2], ratios[0], ratios[-1], len(ratios))
 
 
 def _ratio(cost: float, whole: float) -> float:

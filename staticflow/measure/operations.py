@@ -143,7 +143,7 @@ def record_operations(
             recording.start = perf_counter_ns()
             yield recording
         finally:
-            recording.end = perf_counter_ns()
+            recording.end = recording.end or perf_counter_ns()
             _put_back(exchanges)
 
 

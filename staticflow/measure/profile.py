@@ -64,10 +64,11 @@ class Profile:
     does is in the other), or the block. ``rows`` are by kernel or
     operation, ``lines`` by source line, each the largest first; either adds up, with ``outside``,
     to the whole. ``overhead`` is how much longer profiling makes it, as a ratio: measured in turns
-    with calls that are not profiled, which take ``unprofiled`` seconds, or, of a block, what
-    writing operations down and reading the clock in programs has taken; that it also gets in the
-    way of caches is not in this, nor are the seconds of ``preparing``: to compile the programs of a
-    block with a clock, which is done when each is first called there and is no part of the whole.
+    with calls that are not profiled, which take ``unprofiled`` seconds, or, of a block, by what
+    writing operations down and reading the clock in programs has taken, and by what being called
+    through Python costs operations, which is measured on small ones as the block ends. The seconds
+    of ``preparing`` are not in this: to compile the programs of a block with a clock, which is done
+    when each is first called there and is no part of the whole.
 
     ``spans`` are of one call, or of the block; at most so many are kept, and ``dropped`` were not.
     ``memory`` has bytes in use by time. Where work was counted, ``uncounted`` is of how many
@@ -250,7 +251,7 @@ def _overhead(profile: Profile) -> str:
     low, high = (f"{100 * (x - 1):+.1f}" for x in (profile.overhead.low, profile.overhead.high))
     ratio = f"{100 * (profile.overhead.median - 1):+.1f} %"
     if profile.unprofiled is None:
-        return f"profiling makes it longer by about {ratio} at least: what writing it down takes"
+        return f"profiling makes it longer by about {ratio} ({low} to {high} %): to write it down"
     alone = seconds_in_words(profile.unprofiled)
     return f"unprofiled {alone}; profiling makes it longer by {ratio} ({low} to {high} %)"
 

@@ -1,7 +1,8 @@
 """What writes operations down: functions around those that run them.
 
-To write one down takes about a microsecond, which is measured each time, and counted apart from the
-time of the operation around it.
+To write one down takes some microseconds. What of that lies between two looks at the clock is
+counted, apart from the time of the operation around it; `staticflow.measure.hooks` measures the
+rest.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from staticflow.ops.symbols.symbol import Symbol
 from staticflow.runtime.allocations import log_record
 from staticflow.runtime.counting import Allocations
 
-__all__ = ["Operation", "Recorder", "Recording", "time_recorder"]
+__all__ = ["Operation", "Recorder", "Recording"]
 
 Function = Callable[..., Any]
 
@@ -228,24 +229,3 @@ class Recorder:
             return pulled
 
         return call
-
-
-_TIMED = 500  # operations
-
-
-def time_recorder() -> float:
-    """The seconds that writing an operation down takes beyond what it counts itself: two calls."""
-    recording = Recording(threading.get_ident(), Allocations(None, None))
-    times = []
-    for call in (_do_nothing, Recorder(recording).around(_do_nothing, "nothing")):
-        began = perf_counter_ns()
-        for _ in range(_TIMED):
-            call()
-        times.append(perf_counter_ns() - began)
-    alone, recorded = times
-    counted = sum(o.spent for o in recording.operations)
-    return max(0, recorded - alone - counted) / _TIMED / 1e9
-
-
-def _do_nothing() -> None:
-    """What costs nothing."""

@@ -12,6 +12,9 @@ from staticflow.eager import tape
 from staticflow.eager.mode import EAGER
 from staticflow.eager.vertex import PerElementEntry, TapeEntry
 from staticflow.errors import ProfileError
+from staticflow.measure.block import _Times
+from staticflow.measure.hooks import ROUNDS, HookCost, run_hooked
+from staticflow.measure.operations import record_operations
 from staticflow.ops.declaring.by_shape import BY_SHAPE
 from staticflow.ops.declaring.fused import FUSED
 
@@ -53,6 +56,43 @@ def learn(steps: int, profiled: bool) -> tuple[list[bytes], list[sf.profile]]:
             step()
     found += [p.detach().numpy().tobytes() for p in model.parameters()]
     return found, blocks
+
+
+def test_what_is_measured_as_a_block_ends_leaves_no_trace() -> None:
+    packed: list[object] = []
+    x = sf.ones(3)
+    with (
+        sf.autograd.graph.saved_tensors_hooks(packed.append, lambda x: x),
+        sf.no_grad(),
+        sf.profile() as block,
+    ):
+        x.exp()
+    found = block.result
+    assert {r.name: r.count for r in found.operations} == {"exp": 1}
+    assert not packed and found.threads == {0: "MainThread"}
+    assert [t for t, _ in found.memory] == sorted(t for t, _ in found.memory)
+
+
+def test_what_writing_down_costs_is_charged_by_the_operations_there_are() -> None:
+    with sf.profile() as block:
+        sf.ones(3, requires_grad=True).exp().sum().backward()
+    found = block.result
+    backward = sum(r.count for r in found.operations if r.kind == "backward")
+    forward = sum(r.count for r in found.operations) - backward
+    whole, writing = found.seconds, found.outside["writing the operations down"]
+    with record_operations() as recording:
+        hooked = run_hooked(recording)
+    assert not recording.operations and not recording.threads
+    assert len(hooked) == ROUNDS and all(
+        (one.forward, one.operations) == (100, 100) and other.operations > other.forward == 40
+        for one, other in hooked
+    )
+    times = _Times(whole, 0.0, whole, writing, 0.0, forward, backward)
+    left = (whole - writing) / 4
+    cost = HookCost(left / forward, left / backward)
+    told = times.overhead([cost, HookCost(0.0, 0.0), HookCost(1.0, 1.0)])
+    assert told.median == pytest.approx(2 * whole / (whole - writing))
+    assert told.low == pytest.approx(whole / (whole - writing)) and told.high == np.inf
 
 
 def test_bits_are_the_same_and_the_parts_add_up() -> None:
