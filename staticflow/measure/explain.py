@@ -148,7 +148,8 @@ def _costs(subject: Subject, kernels: Sequence[Kernel], at: Mapping[str, int]) -
     formula = "" if isinstance(subject.plan.peak, int) else f" = {subject.plan.peak}"
     guessed = "".join(f", {name} = 1" for name in late if name not in at)
     uncounted = _find_uncounted(kernels)
-    of_each = f", with {' = '.join(uncounted)} = 1" if uncounted else ""
+    of_each = f", with {uncounted[0]} = 1" if len(uncounted) == 1 else ""
+    of_each = ", each unknown number as 1" if len(uncounted) > 1 else of_each
     launches, moved, flops = _totals(kernels)
     copies = sum(k.launches for k in kernels if k.name == COPY)
     count = sum(k.name != COPY for k in kernels)

@@ -186,7 +186,7 @@ def find_sizes(reader: Reader, readings: Sequence[Any]) -> dict[Sym, list[int]]:
     steps = [*walk_steps(reader.executable.program.steps)]
     for row in readings:
         step = steps[row.site - 1] if 0 < row.site <= len(steps) else None
-        if isinstance(step, Repeat | Measure) and step.binds is not None:
+        if isinstance(step, Repeat | Measure | Launch) and step.binds is not None:
             found.setdefault(step.binds, []).append(row.number)
     return found
 

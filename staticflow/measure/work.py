@@ -186,7 +186,7 @@ class _Counter:
         kernel = self.kernels[step.kernel]
         total = totals.setdefault(step.kernel, _Total())
         given = [self.value(size, total) for size in step.sizes]
-        binds = following.binds if isinstance(following, Measure) else None
+        binds = following.binds if isinstance(following, Measure) else step.binds
         iterations = self.values.get(binds) if binds is not None else None
         key = (step.kernel, tuple(given), iterations)
         if key not in self.known:
@@ -250,7 +250,7 @@ class _Counter:
     def repeat_varying(self, step: Repeat, count: Sym, length: int, inner: Totals) -> bool:
         """Count the iterations of a loop in which sizes are found that are others each time, as
         often as they were found; whether there are such sizes."""
-        found = (s.binds for s in step.body if isinstance(s, Repeat | Measure))
+        found = (s.binds for s in step.body if isinstance(s, Repeat | Measure | Launch))
         varying = [s for s in found if s is not None and s in self.varying]
         if not varying or len({len(self.varying[s]) for s in varying}) > 1:
             return False

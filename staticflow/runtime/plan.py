@@ -22,6 +22,7 @@ from staticflow.codegen.program.routine import (
     Arena,
     Carry,
     Give,
+    Launch,
     Measure,
     Place,
     Repeat,
@@ -211,7 +212,8 @@ def name_bound_sizes(program: Routine) -> dict[Sym, Size]:
     bind."""
     taken = {s.name for s in program.sizes}
     found: dict[Sym, Size] = {}
-    by_steps = (s.binds for s in walk_steps(program.steps) if isinstance(s, Repeat | Measure))
+    steps = walk_steps(program.steps)
+    by_steps = (s.binds for s in steps if isinstance(s, Repeat | Measure | Launch))
     sizes = (b.bytes for b in program.buffers)
     by_kernels = (s for b in sizes for s in sorted(symbols_of(b), key=Sym.sort_key))
     for bound in itertools.chain(by_steps, by_kernels):

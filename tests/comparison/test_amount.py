@@ -68,3 +68,55 @@ def test_a_loop_in_a_loop_that_ends_another_time_each_time_is_counted() -> None:
     assert work is not None and work_of_call(step, given) is None
     (product,) = (k for k in kernels if k.name.startswith("contract"))
     assert product.launches == 7 and product.flops % 7 == 0
+
+
+def test_the_iterations_of_a_kernel_that_is_a_loop_are_counted() -> None:
+    x = sf.placeholder((), name="x")
+    step = sf.compile([x], sf.while_loop(lambda a: a < 1000, lambda a: a * 1.5 + 1, x))
+    assert step.work()[0].uncounted == ("iterations",)
+    find, many = late_sizes_finder(step), sf.tensor(-1.5 * 2.0**30)
+    for start, iterations in ((sf.tensor(5000.0), 0), (sf.tensor(999.0), 1), (sf.tensor(1.0), 15)):
+        late = find(start)
+        assert late == {"iterations": iterations}
+        (kernel,) = step.work(**late)
+        assert (kernel.flops, kernel.uncounted) == (1 + 3 * iterations, ())
+        with sf.profile(work=True) as block:
+            step(start)
+        assert (block.result.flops, block.result.uncounted) == (kernel.flops, 0)
+    # in several of the stretches between which the kernel looks whether the user wants to stop
+    down = sf.compile([x], sf.while_loop(lambda a: a < 0, lambda a: a + 2.0**15, x))
+    assert late_sizes_finder(down)(many) == {"iterations": 3 << 14}
+    assert down(many).item() == 0
+
+
+def test_each_launch_of_a_kernel_that_is_a_loop_is_counted() -> None:
+    x = sf.placeholder((None,), name="x")
+
+    def grow(z: sf.Symbol) -> sf.Symbol:
+        return z + sf.while_loop(lambda a: a < 50, lambda a: a * 2 + 1, z.sum()) / 3
+
+    step = sf.compile([x], sf.while_loop(lambda z: z.sum() < 300, grow, x))
+    late = late_sizes_finder(step)(sf.ones(3))
+    counts, total = [], 3.0
+    while total < 300:
+        steps, a = 0, total
+        while a < 50:
+            steps, a = steps + 1, a * 2 + 1
+        counts, total = [*counts, steps], total + a
+    assert sorted(late) == ["iterations", "iterations_2"]
+    assert counts in late.values() and len(counts) in late.values()
+    kernels = step.work(x_0=3, **late)
+    assert not any(k.uncounted for k in kernels)
+    (loop,) = (k for k in kernels if k.name.startswith("loop"))
+    assert loop.launches == len(counts) and loop.flops >= 3 * sum(counts)
+
+
+def test_a_loop_inside_of_a_kernel_that_is_a_loop_is_not_counted() -> None:
+    x = sf.placeholder((), name="x")
+
+    def outer(a: sf.Symbol) -> sf.Symbol:
+        return a + sf.while_loop(lambda b: b < 10, lambda b: b * 2, a)
+
+    step = sf.compile([x], sf.while_loop(lambda a: a < 100, outer, x))
+    assert late_sizes_finder(step)(sf.ones(())) == {}
+    assert step.work()[0].uncounted == ("iterations",)

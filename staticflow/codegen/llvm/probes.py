@@ -4,7 +4,8 @@ A *site* is the run as a whole (0), a step (1 and on, in the order of `walk_step
 threads share (behind these). The module counts for each site how often it ran and for how many
 ticks, in ``@probes``, and writes the first readings one by one into memory that ``@readings`` says:
 how many there are, for how many there is room, and where they lie. ``@inside`` has the ticks of all
-steps that hold no others. ``i64 @ticks()`` is the clock, and ``i64 @cost(i64 n)`` gives the ticks
+steps that hold no others. A kernel that is an endless loop leaves in ``@counted`` how many
+iterations it has made. ``i64 @ticks()`` is the clock, and ``i64 @cost(i64 n)`` gives the ticks
 that ``n`` runs of a site take in which nothing happens, which are counted as runs of site 0.
 """
 
@@ -27,6 +28,7 @@ _TEXT = """
 @probes = global [{sites} x %Probe] zeroinitializer
 @readings = global %Readings zeroinitializer
 @inside = global i64 0
+@counted = internal global i64 0
 @caller = internal global i64 0
 declare i64 @pthread_self()
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
+from staticflow.codegen.endless import find_counted_loop
 from staticflow.codegen.kernel import (
     ENDLESS,
     INTERRUPTED,
@@ -116,8 +117,9 @@ def join_kernels(texts: Iterable[str]) -> str:
     return f"{DECLARATIONS}\n{text}" if may_stop(text) or WANTED in text else text
 
 
-def render_kernel(kernel: Kernel, target: Target = PORTABLE) -> str:
-    """The text of one kernel; intrinsics need no declaration, ``parallel`` needs `DECLARATIONS`."""
+def render_kernel(kernel: Kernel, target: Target = PORTABLE, counts: bool = False) -> str:
+    """The text of one kernel; intrinsics need no declaration, ``parallel`` needs `DECLARATIONS`.
+    One that is an endless loop ``counts`` its iterations into ``@counted``."""
     sizes = _name_sizes(kernel.sizes)
     parameters = [
         f"ptr noalias {'readonly ' if b.access == 'in' else ''}{local(f'b.{b.name}')}"
@@ -126,6 +128,7 @@ def render_kernel(kernel: Kernel, target: Target = PORTABLE) -> str:
     parameters += [f"i64 {name}" for name in sizes.values()]
     parameters += ["ptr %call"] if looks(kernel) else []
     writer = _Writer(kernel, target, sizes, [])
+    writer.counted = find_counted_loop(kernel) if counts else None
     writer.block(kernel.body)
     return "\n".join([*writer.parts, writer.function(kernel.name, parameters)])
 
@@ -170,6 +173,7 @@ class _Writer:
         self.worker = "0"  # where the innermost parallel loop around is run in order
         self.folds: set[Operand] = set()
         self.has_rare = False
+        self.counted: Loop | None = None
 
     def function(self, name: str, parameters: Sequence[str]) -> str:
         """The text of the function, which succeeds where the statements end."""
@@ -329,6 +333,10 @@ class _Writer:
             head.phis.append(_phi(value, [(entry[name], before), *ends]))
         text.start(done)
         self.registers.update(last if always else self._merge(done, (entry, before), (last, latch)))
+        if stmt is self.counted:  # whose variable goes on from stretch to stretch
+            count = text.fresh("count")
+            done.phis.append(phi(count, I64, [(lo, before), (following, latch)]))
+            text.do(f"store i64 {count}, ptr @counted")
 
     def _go_on(self, head: BasicBlock, look: str) -> None:
         """Go back to ``head`` unless the user wants to stop."""

@@ -96,7 +96,12 @@ def render_routine(
     program overwrites, ``target`` the machine whose instructions the text may name, ``probes`` what
     reads a clock around each step, ``poison`` what spoils freed memory, if anything does."""
     arena = arena_text(bool(program.buffers), len(program.growing))
-    texts = {k.name: render_kernel(k, target) for k in program.kernels}
+    counted = {
+        step.kernel
+        for step in walk_steps(program.steps)
+        if probes is not None and isinstance(step, Launch) and step.binds is not None
+    }
+    texts = {k.name: render_kernel(k, target, k.name in counted) for k in program.kernels}
     stopping = {name for name, text in texts.items() if may_stop(text)}
     kernels = join_kernels(texts.values())
     if probes is not None:
@@ -285,9 +290,12 @@ class _Writer:
 
     def _probe(self, step: Step, probes: Probes, site: int) -> None:
         """A step between two readings of the clock."""
+        counts = isinstance(step, Launch) and step.binds is not None
+        if counts:
+            self.text.do("store i64 0, ptr @counted")
         began = probes.begin(self.text)
         _STEPS[type(step)](self, step)
-        number = "0"
+        number = self.text.op("load i64, ptr @counted") if counts else "0"
         if isinstance(step, Repeat):
             number = self.places.reached[step.loop].iteration
         elif isinstance(step, Measure):

@@ -10,6 +10,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from staticflow.codegen.endless import find_counted_loop
 from staticflow.codegen.kernel import Check, Kernel, walk
 from staticflow.codegen.lower.cluster import Lowered, lower_cluster
 from staticflow.codegen.lower.nest import Scratch
@@ -295,7 +296,8 @@ class _Assembler:
             arrays[s.name] = self.buffers.new(t, node, "scratch of ", made=bool(own))
         placed = tuple(arrays[b.name] for b in kernel.buffers)
         site = self._site(kernel, body, node)
-        launch = Launch(kernel.name, placed, sizes, site, node.locs)
+        counted = None if bound else _counted_size(kernel, body)
+        launch = Launch(kernel.name, placed, sizes, site, node.locs, counted)
         return launch, *(
             Measure(size, place, locs=node.locs) for size in bound
         )  # the last result counts it
@@ -492,3 +494,11 @@ _MAKE_STEPS: dict[Op, Callable[..., tuple[Step, ...]]] = {
 def _maker(op: Op) -> Callable[..., tuple[Step, ...]] | None:
     """What makes the steps of a node; None of one that is no step."""
     return _Assembler._ask if isinstance(op.lowering, Host) else _MAKE_STEPS.get(op)
+
+
+def _counted_size(kernel: Kernel, body: Graph) -> Sym | None:
+    """The number of iterations of a kernel that is an endless loop, of which nobody asks for it."""
+    if find_counted_loop(kernel) is None:
+        return None
+    (found,) = bound_symbols(body.outputs[0].args[0])
+    return found

@@ -121,13 +121,15 @@ Place = Table | Arena | Part | Row | Turn | Carry | Ahead
 @dataclass(frozen=True, slots=True)
 class Launch:
     """Run a kernel on arrays and sizes. ``site`` says who fails if it fails, ``locs`` which lines
-    asked for what it computes: a kernel may stand for several clusters."""
+    asked for what it computes: a kernel may stand for several clusters. ``binds`` stands for the
+    iterations of a kernel that is an endless loop, where only a routine with probes counts them."""
 
     kernel: str
     places: tuple[Place, ...]
     sizes: tuple[Size, ...]
     site: int
     locs: Locs = ()
+    binds: Sym | None = None
 
 
 @dataclass(frozen=True, slots=True)
