@@ -65,7 +65,7 @@ def _time(loop: Callable[[Tensor], None], x: Tensor) -> int:
     return thread_time_ns() - began
 
 
-def _counted(operations: Sequence[Operation]) -> float:
+def _sum_counts(operations: Sequence[Operation]) -> float:
     """What operations have counted themselves, in nanoseconds. It is time on the wall: one in which
     the processor was taken away counts as the others do."""
     usual = statistics.median(o.spent for o in operations)
@@ -94,7 +94,7 @@ def run_hooked(recording: Recording) -> list[list[Hooked]]:
                 took = _time(loop, x)
                 own = [o for o in recording.operations[first:] if o.thread == me]
                 forward = sum(o.kind == "forward" for o in own)
-                found.append(Hooked(took - _counted(own), forward, len(own)))
+                found.append(Hooked(took - _sum_counts(own), forward, len(own)))
             rounds[:] = [*rounds, found] if number else []  # the first warms up
 
     _alone(run)
