@@ -8,11 +8,14 @@ from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
+from staticflow.comparison.chance import Chance
 from staticflow.comparison.job import DTYPES, Job, Request, make_job
 from staticflow.comparison.progress import Progress
 from staticflow.comparison.record import Comparison
 from staticflow.comparison.run import Options, compare_job
 from staticflow.comparison.source import ModelFile, load_file
+from staticflow.eager.grad_mode import enable_grad
+from staticflow.eager.inference import inference_mode
 from staticflow.errors import ArgumentError
 from staticflow.graph.dtypes import dtype_of
 from staticflow.nn.module import Module
@@ -48,7 +51,8 @@ def compare_values(
     quick: bool,
     sweep: str | None = None,
 ) -> Comparison:
-    """What `staticflow.compare` does."""
+    """What `staticflow.compare` does. The generators of random numbers go on as if it had not been
+    called."""
     if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
         raise ArgumentError(f"compare: steps is a number of at least 1, not {steps!r}")
     name = dtype_of(dtype).name
@@ -63,8 +67,13 @@ def compare_values(
     request = None
     if target and all(x is None or isinstance(x, str) for x in words):
         request = Request(target, (), *words, lr, steps, seed, name)
-    job = make_job(file, inputs, loss, optimizer, lr, steps, seed, name, request, sweep)
-    return compare_job(job, Options(is_quick=quick), Progress())
+    chance = Chance.now()
+    try:
+        with inference_mode(False), enable_grad():  # whatever the caller has switched off or on
+            job = make_job(file, inputs, loss, optimizer, lr, steps, seed, name, request, sweep)
+            return compare_job(job, Options(is_quick=quick), Progress())
+    finally:
+        chance.restore()
 
 
 def _name_for_others(model: Any) -> str:

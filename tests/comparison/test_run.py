@@ -5,8 +5,10 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import random
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -311,6 +313,19 @@ def test_in_python_a_module_a_class_and_a_function_are_compared() -> None:
     before = trained.weight.detach().numpy().copy()
     sf.compare(trained, (x, y), loss="mse", optimizer="sgd", steps=2, quick=True)
     assert np.array_equal(before, trained.weight.detach().numpy())
+
+
+@pytest.mark.parametrize("mode", [sf.no_grad, sf.inference_mode])
+def test_what_is_switched_off_around_and_what_was_drawn_changes_nothing(mode: Any) -> None:
+    net = sf.nn.Sequential(sf.nn.Linear(3, 2), sf.nn.Dropout(0.5))
+    sf.manual_seed(1), np.random.seed(2), random.seed(3)
+    wanted = sf.rand(2).tolist(), np.random.rand(2).tolist(), random.random()
+    sf.manual_seed(1), np.random.seed(2), random.seed(3)
+    with mode():
+        found = sf.compare(net, ("f32[4, 3]",), loss="mse", optimizer="sgd", steps=2, quick=True)
+        assert not sf.is_grad_enabled()
+    assert found.has_passed and len(found.static.losses) == 2
+    assert wanted == (sf.rand(2).tolist(), np.random.rand(2).tolist(), random.random())
 
 
 @pytest.mark.parametrize(
