@@ -47,8 +47,12 @@ class FreshCosts:
     compilations: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def medians(self, start: str, mode: str) -> Phases:
-        """The median seconds of each phase."""
-        return _medians(self.phases.get(start, {}).get(mode, []))
+        """The median seconds of each phase: of those that both modes go through alike, of all
+        processes."""
+        by_mode = self.phases.get(start, {})
+        found = _medians(by_mode.get(mode, []))
+        alike = _medians([p for phases in by_mode.values() for p in phases])
+        return {name: alike[name] if name in ALIKE else s for name, s in found.items()}
 
     def totals(self, start: str) -> dict[str, tuple[float, ...]]:
         """The seconds of all phases together, of each process, by mode. Those that both modes go

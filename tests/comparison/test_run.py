@@ -412,6 +412,10 @@ def test_fresh_processes_charge_both_modes_for_all_phases() -> None:
         compiling = ["trace", "optimise", "generate", "load"]
         assert list(static) == ["import", "model", *compiling, "first_step", "warm_up"]
         assert all(seconds >= 0 for seconds in (*eager.values(), *static.values()))
+        assert all(eager[phase] == static[phase] for phase in ("import", "model"))
+        for mode, phases in (("eager", eager), ("static", static)):  # which add up to the curve
+            after = getattr(found.curve[start], mode)[0]
+            assert after == pytest.approx(sum(phases.values()), rel=0.05)
         assert found.curve[start].steps[0] == 1
         assert start in found.break_even
     assert found.static.passes is not None and found.static.passes["fuse"] > 0
