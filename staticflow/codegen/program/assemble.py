@@ -17,7 +17,7 @@ from staticflow.codegen.lower.nest import Scratch
 from staticflow.codegen.program.buffers import Buffers, nbytes
 from staticflow.codegen.program.carries import lay_out, may_be_over
 from staticflow.codegen.program.direct import does_nothing, split_direct
-from staticflow.codegen.program.node_order import order_nodes
+from staticflow.codegen.program.node_order import Scratches, order_nodes
 from staticflow.codegen.program.routine import (
     Arena,
     Ask,
@@ -42,7 +42,7 @@ from staticflow.codegen.schedule.cpu import schedule_cpu
 from staticflow.codegen.target import Target
 from staticflow.errors import CompileError
 from staticflow.graph.dim_queries import substitute_dim, symbols_of
-from staticflow.graph.dims import Dim, Size, Sym
+from staticflow.graph.dims import Dim, Size, Sym, total
 from staticflow.graph.equalities import describe_requirement, unify
 from staticflow.graph.graph import Graph, bound_symbols, new_param
 from staticflow.graph.locs import Locs, format_locs
@@ -138,7 +138,8 @@ class _Assembler:
                 kept = self.buffers.new(node.tensor_type, node)
                 before.append(Copy(kept, places[old], nbytes(node.tensor_type)))
                 copied[i] = (_stand_in(node, kept, places), place)
-        nodes = order_nodes(graph, order.edges(), direct, [root_of(n) for n, _ in copied])
+        last = [root_of(n) for n, _ in copied]
+        nodes = order_nodes(graph, order.edges(), direct, last, self._scratch_in(places, direct))
         middle = self._run(graph, nodes, places, direct)
         return [*before, *middle, *self._copies(copied, places), *given]
 
@@ -270,23 +271,16 @@ class _Assembler:
     ) -> tuple[Step, ...]:
         body: Graph = node.attrs["body"]
         bound = bound_symbols(node)
-        shared: dict[int, int] = {}
-        lies: dict[int, TensorType] = {}
         arrays: dict[str, Place] = {f"p{i}": places[a] for i, a in enumerate(node.args)}
         for i, t in enumerate(types_of(node.type)):
             result = results.get(i)
             wanted = direct.get(result) if result is not None else None
             made = not symbols_of(t.size).isdisjoint(bound)
             place = self.buffers.place_for(t, node, wanted, made=made)
-            if place in self.strided:
-                lies[i] = self.strided[place]
-            if wanted is not None:
-                same = [j for j, a in enumerate(node.args) if places[a] == place]
-                if same:
-                    shared[i] = same[0]
             arrays[f"o{i}"] = place
             if result is not None:
                 places[result] = place
+        shared, lies = self._over_args(node, results, places, direct)
         kernel, scratch, sizes = self._kernel(body, node.attrs["kind"], shared, lies)
         told = frozenset[Sym]().union(*map(symbols_of, sizes))
         for s in scratch:
@@ -301,6 +295,49 @@ class _Assembler:
         return launch, *(
             Measure(size, place, locs=node.locs) for size in bound
         )  # the last result counts it
+
+    def _over_args(
+        self,
+        node: Node,
+        results: Mapping[int, Node],
+        places: Mapping[Node, Place],
+        direct: Mapping[Node, Place],
+    ) -> tuple[dict[int, int], dict[int, TensorType]]:
+        """Which results of a cluster lie over which of its arguments, and the types of those whose
+        wanted place does not lie in one row."""
+        shared: dict[int, int] = {}
+        lies: dict[int, TensorType] = {}
+        for i, result in results.items():
+            place = direct.get(result)
+            if place is None:
+                continue
+            if place in self.strided:
+                lies[i] = self.strided[place]
+            same = [j for j, a in enumerate(node.args) if places.get(a) == place]
+            if same:
+                shared[i] = same[0]
+        return shared, lies
+
+    def _scratch_in(self, places: Mapping[Node, Place], direct: Mapping[Node, Place]) -> Scratches:
+        """What tells the bytes that the kernel of a cluster works in, before any has run."""
+
+        def scratch(node: Node, results: Mapping[int, Node]) -> Size:
+            body, kind = node.attrs["body"], node.attrs["kind"]
+            if kind not in _WORKS_IN_MEMORY:
+                return 0
+            shared, lies = self._over_args(node, results, places, direct)
+            own = structure_of(kind, body, shared, lies)
+            if own.key in self.lowered:
+                _, found, first = self.lowered[own.key]
+            else:
+                if own.key not in self.drafts:
+                    self.drafts[own.key] = lower_cluster(body, kind, self.target, shared, lies), own
+                draft, first = self.drafts[own.key]
+                found = draft.scratch
+            bytes_ = total(s.size * s.dtype.itemsize for s in found)
+            return substitute_dim(bytes_, own.names_of(first))
+
+        return scratch
 
     def _kernel(
         self, body: Graph, kind: str, shared: Mapping[int, int], lies: Mapping[int, TensorType]
@@ -458,7 +495,8 @@ class _Assembler:
         ``over`` written over the old ones."""
         direct, copied = split_direct(ends)
         order, _ = self._order_body(body, over)
-        nodes = order_nodes(body, order.edges(), direct, [root_of(n) for n, _ in copied])
+        last = [root_of(n) for n, _ in copied]
+        nodes = order_nodes(body, order.edges(), direct, last, self._scratch_in(places, direct))
         return [*self._run(body, nodes, places, direct), *self._copies(copied, places)]
 
     def _copies(
@@ -473,6 +511,10 @@ class _Assembler:
         if isinstance(target, Arena) and self.buffers.all[target.buffer].grows:
             yield self.buffers.ensure(target.buffer, bytes_)
         yield Copy(target, source, bytes_)
+
+
+_WORKS_IN_MEMORY = "contract", "attend", "nest"
+"""Kinds of clusters whose kernels may work in much memory."""
 
 
 def _stand_in(node: Node, kept: Place, places: dict[Node, Place]) -> Node:
