@@ -34,6 +34,7 @@ __all__ = [
     "new_param",
     "rebuild",
     "regions_of",
+    "replace_sizes",
     "substitute_nodes",
 ]
 
@@ -177,6 +178,14 @@ def substitute_nodes(outputs: Iterable[Node], values: Mapping[Node, Node]) -> li
     return [new[o] for o in outputs]
 
 
+def replace_sizes(graph: Graph, outputs: Sequence[Node], sizes: Mapping[Sym, Size]) -> Graph:
+    """The graph with other ``outputs``, of which no node binds any of the ``sizes`` any more: what
+    these are instead stands for them."""
+    found = _with_late_sizes(toposort(outputs), dict(sizes))
+    params, outputs = _with_sizes(graph.params, outputs, found)
+    return close(params, outputs, _settle(graph.equalities, found), graph.declared)
+
+
 def close(
     params: Sequence[Node],
     outputs: Sequence[Node],
@@ -207,12 +216,17 @@ def close(
             values = _with_late_sizes(order, values)
             params, outputs = _with_sizes(params, outputs, values)
             late = {s: size for s, size in values.items() if s in bound}
-            sides = [(substitute_dim(e.a, late), substitute_dim(e.b, late)) for e in equalities]
-            equalities = [replace(e, a=a, b=b) for e, (a, b) in zip(equalities, sides, strict=True)]
+            equalities = _settle(equalities, late)
             order = toposort(outputs, params)
     return Graph(
         tuple(params), tuple(_merge_equal(params, order, outputs)), tuple(equalities), types
     )
+
+
+def _settle(equalities: Iterable[Equality], values: Mapping[Sym, Size]) -> list[Equality]:
+    """Equalities of other sizes."""
+    sides = [(e, substitute_dim(e.a, values), substitute_dim(e.b, values)) for e in equalities]
+    return [replace(e, a=a, b=b) for e, a, b in sides]
 
 
 def _assumptions(order: Iterable[Node]) -> Iterator[Equality]:

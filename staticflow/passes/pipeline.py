@@ -25,6 +25,7 @@ from staticflow.passes.fold import fold_constants
 from staticflow.passes.fuse import fuse, separate
 from staticflow.passes.join import join
 from staticflow.passes.loops.batch_products import batch_products
+from staticflow.passes.loops.count_iterations import count_iterations
 from staticflow.passes.loops.decide import decide
 from staticflow.passes.loops.first_rows import first_rows
 from staticflow.passes.loops.hoist import hoist
@@ -91,6 +92,7 @@ SIMPLIFY: tuple[tuple[str, Pass], ...] = (
     ("solve_inverses", solve_inverses),
     ("first_of_sorted", first_of_sorted),
     ("decompose", decompose),
+    ("count_iterations", count_iterations),
     ("decide", decide),
     ("unroll", unroll),
     ("narrow_products", narrow_products),
