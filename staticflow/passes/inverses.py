@@ -10,8 +10,10 @@ from staticflow.ops.basics.axes import flip_op, permute_op
 from staticflow.ops.basics.joining import cat_op, stack_op
 from staticflow.ops.basics.slicing import embed_op, select_op, slice_op, slice_scatter_op
 from staticflow.ops.indexing.roll_repeat import roll_op
+from staticflow.ops.matrices.triangle import diag_embed_op, diagonal_op
 from staticflow.ops.symbols.pattern import Many, Pattern, Rule, attr, rule
 from staticflow.ops.symbols.symbol import Symbol
+from staticflow.ops.windows.border import border_op
 
 __all__ = ["INVERSES"]
 
@@ -23,6 +25,42 @@ def _slice(x: Any) -> Any:
 def _flip_flip(x: Any, a: tuple[int, ...], b: tuple[int, ...]) -> Any:
     dims = tuple(sorted({*a} ^ {*b}))
     return flip_op(x, dims=dims) if dims else x
+
+
+def _slice_flip(x: Any, turned: tuple[int, ...], start: Any, size: Any, step: Any) -> Any:
+    """The part of a turned tensor, taken before it is turned."""
+    if not all(is_provably_ge(size[d], 1) for d in turned):
+        return None
+    begin = [*start]
+    for d in turned:
+        begin[d] = x.__sf_shape__[d] - 1 - (start[d] + (size[d] - 1) * step[d])
+    if not all(is_provably_ge(begin[d], 0) for d in turned):
+        return None
+    return flip_op(slice_op(x, start=tuple(begin), size=size, step=step), dims=turned)
+
+
+def _select_flip(x: Any, turned: tuple[int, ...], dim: int, index: Any) -> Any:
+    if dim in turned:
+        index = x.__sf_shape__[dim] - 1 - index
+        if not is_provably_ge(index, 0):
+            return None
+    rest = tuple(d - (d > dim) for d in turned if d != dim)
+    row = select_op(x, dim=dim, index=index)
+    return flip_op(row, dims=rest) if rest else row
+
+
+def _slice_border(
+    x: Any, before: Any, after: Any, mode: str, start: Any, size: Any, step: Any
+) -> Any:
+    """The part of a tensor with a border that has none of the border."""
+    begin, lead = [*start], x.ndim - len(before)
+    for d, own in enumerate(before, lead):
+        begin[d] = start[d] - own
+        end = begin[d] + (size[d] - 1) * step[d] + 1
+        inside = is_provably_ge(begin[d], 0) and is_provably_ge(x.__sf_shape__[d], end)
+        if not inside or not is_provably_ge(size[d], 1):
+            return None
+    return slice_op(x, start=tuple(begin), size=size, step=step)
 
 
 def _slice_slice(x: Any, a: Any, size: Any, by: Any, b: Any, own: Any, step: Any) -> Any:
@@ -151,6 +189,34 @@ INVERSES: tuple[Rule, ...] = (
         "flip_flip", "what is turned twice stands as it stood",
         lambda x: flip_op(flip_op(x, dims=attr("a")), dims=attr("b")),
         lambda x, a, b: _flip_flip(x, a, b),
+    ),
+    rule(
+        "slice_flip", "a part is taken before it is turned",
+        lambda x: _slice(flip_op(x, dims=attr("turned"))), lambda x, **of: _slice_flip(x, **of),
+    ),
+    rule(
+        "select_flip", "a row is taken before the rest is turned",
+        lambda x: select_op(
+            flip_op(x, dims=attr("turned")), dim=attr("dim"), index=attr("index")
+        ),
+        lambda x, **of: _select_flip(x, **of),
+    ),
+    rule(
+        "slice_border", "what is within a border has none of it",
+        lambda x: _slice(
+            border_op(x, before=attr("before"), after=attr("after"), mode=attr("mode"))
+        ),
+        lambda x, **of: _slice_border(x, **of),
+    ),
+    rule(
+        "diagonal_of_diag", "the diagonal of what was put on the diagonal",
+        lambda x: diagonal_op(
+            diag_embed_op(
+                x, shape=attr("shape"), offset=attr("offset"), dim1=attr("a"), dim2=attr("b")
+            ),
+            offset=attr("offset"), dim1=attr("a"), dim2=attr("b"),
+        ),
+        lambda x, **of: x,
     ),
     rule(
         "slice_slice", "a part of a part is a part",

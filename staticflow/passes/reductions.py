@@ -9,14 +9,22 @@ from typing import Any
 
 from staticflow.graph.dims import Size, is_provably_ge, prod, same
 from staticflow.graph.op import Op
-from staticflow.ops.along.cumulative import cumsum_op
+from staticflow.ops.along.cumulative import cumsum_op, prod_op
 from staticflow.ops.along.extremes import amax_op, amin_op
 from staticflow.ops.basics.arithmetic import logical_and, logical_or, maximum, minimum, mul
 from staticflow.ops.basics.axes import flip_op
 from staticflow.ops.basics.creation import full
 from staticflow.ops.basics.expand import expand_op
-from staticflow.ops.basics.joining import cat_op
-from staticflow.ops.basics.reduce import all_op, any_op, narrow_as, reduced_shape, sum_op, widen
+from staticflow.ops.basics.joining import cat_op, stack_op
+from staticflow.ops.basics.reduce import (
+    all_op,
+    any_op,
+    mean_op,
+    narrow_as,
+    reduced_shape,
+    sum_op,
+    widen,
+)
 from staticflow.ops.basics.slicing import embed_op, select_op
 from staticflow.ops.basics.view import reshape
 from staticflow.ops.statistics.moments import vector_norm_op
@@ -117,7 +125,7 @@ def _of_cat(op: Op, combine: Any, some: bool) -> Callable[..., Any]:
     ``some``: of none there is no ``op``."""
 
     def replace(xs: Sequence[Any], dim: int, dims: Dims, keepdim: bool) -> Any:
-        if len(xs) > _MOST_PARTS or not dims:
+        if not _few(xs) or not dims:
             return None
         if dim in dims:
             if some and not all(is_provably_ge(x.__sf_shape__[dim], 1) for x in xs):
@@ -129,6 +137,10 @@ def _of_cat(op: Op, combine: Any, some: bool) -> Callable[..., Any]:
     return replace
 
 
+def _few(xs: Sequence[Any]) -> bool:
+    return len(xs) <= _MOST_PARTS
+
+
 def _any_cat() -> Pattern:
     return Pattern(cat_op, (Many("xs"),), {"dim": attr("dim")})
 
@@ -137,6 +149,34 @@ def _of_parts(op: Op, combine: Any, some: bool = False) -> Rule:
     return rule(
         f"{op.name}_cat", f"{op.name} of joined tensors is made of that of each",
         lambda: _reduction(op, _any_cat()), _of_cat(op, combine, some),
+    )  # fmt: skip
+
+
+def _of_stack(op: Op, combine: Any) -> Callable[..., Any]:
+    """The replacement for ``op`` of stacked tensors: of each, and those combined or stacked."""
+
+    def replace(xs: Sequence[Any], dim: int, dims: Dims, keepdim: bool) -> Any:
+        if not _few(xs) or not dims:
+            return None
+        own = tuple(d - (d > dim) for d in dims if d != dim)
+        parts = [op(x, dims=own, keepdim=keepdim) if own else x for x in xs]
+        if dim not in dims:
+            return stack_op(*parts, dim=dim if keepdim else dim - sum(d < dim for d in dims))
+        out = reduce(combine, parts)
+        shape = [*out.__sf_shape__]
+        return reshape(out, (*shape[:dim], 1, *shape[dim:])) if keepdim else out
+
+    return replace
+
+
+def _any_stack() -> Pattern:
+    return Pattern(stack_op, (Many("xs"),), {"dim": attr("dim")})
+
+
+def _of_stacked(op: Op, combine: Any) -> Rule:
+    return rule(
+        f"{op.name}_stack", f"{op.name} of stacked tensors is made of that of each",
+        lambda: _reduction(op, _any_stack()), _of_stack(op, combine),
     )  # fmt: skip
 
 
@@ -165,6 +205,10 @@ REDUCTIONS: tuple[Rule, ...] = (
     _of_parts(amin_op, minimum, True),
     _of_parts(all_op, logical_and),
     _of_parts(any_op, logical_or),
+    _of_stacked(amax_op, maximum),
+    _of_stacked(amin_op, minimum),
+    _of_stacked(all_op, logical_and),
+    _of_stacked(any_op, logical_or),
 )
 """Rules that keep every bit."""
 
@@ -197,13 +241,29 @@ def _last_of_cumsum(x: Any, dim: int, reverse: bool, at: int, index: Size) -> An
     return sum_op(x, dims=(dim,), keepdim=False) if at == dim and same(index, last) else None
 
 
-def _scaled_sum(x: Any, c: Any, dims: Dims, keepdim: bool) -> Any:
-    """A factor that makes no element smaller: the sum is out of range where it would have been."""
-    number = None if c.ndim else number_in(c)
-    fits = x.dtype.is_floating and x.dtype.bits >= 32 and c.dtype is x.dtype
-    if not fits or number is None or not 1 <= operator.abs(number) <= 2.0**100:
+def _of_scaled(op: Op) -> Rule:
+    def replace(x: Any, c: Any, dims: Dims, keepdim: bool) -> Any:
+        """A factor that makes no element smaller: the sum is out of range where it would have
+        been."""
+        number = None if c.ndim else number_in(c)
+        fits = x.dtype.is_floating and x.dtype.bits >= 32 and c.dtype is x.dtype
+        if not fits or number is None or not 1 <= operator.abs(number) <= 2.0**100:
+            return None
+        return op(x, dims=dims, keepdim=keepdim) * number
+
+    return rule(
+        f"{op.name}_scaled", f"{op.name} c x = c {op.name} x for a number c that is 1 at least",
+        lambda x, c: _reduction(op, mul(x, c)), replace,
+    )  # fmt: skip
+
+
+def _joined_mean(joined: Any, dims: Dims, keepdim: bool) -> Any:
+    """A mean as the sum of joined tensors, which is made of that of each."""
+    count = prod(joined.__sf_shape__[d] for d in dims)
+    fits = joined.dtype.is_floating and joined.dtype.bits >= 32
+    if not fits or not is_provably_ge(count, 1):
         return None
-    return sum_op(x, dims=dims, keepdim=keepdim) * number
+    return sum_op(joined, dims=dims, keepdim=keepdim) / count
 
 
 def _norm_squared(x: Any) -> Any:
@@ -232,6 +292,21 @@ SUMS_OF_PARTS: tuple[Rule, ...] = (
         lambda **of: _sum_of_full(**of),
     ),
     _of_parts(sum_op, operator.add),
+    _of_stacked(sum_op, operator.add),
+    *map(_twice, (prod_op, mean_op)),
+    _of_parts(prod_op, operator.mul),
+    _of_stacked(prod_op, operator.mul),
+    rule(
+        "mean_cat", "a mean of joined tensors is their sum over their number",
+        lambda: _reduction(mean_op, _any_cat()),
+        lambda xs, dim, **of: _joined_mean(cat_op(*xs, dim=dim), **of) if _few(xs) else None,
+    ),
+    rule(
+        "mean_stack", "a mean of stacked tensors is their sum over their number",
+        lambda: _reduction(mean_op, _any_stack()),
+        lambda xs, dim, **of: _joined_mean(stack_op(*xs, dim=dim), **of) if _few(xs) else None,
+    ),
+    _of_scaled(mean_op),
     rule(
         "sum_embed", "zeros add nothing",
         lambda x: _reduction(
@@ -246,10 +321,7 @@ SUMS_OF_PARTS: tuple[Rule, ...] = (
             sum_op(x, dims=dims, keepdim=keepdim) if {*turned} <= {*dims} else None
         ),
     ),
-    rule(
-        "sum_scaled", "sum c x = c sum x for a number c that is 1 at least",
-        lambda x, c: _reduction(sum_op, mul(x, c)), lambda x, c, **of: _scaled_sum(x, c, **of),
-    ),
+    _of_scaled(sum_op),
     rule(
         "last_of_cumsum", "the last of the running sums is the sum",
         lambda x: select_op(
