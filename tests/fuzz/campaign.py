@@ -8,7 +8,11 @@ that differs, writes it into the folder as a text test, and gives 1 if there was
 from __future__ import annotations
 
 import random
+import signal
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -42,6 +46,29 @@ def text_of(case: Case, difference: Difference, seed: int) -> str:
     return f"# Seed {seed}: {difference.kind}: {what}\nRUN: {command}\n{graph}EXPECT:\nthey agree\n"
 
 
+_LONGEST = 30
+"""Seconds that a smaller case may take: a loop whose condition is left out has no end."""
+
+
+@contextmanager
+def limited(seconds: int) -> Iterator[None]:
+    """A block that ends with `TimeoutError` after so many seconds, on the main thread."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(*_: object) -> None:
+        raise TimeoutError(f"more than {seconds} seconds")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
 def look_at(seed: int) -> str | None:
     """The text test of the reduced case of a seed, if it differs."""
     case = draw_case(seed)
@@ -52,7 +79,8 @@ def look_at(seed: int) -> str | None:
 
     def fails(smaller: Case) -> bool:
         try:
-            return found.is_like(find_difference(smaller, kind))
+            with limited(_LONGEST):
+                return found.is_like(find_difference(smaller, kind))
         except Exception:  # a candidate that is no program
             return False
 
