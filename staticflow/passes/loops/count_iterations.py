@@ -74,7 +74,7 @@ def _count(node: Node) -> Size | None:
         return None
     carry = 1 + carries.index(flag.args[at])
     step = _step(flag.args[at], loop.body.params[carry])
-    start, end = _known(node.args[carry]), _known_inside(flag.args[1 - at], node)
+    start, end = _size_of(node.args[carry]), _size_inside(flag.args[1 - at], node)
     if step is None or start is None or end is None or not _begins(node, flag, at, start, end):
         return None
     if op in (lt, le) and step > 0:
@@ -101,7 +101,7 @@ def _step(value: Node, param: Node) -> int | None:
     return None
 
 
-def _known(node: Node) -> Size | None:
+def _size_of(node: Node) -> Size | None:
     """The integer or the size that a node is."""
     number = number_of(node)
     if type(number) is int:
@@ -109,21 +109,21 @@ def _known(node: Node) -> Size | None:
     return node.attrs["size"] if node.op is size_value else None
 
 
-def _known_inside(node: Node, around: Node) -> Size | None:
+def _size_inside(node: Node, around: Node) -> Size | None:
     """What a node of the body of the loop ``around`` is, the same in each iteration."""
     loop = Loop.of(around)
     params = loop.body.params
     if node not in params:
-        return _known(node)
+        return _size_of(node)
     at = params.index(node)
     stays = at >= loop.carries + loop.xs or (at < loop.carries and loop.body.outputs[at] is node)
-    return _known(around.args[at]) if stays else None
+    return _size_of(around.args[at]) if stays else None
 
 
 def _begins(node: Node, flag: Node, at: int, start: Size, end: Size) -> bool:
     """Whether the flag that a loop begins with is that of its counter's first value."""
     first = node.args[0]
-    return first.op is flag.op and [_known(a) for a in first.args] == (
+    return first.op is flag.op and [_size_of(a) for a in first.args] == (
         [end, start] if at else [start, end]
     )
 
