@@ -13,7 +13,7 @@ import staticflow as sf
 from staticflow import pytree
 from staticflow.graph.binding import Sizes, bind_arguments, check_equalities
 from staticflow.graph.dim_queries import as_symbol, substitute_dim
-from staticflow.graph.dims import Dim, Size, Sym
+from staticflow.graph.dims import Size, Sym, fresh_sym
 from staticflow.graph.graph import Graph, _with_sizes, bound_symbols, map_attrs
 from staticflow.graph.node import Node, constant, item, toposort
 from staticflow.graph.types import types_of
@@ -133,7 +133,7 @@ def _retype(graph: Graph, args: Sequence[Any]) -> tuple[list[Any], list[Any]]:
                 values.setdefault(symbol, size)
     for late in (s for n in graph.nodes for s in bound_symbols(n) if s.upper is not None):
         upper = substitute_dim(late.upper, values)
-        values[late] = Dim.of(Sym(late.name, late.serial + 1, upper, late=True))
+        values[late] = fresh_sym(late.name, upper, late=True)
     params, outputs = _with_sizes(graph.params, graph.outputs, values)
     leaves = []
     for p, x in zip(graph.params, args, strict=True):

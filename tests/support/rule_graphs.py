@@ -28,8 +28,10 @@ from staticflow.ops.basics.expand import expand_op
 from staticflow.ops.basics.joining import cat_op, stack_op
 from staticflow.ops.basics.slicing import embed_op, select_op, slice_op
 from staticflow.ops.basics.view import reshape_op, squeeze_op, unsqueeze_op
+from staticflow.ops.matrices.triangle import diag_embed_op
 from staticflow.ops.symbols.pattern import Either, Many, Pattern, Rule, Var, attr
 from staticflow.ops.symbols.symbol import constant_node
+from staticflow.ops.windows.border import border_op
 from staticflow.passes.rewrite import Counts, rewrite
 
 __all__ = ["OPEN", "draw_firing"]
@@ -225,6 +227,13 @@ _OF_OP: Mapping[tuple[Op | None, str], Callable[[random.Random, Sequence[Size]],
     (expand_op, "shape"): _stretched,
     (full, "shape"): lambda rng, shape: tuple(shape),
     (embed_op, "shape"): lambda rng, shape: tuple(n + rng.randrange(4) for n in shape),
+    (diag_embed_op, "shape"): lambda rng, shape: (*shape, *shape[-1:]),
+    (diag_embed_op, "offset"): lambda rng, shape: 0,
+    (diag_embed_op, "dim1"): lambda rng, shape: len(shape) - 1,
+    (diag_embed_op, "dim2"): lambda rng, shape: len(shape),
+    (border_op, "before"): lambda rng, shape: (rng.randrange(3),),
+    (border_op, "after"): lambda rng, shape: (rng.randrange(3),),
+    (border_op, "mode"): lambda rng, shape: rng.choice(("reflect", "replicate", "circular")),
     (unsqueeze_op, "dims"): lambda rng, shape: (rng.randrange(len(shape) + 1),),
     (squeeze_op, "dims"): lambda rng, shape: tuple(i for i, n in enumerate(shape) if n == 1),
 }  # fmt: skip
