@@ -176,11 +176,11 @@ class IndexWriter:
             if part is not None:
                 total = part if total is None else self.text.op(f"add i64 {total}, {part}")
                 continue
-            group = self._product([self._atom(a) for a in varying])
+            group = self._product(varying)
             if total is not None and factor == -1:
                 total = self.text.op(f"sub i64 {total}, {group}")
                 continue
-            part = group if factor == 1 else self.text.op(f"mul i64 {group}, {self.value(factor)}")
+            part = group if factor == 1 else self._times(depth, group, self.value(factor))
             total = part if total is None else self.text.op(f"add i64 {total}, {part}")
         assert total is not None, "a Dim has terms"
         return total
@@ -202,16 +202,22 @@ class IndexWriter:
             induction.multiples.append((known[key], first, more))
         return known[key]
 
-    def _product(self, values: list[str]) -> str:
-        result = values[0]
-        for value in values[1:]:
-            result = self.text.op(f"mul i64 {result}, {value}")
+    def _product(self, atoms: Monomial) -> str:
+        result, *rest = map(self._atom, atoms)
+        depth = max(map(self._atom_depth, atoms))
+        for value in rest:
+            result = self._times(depth, result, value)
         return result
+
+    def _times(self, depth: int, a: str, b: str) -> str:
+        """The product of two values that are known at ``depth``."""
+        return self._once(depth, ("mul", a, b), lambda: self.text.op(f"mul i64 {a}, {b}"))
 
     def _atom(self, atom: Atom) -> str:
         if isinstance(atom, Sym):
             return self._values[atom]
-        return _CALLS[atom.fn](self, atom.a, atom.b)
+        depth = self._atom_depth(atom)
+        return self._once(depth, atom, lambda: _CALLS[atom.fn](self, atom.a, atom.b))
 
     def _floordiv(self, a: Size, b: Size) -> str:
         x, y = self.value(a), self._divisor(b)
