@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from staticflow.codegen.kernel import Accumulate, Block, Kernel, Let, Loop, walk
+from staticflow.codegen.kernel import Accumulate, Block, Kernel, Let, Loop, Store, walk
 from staticflow.codegen.lower.cluster import Lowered
 from staticflow.codegen.rewrite import find_loop
 from staticflow.codegen.schedule.loops import is_vectorizable, split, vectorize
 from staticflow.codegen.schedule.short_loops import write_out_short
 from staticflow.codegen.schedule.strips import strips
 from staticflow.codegen.target import Target
+from staticflow.graph.dim_queries import coefficient
+from staticflow.graph.dims import Sym
 
 __all__ = ["schedule_cpu"]
 
@@ -40,11 +42,19 @@ def schedule_cpu(lowered: Lowered, target: Target) -> Kernel:
                 kernel, wide = split(kernel, var, lanes * _ALONG_COLUMNS)
                 if wide is not None:
                     kernel = vectorize(kernel, wide, lanes * _ALONG_COLUMNS)
-            width = lanes * (_REGISTERS if is_short else 1)
+            beside = _REGISTERS if is_short and not _scatters(body, var) else 1
+            width = lanes * beside
             kernel, variables = strips(kernel, var, _STRIP)
             for inner in variables:
                 kernel = vectorize(kernel, inner, width)
     return kernel
+
+
+def _scatters(body: Block, var: Sym) -> bool:
+    """Whether something is stored apart from one iteration to the next: then each lane is stored by
+    an instruction of its own, and more of them hide nothing."""
+    strides = (coefficient(s.index, var) for s in walk(body) if isinstance(s, Store))
+    return any(stride not in (0, 1) for stride in strides)
 
 
 def _sums_columns(body: Block) -> bool:
