@@ -46,7 +46,7 @@ def _search_reference(xp: Any, edges: Any, x: Any, *, right: bool) -> Any:
 
 
 _HALVINGS = 63
-"""Steps of a search in any number of elements; those that are not needed do nothing."""
+"""Steps of a search in any number of elements, at most."""
 
 
 def _search_emit(nest: Any) -> None:
@@ -56,7 +56,8 @@ def _search_emit(nest: Any) -> None:
     with nest.loops(nest.in_shape(1), "parallel") as at:
         value = nest.load(1, at)
         low, high = k.var(k.const(0, int64)), k.var(k.index_value(n))
-        with k.loop("step", _HALVINGS), k.when(k.compare("lt", low, high)):
+        apart = k.var(k.compare("lt", low, high))
+        with k.loop("step", _HALVINGS, going=apart):
             middle = k.apply("shr", k.add(low, high), 1)
             row = at[:-1] if len(edges) > 1 else ()
             edge = nest.load(0, (*row, k.bind(middle, "middle", n)))
@@ -65,6 +66,7 @@ def _search_emit(nest: Any) -> None:
                 goes_on = k.apply("not", before(k, value, edge, False))
             k.set(high, k.select(goes_on, high, middle))
             k.set(low, k.select(goes_on, k.add(middle, 1), low))
+            k.set(apart, k.compare("lt", low, high))
         nest.store(0, at, low)
 
 
