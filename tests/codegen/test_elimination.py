@@ -16,6 +16,7 @@ from staticflow.codegen.lower.cluster import lower_cluster
 from staticflow.codegen.schedule.cpu import schedule_cpu
 from staticflow.codegen.target import Target
 from staticflow.codegen.verify import verify_kernel
+from staticflow.eager.costs import LARGE
 from staticflow.errors import LinAlgError
 from staticflow.graph.dim_queries import evaluate_dim
 from staticflow.graph.graph import close
@@ -63,6 +64,11 @@ def close_to(found: Any, wanted: np.ndarray) -> None:
     np.testing.assert_allclose(found, wanted, 0, room)
 
 
+_SOLVE_TRIANGULAR = {
+    upper: functools.partial(linalg.solve_triangular, upper=upper) for upper in (False, True)
+}
+
+
 def programs(f: Callable[..., Any], *arrays: np.ndarray) -> Iterator[sf.Program]:
     """One for all sizes, and where these are told in `KNOWN` one for them alone."""
     yield open_program(f, *(str(a.dtype) for a in arrays))
@@ -87,6 +93,19 @@ def test_systems(n: int, dtype: str) -> None:
             close_to(x, np.linalg.solve(a.astype("f8"), b.astype("f8")))
     for inv in programs(linalg.inv, a):
         close_to(inv(a), np.linalg.inv(a.astype("f8")))
+
+
+@by_dtype
+@by_size
+@pytest.mark.parametrize("upper", [True, False], ids=["upper", "lower"])
+def test_triangular_systems(n: int, dtype: str, upper: bool) -> None:
+    """The other part is not read."""
+    a = np.ascontiguousarray(regular(n, dtype)[::-1])
+    part, other = (np.triu, np.tril) if upper else (np.tril, np.triu)
+    unread = (part(a) + other(np.full_like(a, np.nan), 1 - 2 * upper)).astype(dtype)
+    b = np.random.default_rng(n).uniform(-1, 1, (n, 5)).astype(dtype)
+    for solve in programs(_SOLVE_TRIANGULAR[upper], a, b):
+        close_to(solve(unread, b), np.linalg.solve(part(a).astype("f8"), b.astype("f8")))
 
 
 @by_dtype
@@ -258,3 +277,24 @@ def test_matrices_of_one_block_have_no_products() -> None:
     for n, is_small in ((_BLOCK, True), (8 * _BLOCK, False)):
         text = program(linalg.inv, False, np.eye(n))
         assert ("@parallel(" not in text.source("llvm")) is is_small
+
+
+@pytest.mark.parametrize("name", ["inv", "slogdet", "cholesky"])
+def test_tensors_run_the_kernel_of_large_matrices(name: str) -> None:
+    """They give the bits that a program gives, from as many elements on as `LARGE` says."""
+    n = int(LARGE**0.5)
+    a = definite(n, "float32")
+    found, wanted = (
+        f(sf.tensor(a)) for f in (getattr(linalg, name), sf.jit(getattr(linalg, name)))
+    )
+    pairs = zip(found, wanted, strict=True) if name == "slogdet" else [(found, wanted)]
+    for one, other in pairs:
+        np.testing.assert_array_equal(one.numpy(), other.numpy())
+
+
+def test_tensors_of_which_there_are_no_factors_are_refused_however_large() -> None:
+    for n in (3, int(LARGE**0.5)):
+        with pytest.raises(LinAlgError, match=r"Singular matrix, at .*test_elimination"):
+            linalg.inv(sf.zeros(n, n))
+        with pytest.raises(LinAlgError, match=r"not positive definite, at .*test_elimination"):
+            linalg.cholesky(sf.zeros(n, n))

@@ -23,8 +23,8 @@ from staticflow.ops.declaring.lowering import Host
 from staticflow.ops.matrices.contract import matmul
 from staticflow.ops.matrices.solving import (
     identity,
-    solve_op,
     square,
+    upper_op,
     with_our_errors,
 )
 from staticflow.ops.matrices.triangle import diag_embed, tril, triu
@@ -67,7 +67,7 @@ def _qr_vjp(needs: Any, cts: Any, out: Any, a: Any, *, complete: bool) -> list[A
     inner = matmul(r, mT(of_r)) - matmul(mT(of_q), q)
     lower = tril(inner, -1)
     both = of_q + matmul(q, lower + mT(lower) + (inner - lower - triu(inner, 1)))
-    return [mT(solve_op(r, mT(both)))]
+    return [mT(upper_op(r, mT(both)))]
 
 
 qr_op = Op(

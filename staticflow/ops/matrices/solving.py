@@ -12,7 +12,7 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.graph.open_size import equals
 from staticflow.graph.types import Facts, TensorType
-from staticflow.ops.basics.axes import mT
+from staticflow.ops.basics.axes import flip, mT
 from staticflow.ops.basics.creation import iota, zeros_like
 from staticflow.ops.basics.expand import common_shape, expand
 from staticflow.ops.basics.view import squeeze, unsqueeze
@@ -35,6 +35,7 @@ __all__ = [
     "cholesky_op",
     "det",
     "identity",
+    "in_batches",
     "inv",
     "is_of_vectors",
     "logdet",
@@ -42,9 +43,11 @@ __all__ = [
     "slogdet",
     "slogdet_op",
     "solve",
+    "solve_lower",
     "solve_matrices",
     "solve_op",
     "square",
+    "upper_op",
     "with_our_errors",
 ]  # fmt: skip
 
@@ -104,6 +107,7 @@ solve_op: Op = Op(
     reference=strict(_solve_infer, with_our_errors(lambda xp, a, b: xp.linalg.solve(a, b))),
     vjp=lambda needs, ct, out, a, b: _solve_vjp(needs, ct, out, a),
     lowering=LoopNest(_solve_emit),
+    numpy="small",
     grad_name="LinalgSolveExBackward0",
 )
 
@@ -112,6 +116,43 @@ def _solve_vjp(needs: Any, ct: Any, out: Any, a: Any) -> list[Any]:
     # of a x = b: da x + a dx = db
     of_b = solve_op(mT(a), ct)
     return [-matmul(of_b, mT(out)) if needs[0] else None, of_b if needs[1] else None]
+
+
+def _upper_emit(nest: Any) -> None:
+    k, columns = nest.k, nest.in_shape(1)[-1]
+    with each_matrix(nest, columns) as (b, work):
+        n = work.rows
+        for c in nest.each("c", 0, n):
+            nest.require(k.compare("ne", work.at(c, c), 0.0), "singular")
+        copy_in(nest, work, 1, b, columns, n)
+        solve_upper(work)
+        for i in nest.each("i", 0, n):
+            for j in nest.each("j", 0, columns):
+                nest.store(0, (*b, i, j), work.at(i, n + j))
+
+
+upper_op: Op = Op(
+    name="solve_upper",
+    doc="The x with ``triu(a) @ x = b``.",
+    infer=_solve_infer,
+    reference=strict(
+        _solve_infer, with_our_errors(lambda xp, a, b: xp.linalg.solve(xp.triu(a), b))
+    ),
+    vjp=lambda needs, ct, out, a, b: _upper_vjp(needs, ct, out, a),
+    lowering=LoopNest(_upper_emit),
+    grad_name="LinalgSolveTriangularBackward0",
+    numpy="slower",
+)
+
+
+def _upper_vjp(needs: Any, ct: Any, out: Any, a: Any) -> list[Any]:
+    of_b = solve_lower(mT(a), ct)
+    return [-triu(matmul(of_b, mT(out))) if needs[0] else None, of_b if needs[1] else None]
+
+
+def solve_lower(a: Any, b: Any) -> Any:
+    """The x with ``tril(a) @ x = b``, of equal batches: backwards it is an upper system."""
+    return flip(upper_op(flip(a, -2, -1), flip(b, -2)), -2)
 
 
 def solve(A: Any, B: Any) -> Any:
@@ -155,8 +196,13 @@ def _differ(a: Size, b: Size) -> bool:
 def solve_matrices(A: Any, B: Any) -> Any:
     """The x with ``A @ x = B`` where ``B`` (..., n, k) is of matrices, whatever its sizes: n
     matrices (n, n) have the shape that one vector for each of n matrices has, too."""
+    return solve_op(*in_batches(A, B))
+
+
+def in_batches(A: Any, B: Any) -> tuple[Any, Any]:
+    """Matrices and right sides, either stretched to the batch of both."""
     batch = common_shape([A.shape[:-2], B.shape[:-2]], "solve")
-    return solve_op(expand(A, (*batch, *A.shape[-2:])), expand(B, (*batch, *B.shape[-2:])))
+    return expand(A, (*batch, *A.shape[-2:])), expand(B, (*batch, *B.shape[-2:]))
 
 
 def inv(A: Any) -> Any:
@@ -250,6 +296,7 @@ slogdet_op = Op(
     reference=strict(_slogdet_infer, _slogdet_reference),
     vjp=_slogdet_vjp,
     lowering=LoopNest(_slogdet_emit),
+    numpy="small",
     grad_name="LinalgSlogdetBackward0",
 )
 
@@ -311,8 +358,8 @@ def _cholesky_vjp(ct: Any, out: Any, a: Any) -> Any:
     # Murray 2016, "Differentiation of the Cholesky decomposition", arXiv:1602.07527
     inner = tril(matmul(mT(out), ct))
     inner = inner - tril(triu(inner)) * 0.5
-    half = solve_op(mT(out), inner)
-    whole = mT(solve_op(mT(out), mT(half)))
+    half = upper_op(mT(out), inner)
+    whole = mT(upper_op(mT(out), mT(half)))
     return (whole + mT(whole)) * 0.5
 
 
@@ -323,6 +370,7 @@ cholesky_op = Op(
     reference=strict(_cholesky_infer, with_our_errors(lambda xp, a: xp.linalg.cholesky(a))),
     vjp=per_arg(_cholesky_vjp),
     lowering=LoopNest(_cholesky_emit),
+    numpy="small",
     grad_name="LinalgCholeskyExBackward0",
 )
 

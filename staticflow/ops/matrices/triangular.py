@@ -6,11 +6,7 @@ from typing import Any
 
 from staticflow.ops.basics.arithmetic import where
 from staticflow.ops.basics.axes import mT
-from staticflow.ops.matrices.solving import (
-    identity,
-    solve_matrices,
-)
-from staticflow.ops.matrices.triangle import tril, triu
+from staticflow.ops.matrices.solving import identity, in_batches, solve_lower, upper_op
 
 __all__ = ["cholesky_solve", "solve_triangular"]
 
@@ -29,10 +25,10 @@ def solve_triangular(
     tensor([[1.],
             [0.]])
     """
-    part = triu(A) if upper else tril(A)
-    if unitriangular:
-        part = where(identity(A) == 1, 1.0, part)
-    return solve_matrices(part, B) if left else mT(solve_matrices(mT(part), mT(B)))
+    if not left:
+        return mT(solve_triangular(mT(A), mT(B), upper=not upper, unitriangular=unitriangular))
+    part = where(identity(A) == 1, 1.0, A) if unitriangular else A
+    return (upper_op if upper else solve_lower)(*in_batches(part, B))
 
 
 def cholesky_solve(B: Any, L: Any, upper: bool = False) -> Any:
