@@ -13,8 +13,9 @@ from staticflow.graph.types import Facts, TensorType, Type
 
 __all__ = ["KINDS", "cluster"]
 
-KINDS = ("map", "reduce", "contract", "attend", "nest", "loop")
-"""What leads a cluster: elementwise work alone, reductions over shared dims, a matrix product,
+KINDS = ("map", "reduce", "rows", "contract", "attend", "nest", "loop")
+"""What leads a cluster: elementwise work alone, reductions over shared dims, such along rows
+and totals over these, a matrix product,
 attention, a loop nest of its own, or a loop over numbers."""
 
 

@@ -19,7 +19,6 @@ from staticflow.graph.locs import Locs, merge_locs
 from staticflow.graph.node import Node, item, make_node
 from staticflow.graph.order import in_order
 from staticflow.graph.types import Shape, TensorType, types_of
-from staticflow.ops.basics.reduce import reduced_shape
 from staticflow.ops.declaring.lowering import (
     Attend,
     Contract,
@@ -43,11 +42,15 @@ from staticflow.passes.cluster import cluster
 from staticflow.passes.contraction import Contraction
 from staticflow.passes.recompute import find_recomputed
 from staticflow.passes.rewrite import Counts
+from staticflow.passes.row_totals import adds_rows_up, are_in_place, has_shape_of_total, row_shapes
 
 __all__ = ["fuse", "operand_strides", "separate"]
 
 MOST_MEMBERS = 48
 """Ops in one kernel; beyond that registers spill and nothing is gained."""
+
+_REDUCING = ("reduce", "rows")
+"""The kinds of groups that reduce what they loop over."""
 
 _OWN = frozenset(("nest", "attend"))
 """The kinds of groups that nothing joins."""
@@ -103,8 +106,8 @@ def fuse(graph: Graph, counts: Counts) -> Graph:
                 merged = True
     for one, node in _siblings(groups, arrays):
         mine, other = groups[one], groups[node]
-        joint = _joint(mine, other)
-        if mine is other or joint is None:
+        joint = None if mine is other else _joint(mine, other) or _joint(other, mine)
+        if joint is None:
             continue
         joint.members = sorted(other.members + mine.members, key=order.__getitem__)
         pairs = ((mine, other), (other, mine))
@@ -165,7 +168,7 @@ def _reads_many(
 ) -> bool:
     """Whether two reductions of arrays that other kernels make have none in common: as one kernel
     they would need all of them in memory at once, and apart one after the other."""
-    if producer.kind != "reduce" or consumer.kind != "reduce":
+    if producer.kind not in _REDUCING or consumer.kind not in _REDUCING:
         return False
     inside = {*producer.members, *consumer.members}
     one, other = (
@@ -202,17 +205,17 @@ def _example_size(shape: Shape) -> int:
 def _siblings(
     groups: Mapping[Node, Group], arrays: Mapping[Node, Sequence[Node]]
 ) -> Iterator[tuple[Node, Node]]:
-    """Members of reductions that run over the same rows and read one array of their shape."""
-    first: dict[tuple[Node, tuple[int, ...]], Node] = {}
+    """Members of reductions that loop over the same domain and read one array of its size."""
+    first: dict[tuple[Node, Shape], dict[tuple[int, ...], Node]] = {}
     for node, sources in arrays.items():
         group = groups.get(node)
-        if group is None or group.kind != "reduce":
+        if group is None or group.kind not in _REDUCING:
             continue
         for source in sources:
-            if types_of(source.type)[0].shape == group.domain:
-                one = first.setdefault((source, group.dims), node)
-                if one is not node:
-                    yield one, node
+            if prod(types_of(source.type)[0].shape) == prod(group.domain):
+                ones = first.setdefault((source, group.domain), {})
+                yield from ((one, node) for one in [*ones.values()] if one is not node)
+                ones.setdefault(group.dims, node)
 
 
 # -- what stays in memory ------------------------------------------------------------------------
@@ -339,12 +342,6 @@ def _own_group(node: Node, kept: set[Node]) -> Group | None:
     return None
 
 
-def _rows_of(group: Group) -> tuple[Shape, Shape]:
-    """The shapes of a row's value: without the reduced dims, or with 1 in their place."""
-    domain, dims = group.domain, group.dims
-    return reduced_shape(domain, dims, False), reduced_shape(domain, dims, True)
-
-
 def _joint(producer: Group, consumer: Group) -> Group | None:
     """The group that two would make, by their kinds and domains; None if they cannot."""
     kinds = (producer.kind, consumer.kind)
@@ -352,14 +349,21 @@ def _joint(producer: Group, consumer: Group) -> Group | None:
         return None
     if kinds in (("map", "map"), ("contract", "map")) and producer.domain == consumer.domain:
         return Group(producer.kind, producer.domain, ())
-    if kinds == ("reduce", "reduce"):
-        same = producer.domain == consumer.domain and producer.dims == consumer.dims
-        return Group("reduce", producer.domain, producer.dims) if same else None
+    if set(kinds) <= set(_REDUCING):
+        if producer.domain == consumer.domain and producer.dims == consumer.dims:
+            return Group("rows" if "rows" in kinds else "reduce", producer.domain, producer.dims)
+        rows, total = (producer.domain, producer.dims), (consumer.domain, consumer.dims)
+        if consumer.kind == "reduce" and adds_rows_up(*rows, *total):
+            return Group("rows", *rows)
+        return None
     for reducing, other in ((producer, consumer), (consumer, producer)):
-        kinds = (reducing.kind, other.kind)
-        shapes = (reducing.domain, *_rows_of(reducing))
-        if kinds == ("reduce", "map") and other.domain in shapes:
-            return Group("reduce", reducing.domain, reducing.dims)
+        rows = reducing.domain, reducing.dims
+        if reducing.kind not in _REDUCING or other.kind != "map":
+            continue
+        if other.domain in (reducing.domain, *row_shapes(*rows)):
+            return Group(reducing.kind, *rows)
+        if reducing.kind == "rows" and has_shape_of_total(other.domain, *rows):
+            return Group("rows", *rows)
     return None
 
 
@@ -368,8 +372,10 @@ def _reads_in_place(
 ) -> bool:
     """Whether every member of ``producer`` that one of ``consumer`` reads is read where it is made,
     as both groups stand in their ``joint`` one."""
-    made = set(producer.members)
     full = canonical_index(joint.domain, AXES[: len(joint.domain)])
+    if joint.kind == "rows":
+        return are_in_place(joint.members, joint.domain, joint.dims, arrays.__getitem__, full)
+    made = set(producer.members)
 
     def index_of(node: Node) -> Index:
         return member_index(node, full, joint.domain, joint.dims)

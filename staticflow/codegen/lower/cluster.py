@@ -16,6 +16,7 @@ from staticflow.codegen.lower.attention import lower_attention
 from staticflow.codegen.lower.contract import lower_contract
 from staticflow.codegen.lower.loops import lower_loops
 from staticflow.codegen.lower.nest import Nest, Scratch
+from staticflow.codegen.lower.rows import lower_rows
 from staticflow.codegen.lower.state import lower_state
 from staticflow.codegen.maths.scalars import Scalars
 from staticflow.codegen.target import Target
@@ -113,6 +114,18 @@ def _lower_loops(
     return Lowered(kernel, tuple(scratch), tuple(inner), _bits(body))
 
 
+def _lower_rows(
+    k: Scalars,
+    body: Graph,
+    names: Mapping[Node, str],
+    outs: list[str],
+    types: Sequence[TensorType],
+    target: Target,
+) -> Lowered:
+    kernel, inner, scratch = lower_rows(k, body, names, outs, types)
+    return Lowered(kernel, tuple(scratch), tuple(inner), _bits(body))
+
+
 def _bits(body: Graph) -> int:
     """The width of the narrowest number that the kernel works with, which is what most of the work
     is done in; of fewer than 32 bits, and of bools, only where there is nothing wider."""
@@ -189,6 +202,7 @@ def _row_major(types: Sequence[TensorType]) -> None:
 _LOWER: dict[str, Callable[..., Lowered]] = {
     "map": _lower_loops,
     "reduce": _lower_loops,
+    "rows": _lower_rows,
     "contract": _lower_contract,
     "attend": _lower_attention,
     "loop": _lower_state,

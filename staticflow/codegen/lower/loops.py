@@ -9,7 +9,7 @@ loops, a phase is cut into blocks (`blocks`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -29,8 +29,9 @@ from staticflow.graph.node import Node, param
 from staticflow.graph.types import Shape, TensorType
 from staticflow.ops.declaring.lowering import Generate, Index, Reduce, View, delinear
 from staticflow.passes.access import broadcast_index, is_polynomial, member_index
+from staticflow.passes.row_totals import operand_index, total_index
 
-__all__ = ["lower_loops"]
+__all__ = ["LANES_PART", "LoopWriter", "choose_loops", "lower_loops", "rounds"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,17 +55,28 @@ class _Axes:
 
 @dataclass(frozen=True, slots=True)
 class _Nest:
-    """The loops of a cluster."""
+    """The loops of a cluster, and which of its nodes follow ``late``, from all rows."""
 
     domain: Shape
     outer: _Axes
     inner: _Axes
+    late: Set[Node] = frozenset()
 
     def index(self, outer: Sequence[Size], inner: Sequence[Size]) -> Index:
         """The index in the domain."""
         at: dict[int, Size] = dict(zip(self.outer.dims, self.outer.index(outer), strict=True))
         at |= zip(self.inner.dims, self.inner.index(inner), strict=True)
         return tuple(0 if d == 1 else at[i] for i, d in enumerate(self.domain))
+
+    def place(self, node: Node, full: Index) -> Index:
+        """Where a node stands when the loops are at the index ``full``."""
+        if node in self.late:
+            return total_index(node.tensor_type.shape, full, self.domain, self.inner.dims)
+        return member_index(node, full, self.domain, self.inner.dims)
+
+    def operand_place(self, reduction: Node, full: Index) -> Index:
+        """Where a reduction reads its operand when the loops are at the index ``full``."""
+        return operand_index(reduction, full, self.domain, self.inner.dims)
 
 
 def lower_loops(
@@ -82,10 +94,12 @@ def lower_loops(
         dims: tuple[int, ...] = reductions[0].attrs["dims"]
     else:
         domain, dims = body.outputs[0].tensor_type.shape, ()
-    nest = _choose(body, types, domain, dims)
-    inward = _runs_inward(body, types, nest, dims)
-    part = _LANES_PART if inward else _PART
-    writer = _Writer(k, body, names, outs, nest, reductions, types, part)
+    nest = choose_loops(body, types, domain, dims)
+    inward = _runs_inward(body, types, nest)
+    part = LANES_PART if inward else _PART
+    results = [*zip(outs, body.outputs, strict=True)]
+    kinds = dict(zip(outs, types, strict=True))
+    writer = LoopWriter(k, body, names, results, nest, reductions, kinds, part)
     writer.write()
     kernel = k.kernel("reduce" if reductions else "map")
     return kernel, writer.inner_vars if inward else writer.outer_vars, writer.scratch
@@ -94,17 +108,21 @@ def lower_loops(
 # -- the loops -----------------------------------------------------------------------------------
 
 
-def _choose(
-    body: Graph, types: Sequence[TensorType], domain: Shape, dims: tuple[int, ...]
+def choose_loops(
+    body: Graph,
+    types: Sequence[TensorType],
+    domain: Shape,
+    dims: tuple[int, ...],
+    late: Set[Node] = frozenset(),
 ) -> _Nest:
     """The fewest loops that keep every index free of divisions."""
     kept = tuple(i for i in range(len(domain)) if i not in dims)
     for outer_one, inner_one in ((True, True), (True, False), (False, True)):
-        nest = _Nest(domain, _axes(kept, domain, outer_one), _axes(dims, domain, inner_one))
+        nest = _Nest(domain, _axes(kept, domain, outer_one), _axes(dims, domain, inner_one), late)
         outer, inner = _symbols(nest)
-        if all(is_polynomial(i) for i in _element_indices(body, types, nest, dims, outer, inner)):
+        if all(is_polynomial(i) for i in _element_indices(body, types, nest, outer, inner)):
             return nest
-    return _Nest(domain, _axes(kept, domain, False), _axes(dims, domain, False))
+    return _Nest(domain, _axes(kept, domain, False), _axes(dims, domain, False), late)
 
 
 def _axes(dims: tuple[int, ...], domain: Shape, collapsed: bool) -> _Axes:
@@ -122,14 +140,13 @@ def _element_indices(
     body: Graph,
     types: Sequence[TensorType],
     nest: _Nest,
-    dims: tuple[int, ...],
     outer: Sequence[Size],
     inner: Sequence[Size],
 ) -> Iterator[Size]:
     """Every position in memory and every index value that the cluster works out."""
     full = nest.index(outer, inner)
     seen: set[tuple[Node, Index]] = set()
-    stack = [(o, member_index(o, full, nest.domain, dims)) for o in body.outputs]
+    stack = [(o, nest.place(o, full)) for o in body.outputs]
     for (_, index), type in zip(stack, types, strict=True):
         yield type.offset(index)
     while stack:
@@ -147,14 +164,12 @@ def _element_indices(
             shapes = (arg.tensor_type.shape, node.tensor_type.shape)
             stack.append((arg, lowering.source(index, *shapes, **node.attrs)))
         elif isinstance(lowering, Reduce):
-            stack.append((node.args[0], full))
+            stack.append((node.args[0], nest.operand_place(node, full)))
         else:
             stack += [(a, broadcast_index(index, a.tensor_type.shape)) for a in node.args]
 
 
-def _runs_inward(
-    body: Graph, types: Sequence[TensorType], nest: _Nest, dims: tuple[int, ...]
-) -> bool:
+def _runs_inward(body: Graph, types: Sequence[TensorType], nest: _Nest) -> bool:
     """Whether the innermost reduced dim is the one to vectorise: of what the inner loops touch,
     more is contiguous along it, or nearly."""
     if not nest.inner.loops:
@@ -164,7 +179,7 @@ def _runs_inward(
     outer, inner = _symbols(nest)
     within = frozenset[Sym]().union(*map(symbols_of, inner))
     indices = [
-        p for p in _element_indices(body, types, nest, dims, outer, inner) if symbols_of(p) & within
+        p for p in _element_indices(body, types, nest, outer, inner) if symbols_of(p) & within
     ]
     scores = []
     for last in (inner[-1], outer[-1]):
@@ -190,7 +205,7 @@ _PART = 128
 a million equal ones in float32 the naive sum is wrong by a hundredth (Higham, "The accuracy of
 floating point summation", 1993)."""
 
-_LANES_PART = 32 * _PART
+LANES_PART = 32 * _PART
 """Elements of a contiguous row that make one part, where some 32 lanes of vectors take turns: each
 sums up about `_PART` of them."""
 
@@ -198,7 +213,7 @@ _ROWS_PART = 8
 """Iterations of the first of several loops, within which there are more additions."""
 
 
-def _rounds(reduction: Node) -> bool:
+def rounds(reduction: Node) -> bool:
     """Whether a reduction is a sum of floats."""
     dtype = reduction.tensor_type.dtype
     return dtype.is_floating and reduction.op.lowering.combine == "add"
@@ -207,7 +222,7 @@ def _rounds(reduction: Node) -> bool:
 # -- the code ------------------------------------------------------------------------------------
 
 
-class _Writer:
+class LoopWriter:
     """Writes the loops of one cluster and remembers their innermost variables."""
 
     def __init__(
@@ -215,21 +230,23 @@ class _Writer:
         k: Scalars,
         body: Graph,
         names: Mapping[Node, str],
-        outs: list[str],
+        results: Sequence[tuple[str, Node]],
         nest: _Nest,
         reductions: list[Node],
-        types: Sequence[TensorType],
+        types: Mapping[str, TensorType],
         part: int,
     ) -> None:
-        self.k, self.body, self.names, self.outs, self.part = k, body, names, outs, part
-        self.types = dict(zip(outs, types, strict=True))
-        self.nest, self.reductions = nest, reductions
+        """``results`` are the buffers of what the loops store, ``types`` those of the arrays."""
+        self.k, self.body, self.names, self.part = k, body, names, part
+        self.nest, self.reductions, self.types = nest, reductions, types
         self.dims = nest.inner.dims
         self.phase = self._phases()
-        self.saved = self._find_saved_row()
+        self.elements = [(name, o) for name, o in results if self._is_element(o)]
+        self.row_values = [(name, o) for name, o in results if not self._is_element(o)]
         self.inner_vars: list[Sym] = []
         self.outer_vars: list[Sym] = []
         self.scratch: list[Scratch] = []
+        self.saved: SavedRow | None = None
 
     def _phases(self) -> dict[Node, int]:
         """How many passes of the inner loops a node needs before it is known."""
@@ -241,16 +258,11 @@ class _Writer:
 
     def _find_saved_row(self) -> SavedRow | None:
         """The value that waits in the memory of an output, which is then read, too."""
-        elements = [
-            (name, o)
-            for name, o in zip(self.outs, self.body.outputs, strict=True)
-            if self._is_element(o)
-        ]
         over = set(self.names.values())
-        free = {name: o for name, o in elements if name not in over}
+        free = {name: o for name, o in self.elements if name not in over and name in self.types}
         passes = [
             [r.args[0] for r in self.reductions if self.phase[r] == phase + 1]
-            + [o for _, o in elements if self.phase[o] == phase]
+            + [o for _, o in self.elements if self.phase[o] == phase]
             for phase in range(self._passes())
         ]
         saved = find_saved_row(self.body.nodes, passes, free, self.nest.domain)
@@ -261,20 +273,28 @@ class _Writer:
 
     def write(self) -> None:
         """The whole nest."""
+        self.saved = self._find_saved_row()
         with self._loops("o", self.nest.outer.loops, "parallel", self.outer_vars) as outer:
-            rows: dict[Node, tuple[Index, Operand]] = {}
-            for phase in range(self._passes()):
-                self._pass(phase, outer, rows)
-            full = self.nest.index(outer, [0] * len(self.nest.inner.loops))
-            values = Values(self.k, self.names, rows)
-            results = [
-                (name, node, index, values.at(node, index))
-                for name, node in zip(self.outs, self.body.outputs, strict=True)
-                if not self._is_element(node)
-                for index in [member_index(node, full, self.nest.domain, self.dims)]
-            ]
-            for result in results:  # after every load: an output may lie over a param
-                self._store(*result)
+            self.write_row(outer)
+
+    def write_row(self, outer: Sequence[Size]) -> None:
+        """One iteration of the outer loops."""
+        rows: dict[Node, tuple[Index, Operand]] = {}
+        for phase in range(self._passes()):
+            self._pass(phase, outer, rows)
+        full = self.nest.index(outer, [0] * len(self.nest.inner.loops))
+        values = Values(self.k, self.names, rows)
+        results = [
+            (name, node, index, values.at(node, index))
+            for name, node in self.row_values
+            for index in [self.nest.place(node, full)]
+        ]
+        self.add_row(values, full)
+        for result in results:  # after every load: an output may lie over a param
+            self.store(*result)
+
+    def add_row(self, values: Values, full: Index) -> None:
+        """What else is done with the values of a row, whose first element is at ``full``."""
 
     def _is_element(self, node: Node) -> bool:
         """Whether a node has a value for each element, not for each row."""
@@ -286,7 +306,7 @@ class _Writer:
 
     def _passes(self) -> int:
         last = [self.phase[r] for r in self.reductions]
-        last += [self.phase[o] + 1 for o in self.body.outputs if self._is_element(o)]
+        last += [self.phase[o] + 1 for _, o in self.elements]
         return max(last, default=0)
 
     def _pass(
@@ -295,31 +315,27 @@ class _Writer:
         """One run of the inner loops."""
         k = self.k
         due = [r for r in self.reductions if self.phase[r] == phase + 1]
-        stored = [
-            (name, o)
-            for name, o in zip(self.outs, self.body.outputs, strict=True)
-            if self._is_element(o) and self.phase[o] == phase
-        ]
+        stored = [(name, o) for name, o in self.elements if self.phase[o] == phase]
         run = partial(self._run, phase, outer, rows, due, stored)
         whole = prod(self.nest.outer.loops) == 1 and bool(self.nest.inner.loops)
         blocks = cut_blocks(k, self.nest.inner.loops) if whole else None
         if blocks is None:
             sums, full = self._in_parts(run, due, 0, self.nest.inner.loops)
         else:
-            blocked = [blocks.partial(k, self._total_dtype(r)) for r in due]
+            blocked = [blocks.partial(k, self.total_dtype(r)) for r in due]
             with blocks.each(k) as (number, start, length):
                 loops = (length, *self.nest.inner.loops[1:])
                 sums, full = self._in_parts(run, due, start, loops)
                 for scratch, total in zip(blocked, sums, strict=True):
                     k.store(scratch.name, number, k.cast(k.freeze(total), scratch.dtype))
-            sums = [self._accumulator(r) for r in due]
+            sums = [self.accumulator(r) for r in due]
             if due:
                 with k.loop("block", blocks.count) as number:
                     for r, scratch, total in zip(due, blocked, sums, strict=True):
                         k.accumulate(total, r.op.lowering.combine, k.load(scratch.name, number))
             self.scratch += blocked
         for r, total in zip(due, sums, strict=True):
-            index = member_index(r, full, self.nest.domain, self.dims)
+            index = self.nest.place(r, full)
             rows[r] = (index, k.cast(k.freeze(total), r.tensor_type.dtype))
 
     def _in_parts(
@@ -331,7 +347,7 @@ class _Writer:
     ) -> tuple[list[Reg], Index]:
         """The sums ``due`` as ``run(start, loops)`` makes them, the first of ``loops`` going on
         from ``start``; where there may be many addends they are added up from parts in float64."""
-        if not loops or not any(map(_rounds, due)):
+        if not loops or not any(map(rounds, due)):
             return run(start, loops)
         size = self.part if len(loops) == 1 else _ROWS_PART
         k, count = self.k, floor_div(loops[0], size)
@@ -340,7 +356,7 @@ class _Writer:
         if count == 0:
             return sums, full
         with k.when(k.compare("gt", k.index_value(count), 0)):
-            totals = [self._accumulator(r, float64 if _rounds(r) else None) for r in due]
+            totals = [self.accumulator(r, float64 if rounds(r) else None) for r in due]
             with k.loop("part", count) as number:
                 found, _ = run(start + rest + number * size, (size, *loops[1:]))
                 for r, total, more in zip(due, totals, found, strict=True):
@@ -362,7 +378,7 @@ class _Writer:
     ) -> tuple[list[Reg], Index]:
         """``loops``, the first from ``start`` on: the sums of them, and the index."""
         k = self.k
-        sums = [self._accumulator(r) for r in due]
+        sums = [self.accumulator(r) for r in due]
         with self._loops("r", loops, "serial", self.inner_vars) as inner:
             at = [start + inner[0], *inner[1:]] if inner else []
             full = self.nest.index(outer, at)
@@ -376,22 +392,26 @@ class _Writer:
             if saved is not None and phase == saved.first:
                 results.append((saved.buffer, saved.node, values.at(saved.node, full)))
             for name, o, value in results:
-                self._store(name, o, full, value)
+                self.store(name, o, full, value)
         return sums, full
 
-    def _total_dtype(self, node: Node) -> DType:
+    def total_dtype(self, node: Node) -> DType:
         """The dtype that a reduction is summed in: for floats of 16 bits, 32 bits."""
         dtype = node.tensor_type.dtype
         return float32 if dtype.is_floating and dtype.bits == 16 else dtype
 
-    def _accumulator(self, node: Node, dtype: DType | None = None) -> Reg:
-        """Starts at the neutral element."""
-        dtype = dtype or self._total_dtype(node)
+    def accumulator(self, node: Node, dtype: DType | None = None) -> Reg:
+        """A register for the total of a reduction."""
+        return self.k.var(self.start_of(node, dtype or self.total_dtype(node)))
+
+    def start_of(self, node: Node, dtype: DType) -> Operand:
+        """The neutral element of a reduction."""
         combine: str = node.op.lowering.combine
         start = 0.0 if combine == "add" and dtype.is_floating else identity(combine, dtype)
-        return self.k.var(self.k.const(start, dtype))
+        return self.k.const(start, dtype)
 
-    def _store(self, name: str, node: Node, index: Index, value: Operand) -> None:
+    def store(self, name: str, node: Node, index: Index, value: Operand) -> None:
+        """Write the element of ``node`` at ``index``."""
         t = self.types[name]
         self.k.store(name, t.offset(index), self.k.cast(value, t.dtype))
 

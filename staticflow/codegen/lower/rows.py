@@ -1,0 +1,212 @@
+"""Reductions along rows, and totals over the rows, in one kernel.
+
+The rows are cut into blocks, which threads may share. A block adds its rows up into *partial*
+totals of its own, while what the totals are of is in the cache, and partial totals are added in
+the order of the blocks. How many rows a block has follows from their length alone, so that no
+result depends on the number of threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from staticflow.codegen.kernel import Buffer, Kernel, Operand, Reg
+from staticflow.codegen.lower.loops import LANES_PART, LoopWriter, choose_loops, rounds
+from staticflow.codegen.lower.nest import Scratch
+from staticflow.codegen.lower.values import Values
+from staticflow.codegen.maths.scalars import Scalars
+from staticflow.graph.dim_queries import symbols_of
+from staticflow.graph.dims import Dim, Size, Sym, ceil_div, dim_min, prod
+from staticflow.graph.dtypes import float64
+from staticflow.graph.graph import Graph
+from staticflow.graph.node import Node
+from staticflow.graph.types import TensorType
+from staticflow.ops.declaring.lowering import Index, Reduce, delinear, linear
+from staticflow.passes.row_totals import follow_totals, is_total, rows_of
+
+__all__ = ["lower_rows"]
+
+_BLOCK = 1 << 15
+"""Elements of a block of rows, at least: its partial totals are small beside it, and it is worth a
+thread."""
+
+_MOST_ROWS = 128
+"""Rows of a block at most: so many floats are summed up one after another before they go into the
+total, in float64."""
+
+_LEAST_ROWS = 4
+"""Rows of a block at least, however long they are."""
+
+_ROWS = 32
+"""Rows of a block, where their length is unknown."""
+
+
+def lower_rows(
+    k: Scalars,
+    body: Graph,
+    names: Mapping[Node, str],
+    outs: list[str],
+    types: Sequence[TensorType],
+) -> tuple[Kernel, list[Sym], list[Scratch]]:
+    """The kernel of a ``rows`` cluster whose outputs are of these ``types``, the loops in it that
+    run over contiguous elements, and the working memory that it wants."""
+    writer = _RowsWriter(k, body, names, outs, types)
+    writer.write()
+    return k.kernel("rows"), writer.inner_vars, writer.scratch
+
+
+def _rows_of_block(length: Size) -> int:
+    """How many rows of a length a block has."""
+    if not isinstance(length, int):
+        return _ROWS
+    return min(max(_BLOCK // max(length, 1), _LEAST_ROWS), _MOST_ROWS)
+
+
+class _RowsWriter(LoopWriter):
+    """Writes the loops over blocks of rows, those of each row, and what follows from the totals."""
+
+    def __init__(
+        self,
+        k: Scalars,
+        body: Graph,
+        names: Mapping[Node, str],
+        outs: list[str],
+        types: Sequence[TensorType],
+    ) -> None:
+        domain, dims = rows_of(body)
+        late = follow_totals(body, domain, dims)
+        results = [*zip(outs, body.outputs, strict=True)]
+        reductions = [n for n in body.nodes if isinstance(n.op.lowering, Reduce)]
+        totals = [n for n in reductions if is_total(n, domain, dims)]
+        super().__init__(
+            k, body, names, [(name, o) for name, o in results if o not in late],
+            choose_loops(body, types, domain, dims, late),
+            [n for n in reductions if n not in totals],
+            dict(zip(outs, types, strict=True)), LANES_PART,
+        )  # fmt: skip
+        self.late = [(name, o) for name, o in results if o in late]
+        self.width = prod(self.nest.inner.loops)
+        self.rows = prod(self.nest.outer.loops)
+        self.size = _rows_of_block(self.width)
+        self.blocks = ceil_div(self.rows, self.size)
+        self.columns: dict[str, Node] = {}
+        self.numbers: dict[str, Node] = {}
+        for r in totals:
+            of_elements = r.args[0].tensor_type.shape == domain
+            (self.columns if of_elements else self.numbers)[self._partial(r, of_elements)] = r
+        self.elements += [(name, r.args[0]) for name, r in self.columns.items()]
+        self.block: Size = 0
+        self.sums: list[Reg] = []
+
+    def _partial(self, total: Node, of_elements: bool) -> str:
+        """A buffer with the partial totals of each block."""
+        each = self.width if of_elements else 1
+        name = f"partial{len(self.scratch)}"
+        self.scratch.append(Scratch(name, self.total_dtype(total), self.blocks * each))
+        self.k.buffers[name] = Buffer(name, self.total_dtype(total), "inout")
+        return name
+
+    def write(self) -> None:
+        """The whole kernel."""
+        k = self.k
+        self.saved = self._find_saved_row()
+        with k.loop("block", self.blocks, kind="parallel") as self.block:
+            self._clear_columns()
+            self.sums = [self.accumulator(r) for r in self.numbers.values()]
+            start = self.block * self.size
+            length = k.index_value(dim_min(self.size, self.rows - start))
+            with k.loop("row", k.bind(length, "length", upper=self.size + 1)) as row:
+                at = k.bind(k.index_value(start + row), "at", upper=self.rows)
+                self.write_row(self._outer_index(at))
+            for name, total in zip(self.numbers, self.sums, strict=True):
+                k.store(name, self.block, k.freeze(total))
+        known = self._add_up_numbers()
+        if any(_has_columns(o) for _, o in self.late):
+            with k.loop("column", self.width, kind="parallel") as column:
+                self._add_up_columns(column, known)
+            self.inner_vars += symbols_of(column)
+
+    def _outer_index(self, row: Dim) -> list[Size]:
+        """The variables of the outer loops at a row."""
+        sizes = self.nest.outer.loops
+        if len(sizes) == 1:
+            return [row]
+        values = map(self.k.index_value, delinear(row, sizes))
+        return [self.k.bind(v, "at", upper=n) for v, n in zip(values, sizes, strict=True)]
+
+    def _clear_columns(self) -> None:
+        """The partial totals of a block before its first row."""
+        k = self.k
+        if self.columns:
+            with k.loop("column", self.width) as column:
+                at = self.block * self.width + column
+                for name, r in self.columns.items():
+                    k.store(name, at, self.start_of(r, k.buffers[name].dtype))
+            self.inner_vars += symbols_of(column)
+
+    def store(self, name: str, node: Node, index: Index, value: Operand) -> None:
+        """Write an element, or add it to a partial total."""
+        total = self.columns.get(name)
+        if total is None:
+            return super().store(name, node, index, value)
+        k, inner = self.k, self.nest.inner
+        at = self.block * self.width + linear([index[d] for d in inner.dims], inner.sizes)
+        more = k.cast(value, self.total_dtype(total))
+        k.store(name, at, k.apply(total.op.lowering.combine, k.load(name, at), more))
+
+    def add_row(self, values: Values, full: Index) -> None:
+        """Add the values of a row to the partial totals that are numbers."""
+        for r, total in zip(self.numbers.values(), self.sums, strict=True):
+            value = values.at(r.args[0], self.nest.operand_place(r, full))
+            self.k.accumulate(total, r.op.lowering.combine, self.k.cast(value, total.dtype))
+
+    # -- behind the last row --------------------------------------------------------------------
+
+    def _add_up_numbers(self) -> dict[Node, tuple[Index, Operand]]:
+        """The totals that are numbers, and what follows from them alone."""
+        at = self.nest.index(*([0] * len(a.loops) for a in (self.nest.outer, self.nest.inner)))
+        known = self._add_up(self.numbers, at, 1, 0)
+        self._finish([(name, o) for name, o in self.late if not _has_columns(o)], at, known)
+        return known
+
+    def _add_up_columns(self, column: Dim, known: Mapping[Node, tuple[Index, Operand]]) -> None:
+        """The totals of a column, and what follows from them."""
+        inner = self.nest.inner
+        within = [column] if len(inner.loops) == 1 else delinear(column, inner.sizes)
+        at = self.nest.index([0] * len(self.nest.outer.loops), within)
+        known = {**known, **self._add_up(self.columns, at, self.width, column)}
+        self._finish([(name, o) for name, o in self.late if _has_columns(o)], at, known)
+
+    def _add_up(
+        self, totals: Mapping[str, Node], at: Index, stride: Size, first: Size
+    ) -> dict[Node, tuple[Index, Operand]]:
+        """The sums of all partial totals, in the order of the blocks: those of floats in
+        float64."""
+        k = self.k
+        sums = [self.accumulator(r, float64 if rounds(r) else None) for r in totals.values()]
+        if totals:
+            with k.loop("block", self.blocks) as block:
+                for (name, r), total in zip(totals.items(), sums, strict=True):
+                    more = k.cast(k.load(name, block * stride + first), total.dtype)
+                    k.accumulate(total, r.op.lowering.combine, more)
+        return {
+            r: (self.nest.place(r, at), k.cast(k.freeze(total), r.tensor_type.dtype))
+            for r, total in zip(totals.values(), sums, strict=True)
+        }
+
+    def _finish(
+        self,
+        results: Sequence[tuple[str, Node]],
+        at: Index,
+        known: Mapping[Node, tuple[Index, Operand]],
+    ) -> None:
+        """Store what follows from totals that are known."""
+        values = Values(self.k, self.names, known)
+        stored = [(name, o, self.nest.place(o, at)) for name, o in results]
+        for result in [(*s, values.at(*s[1:])) for s in stored]:
+            super().store(*result)
+
+
+def _has_columns(node: Node) -> bool:
+    """Whether a total, or what follows from one, has an element for each column."""
+    return any(d != 1 for d in node.tensor_type.shape)
