@@ -40,7 +40,7 @@ from staticflow.passes.access import (
 )
 from staticflow.passes.cluster import cluster
 from staticflow.passes.contraction import Contraction
-from staticflow.passes.recompute import find_recomputed
+from staticflow.passes.recompute import find_recomputed, read_instead
 from staticflow.passes.rewrite import Counts
 from staticflow.passes.row_totals import adds_rows_up, are_in_place, has_shape_of_total, row_shapes
 
@@ -80,30 +80,44 @@ def fuse(graph: Graph, counts: Counts) -> Graph:
         {groups.get(n, n): [groups.get(s, s) for s in sources] for n, sources in arrays.items()}
     )
     refused = set[tuple[Group, Group]]()  # once two may not be joined, they never may
-    merged = True
-    while merged:
-        merged = False
-        for node in reversed(list(groups)):
-            for producer in arrays[node]:
-                mine, other = groups[node], groups.get(producer)
-                if other is None or other is mine or (other, mine) in refused:
-                    continue
-                joint = _joint(other, mine)
-                if joint is not None:
-                    joint.members = sorted(other.members + mine.members, key=order.__getitem__)
-                if (
-                    joint is None
-                    or not _reads_in_place(other, mine, joint, arrays)
-                    or _reads_many(other, mine, arrays, groups)
-                    or _writes_across(joint, readers, results)
-                    or not units.contract(other, mine, joint)
-                ):
-                    refused.add((other, mine))
-                    continue
-                for n in joint.members:
-                    groups[n] = joint
-                counts.note("fuse", node)
-                merged = True
+    across = set[tuple[Group, Group]]()  # refused because of what their kernel would write
+
+    def writes(joint: Group, anew: bool) -> bool:
+        """Whether a kernel would write across its rows; not what others can work out ``anew``."""
+        return _writes_across(joint, arrays, readers, groups, results, anew)
+
+    def join_all(anew: bool) -> None:
+        merged = True
+        while merged:
+            merged = False
+            for node in reversed(list(groups)):
+                for producer in arrays[node]:
+                    mine, other = groups[node], groups.get(producer)
+                    if other is None or other is mine or (other, mine) in refused:
+                        continue
+                    joint = _joint(other, mine)
+                    if joint is not None:
+                        joint.members = sorted(other.members + mine.members, key=order.__getitem__)
+                    if joint is not None and writes(joint, anew):
+                        across.add((other, mine))
+                        joint = None
+                    if (
+                        joint is None
+                        or not _reads_in_place(other, mine, joint, arrays)
+                        or _reads_many(other, mine, arrays, groups)
+                        or not units.contract(other, mine, joint)
+                    ):
+                        refused.add((other, mine))
+                        continue
+                    for n in joint.members:
+                        groups[n] = joint
+                    counts.note("fuse", node)
+                    merged = True
+
+    join_all(anew=False)
+    if across:  # what is left of the columns, once all that goes along rows is joined
+        refused -= across
+        join_all(anew=True)
     for one, node in _siblings(groups, arrays):
         mine, other = groups[one], groups[node]
         joint = None if mine is other else _joint(mine, other) or _joint(other, mine)
@@ -113,11 +127,13 @@ def fuse(graph: Graph, counts: Counts) -> Graph:
         pairs = ((mine, other), (other, mine))
         if not all(_reads_in_place(a, b, joint, arrays) for a, b in pairs):
             continue
+        if writes(joint, True):
+            continue
         if units.contract_any(mine, other, joint):
             for n in joint.members:
                 groups[n] = joint
             counts.note("fuse siblings", node)
-    recomputed = find_recomputed(arrays, lambda n: groups.get(n, n), results)
+    recomputed = find_recomputed(arrays, readers, lambda n: groups.get(n, n), results)
     return _emit(graph, groups, arrays, recomputed)
 
 
@@ -144,20 +160,32 @@ def _readers(arrays: Mapping[Node, Sequence[Node]]) -> dict[Node, list[Node]]:
 
 
 def _writes_across(
-    group: Group, readers: Mapping[Node, Sequence[Node]], results: Set[Node]
+    group: Group,
+    arrays: Mapping[Node, Sequence[Node]],
+    readers: Mapping[Node, Sequence[Node]],
+    groups: Mapping[Node, Group],
+    results: Set[Node],
+    anew: bool,
 ) -> bool:
     """Whether a group that reduces along others than its innermost dim would write elements: its
-    loops go down the columns, where each write is far from the one before."""
+    loops go down the columns, where each write is far from the one before. What others can work
+    out ``anew`` need not be written."""
     sized = [axis for axis, d in enumerate(group.domain) if d != 1]
     if group.kind != "reduce" or not sized or sized[-1] in group.dims:
         return False
     members = set(group.members)
-    return any(
-        n.tensor_type.shape == group.domain
-        and not isinstance(n.op.lowering, Reduce)
-        and (n in results or any(r not in members for r in readers[n]))
-        for n in group.members
-    )
+
+    def unit_of(node: Node) -> Group | Node:
+        return group if node in members else groups.get(node, node)
+
+    for n in group.members:
+        if n.tensor_type.shape != group.domain or isinstance(n.op.lowering, Reduce):
+            continue
+        outside = [r for r in readers[n] if r not in members]
+        instead = read_instead(n, outside, arrays, unit_of) if anew else None
+        if n in results or (outside and instead is None):
+            return True
+    return False
 
 
 def _reads_many(

@@ -7,14 +7,14 @@ ones, which is then neither written nor read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 
 from staticflow.graph.node import Node
 from staticflow.ops.basics.arithmetic import add, cast, mul, neg, sub
 from staticflow.ops.declaring.lowering import Elementwise, Reduce
 
-__all__ = ["find_recomputed"]
+__all__ = ["find_recomputed", "read_instead"]
 
 _CHEAP = (add, sub, mul, neg, cast)
 """What costs less than to load the result."""
@@ -25,25 +25,32 @@ _MOST = 4
 
 def find_recomputed(
     arrays: Mapping[Node, Sequence[Node]],
+    readers: Mapping[Node, Sequence[Node]],
     unit_of: Callable[[Node], Any],
-    results: set[Node],
+    results: Set[Node],
 ) -> dict[Node, tuple[Node, ...]]:
     """For each value that its readers outside of its kernel work out themselves, what they read
     instead: one array that its kernel reads, too, and smaller ones. ``unit_of`` is the kernel of a
     node."""
-    readers: dict[Node, list[Node]] = {}
-    for node, sources in arrays.items():
-        for source in sources:
-            readers.setdefault(source, []).append(node)
     found: dict[Node, tuple[Node, ...]] = {}
     for node in arrays:
-        outside = [r for r in readers.get(node, ()) if unit_of(r) is not unit_of(node)]
-        inlines = all(isinstance(r.op.lowering, Elementwise | Reduce) for r in outside)
-        if outside and inlines and node not in results:
-            instead = _instead_of(node, arrays, unit_of)
-            if instead is not None:
-                found[node] = instead
+        outside = [r for r in readers[node] if unit_of(r) is not unit_of(node)]
+        instead = read_instead(node, outside, arrays, unit_of) if node not in results else None
+        if instead is not None:
+            found[node] = instead
     return found
+
+
+def read_instead(
+    node: Node,
+    outside: Sequence[Node],
+    arrays: Mapping[Node, Sequence[Node]],
+    unit_of: Callable[[Node], Any],
+) -> tuple[Node, ...] | None:
+    """What the readers ``outside`` of the kernel of a value read if they work it out themselves;
+    None if they read the value, or if there are none."""
+    inlines = all(isinstance(r.op.lowering, Elementwise | Reduce) for r in outside)
+    return _instead_of(node, arrays, unit_of) if outside and inlines else None
 
 
 def _instead_of(
