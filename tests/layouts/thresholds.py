@@ -39,7 +39,7 @@ SIZES: Mapping[str, str] = {
     "eager.costs.SHORT": "length",
     "codegen.lower.blocks._LEAST": "elements",
     "codegen.lower.contract._LARGE": "elements",
-    "codegen.lower.loops._LANES_PART": "length",
+    "codegen.lower.loops.LANES_PART": "length",
     "codegen.lower.loops._PART": "length",
     "graph.mask_indices._LARGE": "elements",
     "graph.rowmajor._LARGE": "elements",
@@ -71,6 +71,10 @@ NO_SIZES: Mapping[str, str] = {
         "sizes of whole programs, on both sides of which tests/static/test_row_blocks.py and "
         "tests/ops/loops/test_loop_memory.py are": (
             "passes.row_blocks._BLOCK", "passes.row_blocks._WIDE", "codegen.program.carries._LARGE",
+        ),
+        "rows of a kernel that adds up over them, on both sides of which tests/codegen/test_row_totals.py is": (
+            "codegen.lower.rows._BLOCK", "codegen.lower.rows._MOST_ROWS", "codegen.lower.rows._ROWS",
+            "passes.row_totals._SHORT",
         ),
         "a width of vectors or of a tile, to whose multiples no other size is even": (
             "codegen.lower.blocks._EVEN", "codegen.gemm.tile._CHAINS", "codegen.llvm.sqrt._LANES",
