@@ -1,9 +1,10 @@
 """Reductions along rows, and totals over the rows, in one kernel.
 
-The rows are cut into blocks, which threads may share. A block adds its rows up into *partial*
-totals of its own, while what the totals are of is in the cache, and partial totals are added in
-the order of the blocks. How many rows a block has follows from their length alone, so that no
-result depends on the number of threads.
+Where elements are added up over all rows, these are cut into blocks, which threads may share. A
+block adds its rows up into *partial* totals of its own, while the elements are in the cache, and
+partial totals are added in the order of the blocks. How many rows a block has follows from their
+length alone, so that no result depends on the number of threads. What has one value for each row
+is stored, and added up behind the last.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from staticflow.graph.dims import Dim, Size, Sym, ceil_div, dim_min, prod
 from staticflow.graph.dtypes import float64
 from staticflow.graph.graph import Graph
 from staticflow.graph.node import Node
-from staticflow.graph.types import TensorType
+from staticflow.graph.types import Shape, TensorType
 from staticflow.ops.declaring.lowering import Index, Reduce, delinear, linear
 from staticflow.passes.row_totals import follow_totals, is_total, rows_of
 
@@ -92,17 +93,18 @@ class _RowsWriter(LoopWriter):
         self.columns: dict[str, Node] = {}
         self.numbers: dict[str, Node] = {}
         for r in totals:
-            of_elements = r.args[0].tensor_type.shape == domain
-            (self.columns if of_elements else self.numbers)[self._partial(r, of_elements)] = r
+            if r.args[0].tensor_type.shape == domain:
+                self.columns[self._working(r, self.blocks * self.width)] = r
+            else:
+                self.numbers[self._working(r, self.rows)] = r
         self.elements += [(name, r.args[0]) for name, r in self.columns.items()]
         self.block: Size = 0
-        self.sums: list[Reg] = []
+        self.row: Size = 0
 
-    def _partial(self, total: Node, of_elements: bool) -> str:
-        """A buffer with the partial totals of each block."""
-        each = self.width if of_elements else 1
+    def _working(self, total: Node, size: Size) -> str:
+        """A buffer of so many elements, which are added up to a total."""
         name = f"partial{len(self.scratch)}"
-        self.scratch.append(Scratch(name, self.total_dtype(total), self.blocks * each))
+        self.scratch.append(Scratch(name, self.total_dtype(total), size))
         self.k.buffers[name] = Buffer(name, self.total_dtype(total), "inout")
         return name
 
@@ -110,16 +112,18 @@ class _RowsWriter(LoopWriter):
         """The whole kernel."""
         k = self.k
         self.saved = self._find_saved_row()
-        with k.loop("block", self.blocks, kind="parallel") as self.block:
-            self._clear_columns()
-            self.sums = [self.accumulator(r) for r in self.numbers.values()]
-            start = self.block * self.size
-            length = k.index_value(dim_min(self.size, self.rows - start))
-            with k.loop("row", k.bind(length, "length", upper=self.size + 1)) as row:
-                at = k.bind(k.index_value(start + row), "at", upper=self.rows)
-                self.write_row(self._outer_index(at))
-            for name, total in zip(self.numbers, self.sums, strict=True):
-                k.store(name, self.block, k.freeze(total))
+        if self.columns:
+            with k.loop("block", self.blocks, kind="parallel") as self.block:
+                self._clear_columns()
+                start = self.block * self.size
+                length = k.index_value(dim_min(self.size, self.rows - start))
+                with k.loop("row", k.bind(length, "length", upper=self.size + 1)) as row:
+                    self.row = k.bind(k.index_value(start + row), "at", upper=self.rows)
+                    self.write_row(self._outer_index(self.row))
+        else:
+            with self._loops("o", self.nest.outer.loops, "parallel", []) as outer:
+                self.row = linear(outer, self.nest.outer.loops)
+                self.write_row(outer)
         known = self._add_up_numbers()
         if any(_has_columns(o) for _, o in self.late):
             with k.loop("column", self.width, kind="parallel") as column:
@@ -137,12 +141,11 @@ class _RowsWriter(LoopWriter):
     def _clear_columns(self) -> None:
         """The partial totals of a block before its first row."""
         k = self.k
-        if self.columns:
-            with k.loop("column", self.width) as column:
-                at = self.block * self.width + column
-                for name, r in self.columns.items():
-                    k.store(name, at, self.start_of(r, k.buffers[name].dtype))
-            self.inner_vars += symbols_of(column)
+        with k.loop("column", self.width) as column:
+            at = self.block * self.width + column
+            for name, r in self.columns.items():
+                k.store(name, at, self.start_of(r, k.buffers[name].dtype))
+        self.inner_vars += symbols_of(column)
 
     def store(self, name: str, node: Node, index: Index, value: Operand) -> None:
         """Write an element, or add it to a partial total."""
@@ -155,43 +158,55 @@ class _RowsWriter(LoopWriter):
         k.store(name, at, k.apply(total.op.lowering.combine, k.load(name, at), more))
 
     def add_row(self, values: Values, full: Index) -> None:
-        """Add the values of a row to the partial totals that are numbers."""
-        for r, total in zip(self.numbers.values(), self.sums, strict=True):
+        """Store what a row has one value of, for the totals that are numbers."""
+        for name, r in self.numbers.items():
             value = values.at(r.args[0], self.nest.operand_place(r, full))
-            self.k.accumulate(total, r.op.lowering.combine, self.k.cast(value, total.dtype))
+            self.k.store(name, self.row, self.k.cast(value, self.k.buffers[name].dtype))
 
     # -- behind the last row --------------------------------------------------------------------
 
     def _add_up_numbers(self) -> dict[Node, tuple[Index, Operand]]:
         """The totals that are numbers, and what follows from them alone."""
+        k, due = self.k, [*self.numbers.values()]
         at = self.nest.index(*([0] * len(a.loops) for a in (self.nest.outer, self.nest.inner)))
-        known = self._add_up(self.numbers, at, 1, 0)
+
+        def add_up(start: Size, loops: Shape) -> tuple[list[Reg], Index]:
+            sums = [self.accumulator(r) for r in due]
+            with self._loops("row", loops, "serial", self.inner_vars) as (row,):
+                for (name, r), total in zip(self.numbers.items(), sums, strict=True):
+                    k.accumulate(total, r.op.lowering.combine, k.load(name, start + row))
+            return sums, at
+
+        known: dict[Node, tuple[Index, Operand]] = {}
+        if due:
+            sums, _ = self._in_parts(add_up, due, 0, (self.rows,))
+            known = self._totals(due, sums, at)
         self._finish([(name, o) for name, o in self.late if not _has_columns(o)], at, known)
         return known
 
     def _add_up_columns(self, column: Dim, known: Mapping[Node, tuple[Index, Operand]]) -> None:
-        """The totals of a column, and what follows from them."""
-        inner = self.nest.inner
+        """The totals of a column, and what follows from them. Partial totals are added in the order
+        of the blocks, those of floats in float64."""
+        k, inner, due = self.k, self.nest.inner, [*self.columns.values()]
         within = [column] if len(inner.loops) == 1 else delinear(column, inner.sizes)
         at = self.nest.index([0] * len(self.nest.outer.loops), within)
-        known = {**known, **self._add_up(self.columns, at, self.width, column)}
+        sums = [self.accumulator(r, float64 if rounds(r) else None) for r in due]
+        if due:
+            with k.loop("block", self.blocks) as block:
+                for (name, r), total in zip(self.columns.items(), sums, strict=True):
+                    more = k.cast(k.load(name, block * self.width + column), total.dtype)
+                    k.accumulate(total, r.op.lowering.combine, more)
+        known = {**known, **self._totals(due, sums, at)}
         self._finish([(name, o) for name, o in self.late if _has_columns(o)], at, known)
 
-    def _add_up(
-        self, totals: Mapping[str, Node], at: Index, stride: Size, first: Size
+    def _totals(
+        self, due: Sequence[Node], sums: Sequence[Reg], at: Index
     ) -> dict[Node, tuple[Index, Operand]]:
-        """The sums of all partial totals, in the order of the blocks: those of floats in
-        float64."""
+        """Totals in registers, and where they stand."""
         k = self.k
-        sums = [self.accumulator(r, float64 if rounds(r) else None) for r in totals.values()]
-        if totals:
-            with k.loop("block", self.blocks) as block:
-                for (name, r), total in zip(totals.items(), sums, strict=True):
-                    more = k.cast(k.load(name, block * stride + first), total.dtype)
-                    k.accumulate(total, r.op.lowering.combine, more)
         return {
             r: (self.nest.place(r, at), k.cast(k.freeze(total), r.tensor_type.dtype))
-            for r, total in zip(totals.values(), sums, strict=True)
+            for r, total in zip(due, sums, strict=True)
         }
 
     def _finish(
