@@ -4,7 +4,8 @@ Every node that is not inlined (see `access`) starts as a group of its own. A pr
 consumer where both loop over the same domain, every element is read at the place where it is made,
 and no path leads from one to the other through a third. A group has a *domain*, the shape it loops
 over, and *dims*, those of it that its reductions run along; values of the domain's shape are
-computed for each element, values of the reduced shape for each row.
+computed for each element, values of the reduced shape for each row. A group that reduces rows may
+add up over all of them, too (see `row_totals`).
 """
 
 from __future__ import annotations
