@@ -103,7 +103,7 @@ class _RowsWriter(LoopWriter):
 
     def _working(self, total: Node, size: Size) -> str:
         """A buffer of so many elements, which are added up to a total."""
-        name = f"partial{len(self.scratch)}"
+        name = f"scratch{len(self.scratch)}"
         self.scratch.append(Scratch(name, self.total_dtype(total), size))
         self.k.buffers[name] = Buffer(name, self.total_dtype(total), "inout")
         return name
