@@ -37,7 +37,7 @@ def adds_rows_up(
 ) -> bool:
     """Whether a reduction of the shape ``total`` over the dims ``along`` is over all rows of a
     ``domain`` whose rows are in ``dims``, and a kernel for both goes through memory in order."""
-    sized = _sized(domain)
+    sized = _long_axes(domain)
     outer = [axis for axis in sized if axis not in dims]
     columns = [domain[axis] for axis in sized if axis in dims]
     if not outer or not columns or sized[-1] not in dims:
@@ -46,10 +46,11 @@ def adds_rows_up(
         return False
     if total == domain:
         return [axis for axis in along if domain[axis] != 1] == outer
-    return total in row_shapes(domain, dims) and set(_sized(total)) <= set(along)
+    return total in row_shapes(domain, dims) and set(_long_axes(total)) <= set(along)
 
 
-def _sized(shape: Shape) -> list[int]:
+def _long_axes(shape: Shape) -> list[int]:
+    """The dims that are not of size 1."""
     return [axis for axis, d in enumerate(shape) if d != 1]
 
 
@@ -135,8 +136,8 @@ def rows_of(body: Graph) -> tuple[Shape, tuple[int, ...]]:
     largest operands are along rows, or are totals, and the innermost dim is one of a row."""
     reductions = [n for n in body.nodes if isinstance(n.op.lowering, Reduce)]
     shapes = [n.args[0].tensor_type.shape for n in reductions]
-    domain = max(shapes, key=lambda shape: len(_sized(shape)))
-    last = _sized(domain)[-1]
+    domain = max(shapes, key=lambda shape: len(_long_axes(shape)))
+    last = _long_axes(domain)[-1]
     dims = next(
         n.attrs["dims"] for n, shape in zip(reductions, shapes, strict=True)
         if shape == domain and last in n.attrs["dims"]
