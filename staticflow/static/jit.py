@@ -11,26 +11,22 @@ from typing import Any, TypeVar
 import numpy as np
 
 from staticflow import pytree
-from staticflow.eager.inference import unrecordable
 from staticflow.eager.tensor import Tensor, as_tensor
-from staticflow.eager.vertex import next_serial, record
+from staticflow.eager.vertex import next_serial
 from staticflow.errors import ShapeError, SymbolicError
 from staticflow.graph.dims import Size, fresh_sym
 from staticflow.graph.dtypes import BY_PYTHON, DType, get_default_dtype
 from staticflow.graph.graph import attrs_key, new_param
 from staticflow.graph.locs import format_locs, here, warn
-from staticflow.graph.node import Node, param, toposort
-from staticflow.graph.op import Op
+from staticflow.graph.node import Node
 from staticflow.graph.types import TensorType
-from staticflow.ops.declaring.thread import recording, stabilizing, thread
+from staticflow.ops.declaring.thread import stabilizing, thread
 from staticflow.ops.declaring.tracing import Guard, collect_guards, depends_on, tracing_state
 from staticflow.ops.loops.python_state import trace_alike
 from staticflow.ops.loops.reachable import modules_asked
 from staticflow.ops.loops.region import trace_at_once
-from staticflow.ops.symbols.effect import marks_since, settle, states
-from staticflow.ops.symbols.flow import reached_from
-from staticflow.ops.symbols.gradient import pullback
-from staticflow.ops.symbols.symbol import Symbol, capture, to_node
+from staticflow.ops.symbols.effect import marks_since
+from staticflow.ops.symbols.symbol import Symbol, to_node
 from staticflow.static.changed_arguments import (
     Change,
     apply_changes,
@@ -41,7 +37,7 @@ from staticflow.static.changed_arguments import (
 from staticflow.static.compile import Options, Program
 from staticflow.static.inputs import refuse_crowd
 from staticflow.static.shared_results import Shared, plan_results, put_together
-from staticflow.static.sized_programs import SizedPrograms
+from staticflow.static.traced import Traced
 
 __all__ = ["Jitted", "jit"]
 
@@ -76,109 +72,12 @@ class _Leaf:
         return symbol
 
 
-@dataclass(slots=True)
-class _Traced:
-    """A graph that is called like a function: its inputs, outputs, the tensors that it mentions,
-    those whose state it reads on its way, for each output the numbers of the operands that its
-    gradient reaches, its programs, and its derivatives by what they give."""
-
-    inputs: list[Symbol]
-    outputs: list[Symbol]
-    captured: tuple[Tensor, ...]
-    states: tuple[Node, ...]
-    reached: list[frozenset[int]]
-    programs: SizedPrograms
-    backward: dict[tuple[bool, ...], tuple[_Traced, list[bool]] | None]
-
-    @staticmethod
-    def of(
-        inputs: list[Symbol],
-        outputs: list[Symbol],
-        options: Options,
-        left: Sequence[Node] = (),
-        follows: bool = True,
-    ) -> _Traced:
-        """The graph from ``inputs`` to ``outputs``; ``left`` are marks of effects."""
-        nodes = [*(o.node for o in outputs), *left]
-        changing = tuple(states(nodes))
-        variables = [
-            n
-            for n in toposort(nodes)
-            if n.op is param and n.attrs["source"] is not None and n not in changing
-        ]
-        tensors = tuple(n.attrs["source"] for n in variables)
-        operands = [*(s.node for s in inputs), *variables]
-        reached = reached_from([o.node for o in outputs], operands)
-        programs = SizedPrograms(inputs, outputs, options, left, follows)
-        return _Traced(inputs, outputs, tensors, changing, reached, programs, {})
-
-    def __call__(self, given: Sequence[Tensor], recorded: bool = True) -> list[Tensor]:
-        """Run, as one differentiable operation of the tape if it is to be ``recorded`` and an
-        output reaches what requires a gradient: it does so as operations were recorded when it was
-        traced."""
-        operands = (*given, *self.captured)
-        if recorded and any(self.reached):
-            require = {i for i, t in enumerate(operands) if t.requires_grad}
-            apart = [require.isdisjoint(reached) for reached in self.reached]
-            recorded = not all(apart)
-        else:
-            recorded = False
-        seen = [n.attrs["source"].detach().clone() for n in self.states] if recorded else []
-        results: list[Tensor] = self.run(*given)
-        if recorded:
-            attrs = {"traced": self, "seen": seen}
-            record(_JIT_OP, operands, attrs, tuple(results), saves=range(len(operands)))
-            for result, is_apart in zip(results, apart, strict=True):
-                if is_apart:
-                    result._vertex = None
-        if thread.state.inference:
-            unrecordable(tuple(results))
-        return results
-
-    def run(self, *given: Tensor) -> list[Tensor]:
-        """What the program gives, off the tape."""
-        results = self.programs.program_for(given)(*given)
-        return [results] if len(self.outputs) == 1 else results
-
-    def derivative(
-        self, needs: Sequence[bool], given: Sequence[bool]
-    ) -> tuple[_Traced, list[bool]] | None:
-        """The graph from the inputs, the states as the call saw them and the ``given`` cotangents
-        of the outputs to the needed cotangents of the operands, and which operands have one; None
-        if none has."""
-        key = (*needs, *given)
-        if key not in self.backward:
-            with recording(True), stabilizing(self.programs.options.is_stable):
-                self.backward[key] = self._derive(needs, given)
-        return self.backward[key]
-
-    def _derive(
-        self, needs: Sequence[bool], given: Sequence[bool]
-    ) -> tuple[_Traced, list[bool]] | None:
-        first = len(self.inputs)  # names that no lower derivative has
-        seeds: list[Any] = [
-            Symbol(new_param(o.node.tensor_type, f"ct{i}", None, here())) if is_given else None
-            for i, (o, is_given) in enumerate(zip(self.outputs, given, strict=True), first)
-        ]
-        handles = [*self.inputs, *(Symbol(capture(t)) for t in self.captured)]
-        found = pullback(self.outputs, seeds, handles)
-        has = [need and g is not None for need, g in zip(needs, found, strict=True)]
-        wanted = [g.node for g, is_there in zip(found, has, strict=True) if is_there]
-        if not wanted:
-            return None
-        seen = {v: new_param(v.tensor_type, f"state{i}") for i, v in enumerate(self.states)}
-        nodes, _ = settle(wanted, seen)
-        inputs = [*self.inputs, *map(Symbol, seen.values()), *(s for s in seeds if s is not None)]
-        derived = _Traced.of(inputs, list(map(Symbol, nodes)), self.programs.options, follows=False)
-        return derived, has
-
-
 @dataclass(frozen=True, slots=True)
 class _Kind:
     """A trace, the structure of its results and how they share memory, what else it depends on, and
     what it changes in place."""
 
-    traced: _Traced
+    traced: Traced
     structure: pytree.TreeDef
     plan: tuple[Shared | None, ...]
     guards: tuple[Guard, ...]
@@ -234,14 +133,15 @@ class Jitted:
 
     The kind is the structure of the arguments, and of each array its dtype, its rank and which of
     its sizes are 1; anything that is no array is static and part of the kind by value. A scalar of
-    NumPy is an array that counts as a number beside tensors. Other sizes
-    never trace anew: the first program is for the sizes of the first call, and a later call with
-    others compiles the trace once more, at most three times, with those sizes open that differ
-    (`SizedPrograms`). Values that Python reads of a tensor that is no argument do where they
-    change. Part of the kind is, too, whether the modules that ``fn`` calls are training,
-    whether operations are recorded (``no_grad``, ``inference_mode``), and the default dtype. Where
-    a module that it calls holds another tensor in the place of one, a tensor of another dtype, or
-    another number or function (``dropout.p = 0.1``) of which its code asks, it is traced anew.
+    NumPy is an array that counts as a number beside tensors. Other sizes never trace anew: the
+    first program is for the sizes of the first call, and a later call with others compiles the
+    trace once more, at most three times, with those sizes open that differ (`Traced`); where a pass
+    chooses by sizes, the last bits of a sum may tell these apart. Values that Python reads of a
+    tensor that is no argument do where they change. Part of the kind is, too, whether the modules
+    that ``fn`` calls are training, whether operations are recorded (``no_grad``,
+    ``inference_mode``), and the default dtype. Where a module that it calls holds another tensor in
+    the place of one, a tensor of another dtype, or another number or function (``dropout.p = 0.1``)
+    of which its code asks, it is traced anew.
     """
 
     def __init__(self, fn: Callable[..., Any], options: Options) -> None:
@@ -283,7 +183,7 @@ class Jitted:
     @property
     def programs(self) -> tuple[Program, ...]:
         """The compiled programs, of each kind of arguments one or, as sizes differ between calls,
-        up to four (`SizedPrograms`)."""
+        up to four (`Traced`)."""
         traces = [k.traced for kinds in self._traces.values() for k in kinds]
         return tuple(program for traced in traces for _, program in traced.programs.compiled)
 
@@ -363,7 +263,7 @@ class Jitted:
         first = len(outputs)
         outputs += [Symbol(new) for _, _, new in found]
         outputs = outputs or [Symbol(nodes[0])]  # a program has one at least
-        traced = _Traced.of(inputs, outputs, self._options, marks_since(0))
+        traced = Traced.of(inputs, outputs, self._options, marks_since(0))
         given = [i.node for i in inputs]
         changes = [
             Change(position, name, result, traced.reached[result], is_recorded(new, given))
@@ -473,35 +373,3 @@ def _static(v: Any) -> Hashable:
             f"give a tuple or a number instead, or close over it, at {format_locs(here())}"
         ) from None
     return key
-
-
-def _vjp(
-    needs: Sequence[bool],
-    cts: Any,
-    out: Any,
-    *operands: Any,
-    traced: _Traced,
-    seen: Sequence[Tensor],
-) -> list[Any]:
-    derivative = traced.derivative(needs, [ct is not None for ct in cts])
-    if derivative is None:
-        return [None] * len(operands)
-    inputs = operands[: len(traced.inputs)]
-    program, has = derivative
-    given = [*inputs, *seen, *(ct for ct in cts if ct is not None)]
-    found = iter(program(given, thread.state.recording))
-    return [next(found) if is_there else None for is_there in has]
-
-
-def _refuse(*_: Any, **__: Any) -> Any:
-    raise AssertionError("the tape runs a jitted call through its compiled programs")
-
-
-_JIT_OP = Op(
-    name="jit",
-    doc="A call of a jitted function, as one node of the tape.",
-    infer=_refuse,
-    reference=_refuse,
-    vjp=_vjp,
-    grad_name="JitBackward",
-)

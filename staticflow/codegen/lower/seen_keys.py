@@ -1,10 +1,18 @@
-"""Which keys the queries of a block may see at all, read off what makes the mask."""
+"""Which keys the queries of a block may see at all, read off what makes the mask.
+
+A mask compares positions, as in ``key <= query``. It is read into *bounds*: arithmetic of the
+symbols `_QUERY` and `_KEY` that is not negative wherever a key is seen, here ``query - key``. In a
+bound both stand with a factor of 1 or -1, or it is left alone: what it says of the key, with the
+first or the last query of the block put in, is the first or the last key that any of them sees.
+Masks that are joined by `and` give the bounds of both.
+"""
 
 from __future__ import annotations
 
 import math
 import operator
 from collections.abc import Callable, Mapping
+from typing import TypeAlias
 
 from staticflow.graph.dim_queries import coefficient, substitute_dim, symbols_of
 from staticflow.graph.dims import Dim, Size, Sym, dim_max, dim_min
@@ -36,6 +44,9 @@ __all__ = ["seen_keys"]
 
 _QUERY, _KEY, _BATCH = Sym("query", -1), Sym("key", -1), Sym("batch", -1)
 
+Bound: TypeAlias = Size
+"""Arithmetic of query and key that is not negative where a key is seen."""
+
 Range = tuple[Size | None, Size | None]
 """The first key and the one behind the last, where these are known."""
 
@@ -46,16 +57,16 @@ _At = tuple[Node, Index]
 def seen_keys(of: Mapping[str, Node], fill: float, first: Size, end: Size) -> Range:
     """The range of keys outside of which the queries ``first..end`` see none: their scores are
     -inf there, by the ``keep`` or the ``bias`` in ``of``. None: there is no such bound."""
-    found: list[Size] = []
+    bounds: list[Bound] = []
     if "keep" in of and fill == -math.inf:
-        found += _bounds(_element(of["keep"]), True)
+        bounds += _bounds(_element(of["keep"]), True)
     if "bias" in of:
-        found += _bounds_of_bias(_element(of["bias"]))
+        bounds += _bounds_of_bias(_element(of["bias"]))
     low: Size | None = None
     high: Size | None = None
-    for size in found:  # which is not negative where a key is seen
-        key, query = coefficient(size, _KEY), coefficient(size, _QUERY)
-        rest = substitute_dim(size, {_KEY: 0, _QUERY: 0})
+    for bound in bounds:
+        key, query = coefficient(bound, _KEY), coefficient(bound, _QUERY)
+        rest = substitute_dim(bound, {_KEY: 0, _QUERY: 0})
         if _BATCH in symbols_of(rest):
             continue
         if key == 1 and query in (0, -1):
@@ -82,11 +93,11 @@ def _args(at: _At) -> list[_At]:
     return [_arg(index, a) for a in node.args]
 
 
-def _bounds(at: _At, wanted: bool) -> list[Size]:
-    """Sizes of query and key that are not negative wherever a bool of the mask is ``wanted``."""
+def _bounds(at: _At, wanted: bool) -> list[Bound]:
+    """The bounds of the keys for which a bool of the mask is as ``wanted``."""
     op, args = at[0].op, _args(at)
     if op in (_BOTH if wanted else _EITHER):
-        return [size for arg in args for size in _bounds(arg, wanted)]
+        return [bound for arg in args for bound in _bounds(arg, wanted)]
     if op in _NOT:
         return _bounds(args[0], not wanted)
     if op is where:
@@ -101,20 +112,20 @@ def _bounds(at: _At, wanted: bool) -> list[Size]:
     return []
 
 
-def _bounds_of_choice(args: list[_At], allows: Callable[[float], bool]) -> list[Size]:
-    """Sizes of query and key that are not negative wherever a `where` gives a number that is
-    as ``allows`` says; its ``args`` are the condition and the two values."""
+def _bounds_of_choice(args: list[_At], allows: Callable[[float], bool]) -> list[Bound]:
+    """The bounds of the keys for which a `where` gives a number that is as ``allows`` says; its
+    ``args`` are the condition and the two values."""
     condition, *values = args
     numbers = [number_of(node) for node, _ in values]
     first, second = (x is None or allows(x) for x in numbers)
     return [] if first == second else _bounds(condition, first)
 
 
-def _bounds_of_bias(at: _At) -> list[Size]:
-    """Sizes of query and key that are not negative wherever an additive mask is not -inf."""
+def _bounds_of_bias(at: _At) -> list[Bound]:
+    """The bounds of the keys for which an additive mask is not -inf."""
     op, args = at[0].op, _args(at)
     if op is add:
-        return [size for arg in args for size in _bounds_of_bias(arg)]
+        return [bound for arg in args for bound in _bounds_of_bias(arg)]
     return _bounds_of_choice(args, lambda x: x != -math.inf) if op is where else []
 
 
@@ -154,11 +165,11 @@ _COMPARES: dict[Op, tuple[Callable[[float, float], bool], str]] = {
 _OPPOSITE = {"ge": "lt", "lt": "ge", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq"}
 
 
-def _differences(*ways: Callable[[Size, Size], Size]) -> Callable[..., list[Size]]:
+def _differences(*ways: Callable[[Size, Size], Bound]) -> Callable[..., list[Bound]]:
     return lambda x, y: [] if x is None or y is None else [way(x, y) for way in ways]
 
 
-_SIGNS: dict[str, Callable[..., list[Size]]] = {
+_SIGNS: dict[str, Callable[..., list[Bound]]] = {
     "ge": _differences(lambda x, y: x - y),
     "gt": _differences(lambda x, y: x - y - 1),
     "le": _differences(lambda x, y: y - x),
@@ -166,4 +177,4 @@ _SIGNS: dict[str, Callable[..., list[Size]]] = {
     "eq": _differences(lambda x, y: x - y, lambda x, y: y - x),
     "ne": _differences(),
 }
-"""Differences of two integers that are not negative where these compare as the key says."""
+"""The bounds of two integers that compare as the key says."""

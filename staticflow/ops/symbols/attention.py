@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from staticflow.graph.dims import same, same_shape
 from staticflow.graph.dtypes import float32, float64
@@ -94,6 +94,9 @@ class _Weights:
     reshaped: bool = False
 
 
+_Part = TypeVar("_Part", bound=_Scores | _Weights)
+
+
 def attention_of(
     node: Node, at: At, users: Mapping[Node, Collection[Node]], closed: Collection[Node]
 ) -> Any:
@@ -109,7 +112,7 @@ def attention_of(
     if isinstance(queries, int) and queries < _LEAST:
         return None
     with using(node.locs), behind(node.args):
-        weights = _read_weights(node.args[0], at, set())
+        weights = _WEIGHTS.read(node.args[0], at)
         if weights is None or not _is_private(weights.inside, node, users, closed):
             return None
         return _write(weights, node, at)
@@ -149,29 +152,38 @@ def attend_nodes(outputs: Sequence[Node], closed: Collection[Node]) -> dict[Node
     return found
 
 
-# -- scores ---------------------------------------------------------------------------------------
+# -- reading --------------------------------------------------------------------------------------
 
 
-def _read_scores(node: Node, at: At, others: set[Node], left: int = _DEEP) -> _Scores | None:
-    """What a node computes, if these are scores. ``others`` are nodes that are none, as was seen
-    before; ``left`` more operations are looked through."""
-    shape = node.tensor_type.shape
-    if node.op is matmul_op:
-        query, key = map(at, node.args)
-        return _Scores(shape, query, mT(key), (node,))
-    read = _SCORES.get(node.op)
-    if read is None or node in others or not left:
+@dataclass(frozen=True, slots=True)
+class _Reading(Generic[_Part]):
+    """The way from a node back to where scores or weights ``begin``, and what each operation
+    ``over`` them makes of them, given which of its arguments they are."""
+
+    begin: Callable[[Node, At], _Part | None]
+    over: Mapping[Op, Callable[[_Part, Node, int, At], _Part | None]]
+
+    def read(
+        self, node: Node, at: At, others: set[Node] | None = None, left: int = _DEEP
+    ) -> _Part | None:
+        """What a node computes, if that is the part of attention which is read here. ``others``
+        are nodes that are none, as was seen before; ``left`` more operations are looked through."""
+        others = set() if others is None else others
+        begun = self.begin(node, at)
+        if begun is not None:
+            return begun
+        over = self.over.get(node.op)
+        if over is None or node in others or not left:
+            return None
+        for position, arg in enumerate(node.args):
+            inner = self.read(arg, at, others, left - 1)
+            if inner is not None:
+                if node.op is not reshape_op and _is_stretched(inner.shape, node.tensor_type.shape):
+                    return None
+                part = over(inner, node, position, at)
+                return None if part is None else replace(part, inside=(*part.inside, node))
+        others.add(node)
         return None
-    for position, arg in enumerate(node.args):
-        inner = _read_scores(arg, at, others, left - 1)
-        if inner is not None:
-            shape = node.tensor_type.shape
-            if node.op is not reshape_op and _is_stretched(inner.shape, shape):
-                return None
-            found = read(inner, node, position, at)
-            return found and replace(found, inside=(*found.inside, node))
-    others.add(node)
-    return None
 
 
 def _is_stretched(shape: Shape, to: Shape) -> bool:
@@ -180,6 +192,16 @@ def _is_stretched(shape: Shape, to: Shape) -> bool:
     return len(shape) != len(to) or any(
         same(n, 1) and not same(m, 1) for n, m in zip(shape, to, strict=True)
     )
+
+
+# -- scores ---------------------------------------------------------------------------------------
+
+
+def _begin_scores(node: Node, at: At) -> _Scores | None:
+    if node.op is not matmul_op:
+        return None
+    query, key = map(at, node.args)
+    return _Scores(node.tensor_type.shape, query, mT(key), (node,))
 
 
 def _add(inner: _Scores, node: Node, position: int, at: At) -> _Scores | None:
@@ -274,36 +296,21 @@ def _stretch(x: Any, lead: Shape) -> Any:
     return expand(x, (*lead, *own[-2:])) if _is_stretched(own[:-2], lead) else x
 
 
-_SCORES: dict[Op, Callable[[_Scores, Node, int, At], _Scores | None]] = {
+_SCORES = _Reading(_begin_scores, {
     add: _add, sub: _add, mul: _scale, div: _scale, where: _where, masked_fill_op: _masked_fill,
     reshape_op: _reshape_scores,
-}  # fmt: skip
+})  # fmt: skip
 
 
 # -- weights --------------------------------------------------------------------------------------
 
 
-def _read_weights(node: Node, at: At, others: set[Node], left: int = _DEEP) -> _Weights | None:
-    """What a node computes, if these are weights, as `_read_scores` has it."""
-    if node.op is softmax_op:
-        shape = node.tensor_type.shape
-        if node.attrs["dim"] != len(shape) - 1:
-            return None
-        scores = _read_scores(node.args[0], at, set())
-        return None if scores is None else _Weights(shape, scores, (*scores.inside, node))
-    read = _WEIGHTS.get(node.op)
-    if read is None or node in others or not left:
+def _begin_weights(node: Node, at: At) -> _Weights | None:
+    shape = node.tensor_type.shape
+    if node.op is not softmax_op or node.attrs["dim"] != len(shape) - 1:
         return None
-    for position, arg in enumerate(node.args):
-        inner = _read_weights(arg, at, others, left - 1)
-        if inner is not None:
-            shape = node.tensor_type.shape
-            if node.op is not reshape_op and _is_stretched(inner.shape, shape):
-                return None
-            found = read(inner, node, position, at)
-            return found and replace(found, inside=(*found.inside, node))
-    others.add(node)
-    return None
+    scores = _SCORES.read(node.args[0], at)
+    return None if scores is None else _Weights(shape, scores, (*scores.inside, node))
 
 
 def _times(inner: _Weights, node: Node, position: int, at: At) -> _Weights | None:
@@ -352,9 +359,9 @@ def _reshape_weights(inner: _Weights, node: Node, position: int, at: At) -> _Wei
     return replace(inner, shape=shape, reshaped=True) if fits else None
 
 
-_WEIGHTS: dict[Op, Callable[[_Weights, Node, int, At], _Weights | None]] = {
+_WEIGHTS = _Reading(_begin_weights, {
     mul: _times, div: _times, where: _choose, masked_fill_op: _drop, reshape_op: _reshape_weights,
-}  # fmt: skip
+})  # fmt: skip
 
 
 # -- the op ---------------------------------------------------------------------------------------
