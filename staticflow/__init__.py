@@ -425,6 +425,7 @@ from staticflow.static.compile import compile
 from staticflow.static.grad import grad
 from staticflow.static.inputs import constant, placeholder, symbol, variable
 from staticflow.static.jit import jit
+from staticflow.static.saved_program import load_program
 
 Size = tuple  # type: ignore[type-arg]
 """The shape of a tensor is a plain tuple: bare, since it serves ``isinstance`` and annotations."""
@@ -464,8 +465,8 @@ __all__ = [
     "is_inference", "is_inference_mode_enabled", "is_nonzero", "is_same_size", "is_signed",
     "is_tensor", "isclose", "isfinite", "isin", "isinf", "isnan", "isneginf", "isposinf", "isreal",
     "jit", "kron", "kthvalue", "lcm", "ldexp", "le", "lerp", "less", "less_equal", "lgamma",
-    "linalg", "linspace", "load", "log", "log1p", "log2", "log10", "log_softmax", "logaddexp",
-    "logaddexp2", "logcumsumexp", "logdet", "logical_and", "logical_not", "logical_or",
+    "linalg", "linspace", "load", "load_program", "log", "log1p", "log2", "log10", "log_softmax",
+    "logaddexp", "logaddexp2", "logcumsumexp", "logdet", "logical_and", "logical_not", "logical_or",
     "logical_xor", "logit", "logspace", "logsumexp", "long", "lt", "manual_seed", "map",
     "masked_fill", "masked_scatter", "masked_select", "matmul", "matrix_power", "max", "maximum",
     "mean", "median", "meshgrid", "min", "minimum", "mm", "mode", "moveaxis", "movedim", "msort",
@@ -474,11 +475,10 @@ __all__ = [
     "nextafter", "nn", "no_grad", "nonzero", "norm", "normal", "not_equal", "numel", "one_hot",
     "ones", "ones_like", "optim", "outer", "pairwise_distance", "pdist", "permute", "pi",
     "pinverse", "placeholder", "polygamma", "positive", "pow", "print", "printoptions", "prod",
-    "profile",
-    "promote", "promote_types", "put", "qr", "quantile", "rad2deg", "rand", "rand_like", "randint",
-    "randint_like", "randn", "randn_like", "randperm", "ravel", "reciprocal", "relu", "remainder",
-    "renorm", "repeat_interleave", "reshape", "result_type", "roll", "rot90", "round", "rsqrt",
-    "rsub", "save", "scalar_tensor", "scan", "scatter", "scatter_add", "scatter_reduce",
+    "profile", "promote", "promote_types", "put", "qr", "quantile", "rad2deg", "rand", "rand_like",
+    "randint", "randint_like", "randn", "randn_like", "randperm", "ravel", "reciprocal", "relu",
+    "remainder", "renorm", "repeat_interleave", "reshape", "result_type", "roll", "rot90", "round",
+    "rsqrt", "rsub", "save", "scalar_tensor", "scan", "scatter", "scatter_add", "scatter_reduce",
     "searchsorted", "seed", "select", "select_scatter", "selu", "set_default_dtype",
     "set_grad_enabled", "set_num_threads", "set_printoptions", "set_rng_state", "sgn", "short",
     "sigmoid", "sign", "signbit", "sin", "sinc", "sinh", "slice_scatter", "slogdet", "softmax",

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from staticflow.errors import DTypeError, NestingError, ShapeError
 from staticflow.graph.locs import format_locs, here
 
-__all__ = ["DEEPEST", "NONE", "TreeDef", "flatten", "map_tree", "paths", "unflatten"]
+__all__ = ["DEEPEST", "LEAF", "NONE", "TreeDef", "flatten", "map_tree", "paths", "unflatten"]
 
 DEEPEST = 100
 """So many containers may be in each other: fewer than Python, which compares, hashes and prints

@@ -41,6 +41,12 @@ class Loc:
     code: CodeType
     instruction: int
 
+    @staticmethod
+    def at(file: str, line: int) -> Loc:
+        """A line of a file whose code is not here, as that of a program that was saved."""
+        code = compile("", file, "exec").replace(co_firstlineno=line, co_linetable=b"")
+        return Loc(code, 0)
+
     @property
     def file(self) -> str:
         """The file, as Python was given it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
@@ -12,6 +12,7 @@ from staticflow.graph.dims import Size, Sym
 from staticflow.graph.dtypes import DTYPES, DType, bool_
 from staticflow.graph.equalities import Equality
 from staticflow.graph.graph import Graph, new_param
+from staticflow.graph.locs import Locs
 from staticflow.graph.node import Literal, Node, constant, item, param
 from staticflow.graph.op import Op
 from staticflow.graph.printer import WORDS
@@ -25,20 +26,28 @@ T = TypeVar("T")
 
 _STRUCTURAL = {op.name: op for op in (param, constant, item)}
 _DTYPES = {d.short: d for d in DTYPES}
+_NO_ARRAYS: dict[str, np.ndarray[Any, Any]] = {}
 _VALUES: dict[str, bool | None] = {"true": True, "false": False, "none": None}
 
 
-def parse_graph(text: str, ops: Mapping[str, Op]) -> Graph:
-    """The graph that ``text`` describes, with ops looked up in ``ops`` by name.
+def parse_graph(
+    text: str,
+    ops: Mapping[str, Op],
+    arrays: Mapping[str, np.ndarray[Any, Any]] = _NO_ARRAYS,
+    locs: Iterable[Locs] = (),
+) -> Graph:
+    """The graph that ``text`` describes, with ops looked up in ``ops`` by name, and what is stored
+    beside the text in ``arrays``.
 
     Nothing is merged, dropped or inferred, and it is not verified, so that a wrong graph can be
-    read. Symbols are the ones of their names; nodes have no source lines.
+    read. Symbols are the ones of their names. ``locs`` are the source lines of what is defined, in
+    the order of the text (`store_graph`); nodes for which there are none left have none.
 
     Raises `ParseError`, with line, column and what was expected, for text outside the grammar, an
     op that is not in ``ops`` and a value that no line before defines.
     """
     tokens = Tokens(text)
-    parser = _Parser(tokens, ops)
+    parser = _Parser(tokens, ops, arrays, iter(locs))
     parser.bounds()
     graph = parser.graph()
     tokens.expect_end()
@@ -46,10 +55,17 @@ def parse_graph(text: str, ops: Mapping[str, Op]) -> Graph:
 
 
 class _Parser:
-    """The tokens, and the dim symbols seen so far, which regions share with what is around them."""
+    """The tokens, what is beside the text, and the dim symbols seen so far, which regions share
+    with what is around them."""
 
-    def __init__(self, tokens: Tokens, ops: Mapping[str, Op]) -> None:
-        self.tokens = tokens
+    def __init__(
+        self,
+        tokens: Tokens,
+        ops: Mapping[str, Op],
+        arrays: Mapping[str, np.ndarray[Any, Any]],
+        locs: Iterator[Locs],
+    ) -> None:
+        self.tokens, self.arrays, self.locs = tokens, arrays, locs
         self.ops = {**ops, **_STRUCTURAL}
         self.symbols = _Symbols()
 
@@ -85,15 +101,16 @@ class _Parser:
 
     def param(self, values: dict[str, Node], declared: list[TensorType]) -> None:
         """A param, which joins ``values``, and its declared type."""
-        name = self.new_name(values)
+        name, locs = self.new_name(values), next(self.locs, ())
         self.tokens.expect(":")
         type = self.tensor()
-        values[name] = new_param(type, _unquote(name) if name.startswith('"') else name)
+        called = _unquote(name) if name.startswith('"') else name
+        values[name] = new_param(type, called, None, locs)
         declared.append(self.tensor() if self.tokens.accept("declared") else type)
 
     def node(self, values: dict[str, Node]) -> None:
         """The definition of a value, which joins ``values``."""
-        name = self.new_name(values)
+        name, locs = self.new_name(values), next(self.locs, ())
         self.tokens.expect(":")
         type = self.type()
         self.tokens.expect("=")
@@ -111,16 +128,17 @@ class _Parser:
             attrs = self.attrs()
         if op is param:
             attrs |= {"type": type, "source": None}
-        values[name] = Node(op, args, attrs, type)
+        values[name] = Node(op, args, attrs, type, locs)
 
     def equality(self) -> Equality:
         """An equality, after the word ``assume``."""
+        locs = next(self.locs, ())
         a = self.size()
         self.tokens.expect("=")
         self.tokens.expect("=")
         b = self.size()
         self.tokens.expect("because")
-        return Equality(a, b, self.string("the reason in quotes"), ())
+        return Equality(a, b, self.string("the reason in quotes"), locs)
 
     def new_name(self, values: Mapping[str, Node]) -> str:
         """The name of a value that is defined here, as it is written."""
@@ -206,11 +224,23 @@ class _Parser:
 
     def literal(self, type: TensorType) -> Literal:
         """The elements of a value of ``type``, whose shape must be numbers."""
+        if self.tokens.accept("stored"):
+            return self.stored_literal(type)
         elements: list[bool | int | float] = []
         self.elements(type.dtype, type.shape, elements)
         wide = np.array(elements, np.float64 if type.dtype.is_floating else type.dtype.numpy)
         with np.errstate(over="ignore"):
             return Literal(wide.astype(type.dtype.numpy).reshape(type.shape))
+
+    def stored_literal(self, type: TensorType) -> Literal:
+        """A literal whose elements are an array beside the text, after the word ``stored``."""
+        what = f"the name of an array {type} that is stored beside the text"
+        self.expect_string(what)
+        array = self.arrays.get(_unquote(self.tokens.next))
+        if array is None or array.dtype != type.dtype.numpy or array.shape != type.shape:
+            raise self.tokens.error(what)
+        self.tokens.take()
+        return Literal(array)
 
     def elements(self, dtype: DType, shape: Shape, into: list[bool | int | float]) -> None:
         """The elements of an array of ``shape``, nested as deeply as it has dims."""

@@ -16,6 +16,7 @@ The grammar::
     type    := tensor | "(" [tensor ("," tensor)*] ")"
     tensor  := DTYPE "[" [size ("," size)*] "]"
     elements := NUMBER | "true" | "false" | "[" [elements ("," elements)*] "]"
+             | "stored" STRING                       those of an array that is kept beside the text
     value   := "%" (NAME | STRING | INT)
 
 Params keep their names, other nodes are numbered; a region's values are its own, since it captures
@@ -29,7 +30,8 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from types import NoneType
 from typing import Any
 
@@ -44,12 +46,35 @@ from staticflow.graph.locs import Locs
 from staticflow.graph.node import Literal, Node, constant, param
 from staticflow.graph.types import TensorType, Type
 
-__all__ = ["ATTR_CLASSES", "WORDS", "excerpt", "print_graph", "value_names"]
+__all__ = [
+    "ATTR_CLASSES",
+    "WORDS",
+    "Stored",
+    "excerpt",
+    "print_graph",
+    "store_graph",
+    "value_names",
+]
 
-WORDS = frozenset(d.short for d in DTYPES) | {"true", "false", "none", "inf", "nan", "graph"}
+WORDS = frozenset(d.short for d in DTYPES) | {
+    "true", "false", "none", "inf", "nan", "graph", "stored",
+}  # fmt: skip
 """What the text gives a meaning of its own, so that no dim symbol is called that."""
 
 _MAX_LINE = 160
+
+_FEW = 16
+"""Elements that are written into the text of a graph that is stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A graph as data: its ``text``, the ``arrays`` that this names, and the source lines of all
+    that it defines, params, nodes and equalities, in their order."""
+
+    text: str
+    arrays: Mapping[str, np.ndarray[Any, Any]]
+    locs: tuple[Locs, ...]
 
 
 def print_graph(graph: Graph, locs: bool = False) -> str:
@@ -59,7 +84,15 @@ def print_graph(graph: Graph, locs: bool = False) -> str:
     """
     printer = _Printer(locs)
     printer.graph(graph, "")
-    return "\n".join([*printer.bounds(), *printer.lines, ""])
+    return printer.text()
+
+
+def store_graph(graph: Graph) -> Stored:
+    """The graph as data, of which `parse_graph` makes it again, with its lines and the payloads of
+    NaNs in what is large."""
+    printer = _Printer(stores=True)
+    printer.graph(graph, "")
+    return Stored(printer.text(), printer.arrays, tuple(printer.places))
 
 
 def excerpt(graph: Graph, at: Node | Graph, around: int = 3) -> str:
@@ -77,11 +110,15 @@ def excerpt(graph: Graph, at: Node | Graph, around: int = 3) -> str:
 
 
 class _Printer:
-    """Lines so far, the line on which each node and graph starts, and names for dim symbols."""
+    """Lines so far, the line on which each node and graph starts, the source lines of all that is
+    defined, names for dim symbols, and arrays that are stored."""
 
-    def __init__(self, locs: bool) -> None:
-        self.locs = locs
+    def __init__(self, locs: bool = False, stores: bool = False) -> None:
+        self.locs, self.stores = locs, stores
         self.lines = [""]
+        self.places: list[Locs] = []
+        self.arrays: dict[str, np.ndarray[Any, Any]] = {}
+        self._stored: dict[Literal, str] = {}
         self.line_of: dict[Node | Graph, int] = {}
         self._symbols: dict[Sym, Size] = {}
         self._taken = set(WORDS)
@@ -90,6 +127,10 @@ class _Printer:
     def write(self, text: str) -> None:
         """Go on with the last line."""
         self.lines[-1] += text
+
+    def text(self) -> str:
+        """All of it."""
+        return "\n".join([*self.bounds(), *self.lines, ""])
 
     def bounds(self) -> list[str]:
         """The lines that give the bounds of symbols."""
@@ -109,11 +150,13 @@ class _Printer:
         self.line_of.setdefault(graph, len(self.lines) - 1)
         for p in graph.params:
             self.line_of.setdefault(p, len(self.lines) - 1)
+            self.places.append(p.locs)
         params = (self._param(names[p], p.type, declared.get(p)) for p in graph.params)
         self.write(f"graph ({', '.join(params)}) {{")
         for node in graph.nodes[len(graph.params) :]:
             self.lines.append(indent + "  ")
             self.line_of.setdefault(node, len(self.lines) - 1)
+            self.places.append(node.locs)
             self._node(node, names, indent + "  ")
         for equality in graph.equalities:
             self.lines.append(indent + "  ")
@@ -130,7 +173,7 @@ class _Printer:
     def _node(self, node: Node, names: dict[Node, str], indent: str) -> None:
         self.write(f"{names[node]}: {self.type(node.type)} = {node.op.name}")
         if _is_bare_constant(node):
-            self.write(" " + _elements(node.attrs["value"]))
+            self.write(" " + self.elements(node.attrs["value"]))
         else:
             self.write(f"({', '.join(names[a] for a in node.args)})")
             self._attrs(node, indent)
@@ -149,6 +192,7 @@ class _Printer:
             self.write("}")
 
     def _equality(self, equality: Equality) -> None:
+        self.places.append(equality.locs)
         a, b = self.size(equality.a), self.size(equality.b)
         self.write(f"assume {a} == {b} because {_quote(equality.reason)}")
         self._comment(equality.locs)
@@ -195,6 +239,14 @@ class _Printer:
 
     # -- attributes --------------------------------------------------------------------------------
 
+    def elements(self, literal: Literal) -> str:
+        """The elements of a literal, or under which name they are stored."""
+        if not self.stores or literal.array.size <= _FEW:
+            return _elements(literal)
+        name = self._stored.setdefault(literal, str(len(self._stored)))
+        self.arrays[name] = literal.array
+        return f"stored {_quote(name)}"
+
     def _datum(self, value: Any, indent: str) -> None:
         write = _DATA.get(type(value))
         if write is None:
@@ -220,7 +272,7 @@ _DATA: dict[type, Callable[[_Printer, Any, str], None]] = {
     Dim: lambda p, v, _: p.write(p.size(v)),
     DType: lambda p, v, _: p.write(str(v)),
     TensorType: lambda p, v, _: p.write(p.tensor(v)),
-    Literal: lambda p, v, _: p.write(f"{p.tensor(v.type)} {_elements(v)}"),
+    Literal: lambda p, v, _: p.write(f"{p.tensor(v.type)} {p.elements(v)}"),
     tuple: lambda p, v, indent: p._tuple(v, indent),
     Graph: lambda p, v, indent: p.graph(v, indent),
 }

@@ -164,6 +164,12 @@ _GRAPH_RULES: tuple[Callable[[_Scope], str | None], ...] = (
     _sizes_are_bound_before,
 )
 
+_LARGE = 1 << 62
+"""A number that native code, which computes with 64 bits, would not hold the double of."""
+
+_DIMS = ("dim", "dim1", "dim2", "dims")
+"""Attributes that are dims of the first argument or of the result, each once."""
+
 # -- rules of a node -------------------------------------------------------------------------------
 
 
@@ -180,6 +186,27 @@ def _attrs_have_text(scope: _Scope, node: Node) -> str | None:
         stranger = next((v for v in _flat(value) if type(v) not in ATTR_CLASSES), None)
         if stranger is not None:
             return f"the attribute {name} of {node.op.name} holds a {type(stranger).__name__}"
+    return None
+
+
+def _numbers_are_usual(scope: _Scope, node: Node) -> str | None:
+    for name, value in node.attrs.items():
+        for number in _flat(value):
+            if type(number) is int and abs(number) >= _LARGE:
+                return f"the attribute {name} of {node.op.name} is {number}"
+    return None
+
+
+def _dims_are_dims(scope: _Scope, node: Node) -> str | None:
+    named = [name for name in _DIMS if name in node.attrs]
+    if not named:
+        return None
+    ndim = max(t.ndim for n in (*node.args[:1], node) for t in types_of(n.type))
+    for name in named:
+        dims = _flat(node.attrs[name])
+        numbers = [d for d in dims if type(d) is int]
+        if any(not 0 <= d < ndim for d in numbers) or len({*numbers}) < len(numbers):
+            return f"the attribute {name} of {node.op.name} is {node.attrs[name]}, of {ndim} dims"
     return None
 
 
@@ -228,6 +255,8 @@ def _sizes_are_known(scope: _Scope, node: Node) -> str | None:
 _NODE_RULES: tuple[Callable[[_Scope, Node], str | None], ...] = (
     _params_are_the_graphs_own,
     _attrs_have_text,
+    _numbers_are_usual,
+    _dims_are_dims,
     _constants_are_of_their_type,
     _type_is_what_the_op_gives,
     _sizes_are_known,

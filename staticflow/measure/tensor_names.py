@@ -82,6 +82,8 @@ def _by_themselves(tensors: Iterable[Tensor]) -> Iterator[tuple[Tensor, str]]:
 def _by_variables(scopes: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Tensor, str]]:
     for scope in scopes:
         for variable, value in [*scope.items()]:
+            if variable.startswith("_"):  # what a console has shown last, for one
+                continue
             parts: Iterable[tuple[str, Any]] = ()
             if isinstance(value, Tensor):
                 yield value, variable

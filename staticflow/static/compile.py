@@ -5,41 +5,24 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
-from staticflow import pytree
 from staticflow.eager.tensor import Tensor
 from staticflow.errors import DTypeError
 from staticflow.graph.collector import without_collection
-from staticflow.graph.equalities import Equality
-from staticflow.graph.graph import close
 from staticflow.graph.locs import Locs, format_locs, here
-from staticflow.graph.node import Node, toposort
 from staticflow.ops.declaring.foreign import refuses_foreign_in_classes
-from staticflow.ops.symbols.calls import calls_of
 from staticflow.ops.symbols.dependents import depend
-from staticflow.ops.symbols.effect import settle
-from staticflow.ops.symbols.symbol import Symbol, to_node
+from staticflow.ops.symbols.symbol import Symbol
 from staticflow.passes.pipeline import PASSES, STABILIZING, choose_passes, optimize, passes_for
 from staticflow.passes.rewrite import Pass
 from staticflow.runtime.build import build
 from staticflow.runtime.object_layout import box_type
 from staticflow.static.caller import Caller
 from staticflow.static.compiled import Compiled
-from staticflow.static.donation import Donations, read_donate
-from staticflow.static.given import (
-    add_effects,
-    assume_fits,
-    captured_params,
-    name_inputs,
-    new_value,
-    pair_updates,
-)
-from staticflow.static.inputs import refuse_strange_sizes
+from staticflow.static.donation import Donations
 from staticflow.static.staleness import Facts
-
-if TYPE_CHECKING:
-    pass
+from staticflow.static.written import Written, write
 
 __all__ = ["Options", "PhaseSeconds", "Program", "compile"]
 
@@ -127,10 +110,7 @@ def compile(
     """
     options = Options.of(numerics, passes, stabilize)
     with without_collection():
-        return Program(inputs, outputs, updates, options, donate=donate)
-
-
-_USUAL = Options()
+        return Program(write(inputs, outputs, updates, donate), options)
 
 
 class Program(Compiled):
@@ -141,63 +121,38 @@ class Program(Compiled):
     __slots__ = ("__call__", "__dict__", "__weakref__")
     __call__: Callable[..., Any]
 
-    def __init__(
-        self,
-        inputs: Any,
-        outputs: Any,
-        updates: Any,
-        options: Options = _USUAL,
-        left: Sequence[Node] = (),
-        follows: bool = True,
-        donate: Any = None,
-        sizes: Sequence[Equality] = (),
-    ) -> None:
-        """``left`` are marks of effects that happen though nothing depends on them. A program that
-        does not follow what changes is the way back of a call: what was so then is so for it.
-        ``sizes`` are what holds of the sizes beside what the operations need."""
+    def __init__(self, written: Written, options: Options) -> None:
         began = time.perf_counter()
         self._made: Locs = here()
         self.options = options
-        self._names, handles = name_inputs(inputs)
-        leaves, structure = pytree.flatten(outputs)
-        pairs = pair_updates(updates)
-        n_out = len(leaves)
-        written = [*(to_node(v) for v in leaves), *(new_value(t, v) for t, v in pairs), *left]
-        nodes, changed = settle(written)
-        nodes = nodes[: n_out + len(pairs)]
-        pairs = add_effects(pairs, changed)
-        out_nodes, new_nodes = nodes[:n_out], [*nodes[n_out:], *changed.values()]
-        equalities = [*sizes]
-        for (t, _), node in zip(pairs, new_nodes, strict=True):
-            equalities += assume_fits(t, node)
-        in_nodes = [h.node for h in handles]
-        given = read_donate(donate, self._names, in_nodes)
-        variables = captured_params(in_nodes, [*out_nodes, *new_nodes], [t for t, _ in pairs])
-        updated = tuple(t for t, _ in pairs)
-        self.graph = close([*in_nodes, *variables], [*out_nodes, *new_nodes], equalities)
+        self._written, self._names, self._calls = written, written.names, written.calls
+        self.graph = written.graph
         """The graph as it was written, before any pass."""
-        refuse_strange_sizes(self.graph)
-        closed = time.perf_counter()
         self.optimized, self.passes = optimize(self.graph, options.numerics, options.passes)
         optimised = time.perf_counter()
+        updated, sources = written.updated, written.variables
         self._executable = build(
-            self.optimized, self._names, updated, n_out, box_type(Tensor, "_data"), donated=given
+            self.optimized,
+            self._names,
+            updated,
+            len(self.graph.outputs) - len(updated),
+            box_type(Tensor, "_data"),
+            donated=written.donated,
         )
         over = self._executable.signature.donated
         self._caller = Caller(
             self._executable,
             self.graph,
             self._names,
-            tuple(n.attrs["source"] for n in variables),
+            sources,
             updated,
-            structure,
+            written.structure,
             self._made,
             Donations(over, self._names, self._made) if over else None,
         )
         self._usual = self._caller.entry()
         self.__call__ = self._usual
-        sources = [n.attrs["source"] for n in variables]
-        calls = self._calls = calls_of(toposort(written)) if follows else []
+        follows, calls = written.follows, written.calls
         self._facts = Facts(sources, updated, calls)
         self.is_suspect = False
         """Whether a module has ever held something else in the place of what this has of it."""
@@ -209,9 +164,9 @@ class Program(Compiled):
         ended = time.perf_counter()
         generated = self._executable.generated
         self.phase_seconds = PhaseSeconds(
-            closed - began, optimised - closed, generated - optimised, ended - generated
+            written.seconds, optimised - began, generated - optimised, ended - generated
         )
-        self.compile_seconds = ended - began
+        self.compile_seconds = self.phase_seconds.total
         self.compile_count = 1
         """How often this program was compiled: once, whatever the sizes."""
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from staticflow import pytree
+from staticflow.eager.tensor import Tensor
 from staticflow.errors import ArgumentError
 from staticflow.graph.graph import Graph
 from staticflow.graph.locs import Locs, format_locs, here
@@ -15,6 +17,7 @@ from staticflow.passes.pipeline import PassReport
 from staticflow.runtime.executable import Executable
 from staticflow.runtime.plan import Plan
 from staticflow.static.caller import Caller
+from staticflow.static.written import Written
 
 if TYPE_CHECKING:
     from staticflow.measure.profile import Profile
@@ -41,6 +44,7 @@ class Compiled:
     _caller: Caller
     _names: tuple[str, ...]
     _calls: Sequence[ModuleCall]
+    _written: Written
     _made: Locs
 
     def profile(self, *args: Any, repeat: int | None = None, **named: Any) -> Profile:
@@ -92,6 +96,47 @@ class Compiled:
         of which loop, at which line. ``STATICFLOW_CHECK_NAN=1`` does this before every call.
         """
         self._caller.check_nan(*args)
+
+    @property
+    def variables(self) -> dict[str, Tensor]:
+        """The tensors that a call reads or updates beside its arguments, by the names that they
+        have in modules, in their optimiser, or as variables of the functions that run now.
+
+        >>> import staticflow as sf
+        >>> x, scale = sf.placeholder((None, 2), name="x"), sf.ones(2)
+        >>> sf.compile([x], sf.nn.Linear(2, 1)(x * scale)).variables.keys()
+        dict_keys(['scale', 'weight', 'bias'])
+        """
+        names = self._tensor_names()
+        found: dict[str, Tensor] = {}
+        for t in self._written.variables:
+            name, copy = names.get(t, "tensor"), 1
+            free = name
+            while free in found:
+                copy += 1
+                free = f"{name}_{copy}"
+            found[free] = t
+        return found
+
+    def _tensor_names(self) -> dict[Tensor, str]:
+        from staticflow.measure.tensor_names import name_tensors
+
+        modules = (module for call in self._calls if (module := call.module()) is not None)
+        return name_tensors(self._written.variables, modules)
+
+    def save(self, f: str | os.PathLike[str] | IO[bytes]) -> None:
+        """Write the program to the file ``f``, a path or an open file: its graph as text, and the
+        tensors that it reads or updates, as they are now. `staticflow.load_program` reads it, on
+        another machine too.
+
+        The file is a safetensors file and holds no code. At a path it takes the place of an old one
+        when it is complete. Raises `CheckpointError` for a graph with operations of your own
+        (`Function`), or with an updated tensor that shares memory with another, and `ImportError`
+        where safetensors is not installed.
+        """
+        from staticflow.static.saved_program import save_program
+
+        save_program(self, f)
 
     @property
     def plan(self) -> Plan:
@@ -172,10 +217,8 @@ class Compiled:
         at          x_0 = 16
         """
         from staticflow.measure.explain import Subject, explain
-        from staticflow.measure.tensor_names import name_tensors
 
         caller = self._caller
-        modules = (module for call in self._calls if (module := call.module()) is not None)
         subject = Subject(
             self.graph,
             self.optimized,
@@ -184,7 +227,7 @@ class Compiled:
             self._names,
             [path.strip("[]'") for path in pytree.paths(caller.structure)],
             caller.variables,
-            name_tensors(caller.variables, modules),
+            self._tensor_names(),
             caller.updated,
             self._made,
             asdict(self.phase_seconds),

@@ -21,6 +21,7 @@ from staticflow.graph.locs import here
 from staticflow.graph.node import Node
 from staticflow.ops.symbols.symbol import Symbol
 from staticflow.static.compile import Options, Program
+from staticflow.static.written import write
 
 __all__ = ["SizedPrograms"]
 
@@ -35,7 +36,7 @@ _MOST_MET = 256
 class SizedPrograms:
     """The programs from ``inputs`` to ``outputs``, with the sizes that each has for known, in the
     order in which they were compiled. ``left`` are marks of effects; what does not follow what
-    changes is the way back of a call, as `Program` says."""
+    changes is the way back of a call, as `Written` says."""
 
     inputs: Sequence[Symbol]
     outputs: Sequence[Symbol]
@@ -94,6 +95,5 @@ class SizedPrograms:
         reason = "the sizes that a program of jit is for"
         sizes = [Equality(Dim.of(s), n, reason, here()) for s, n in known.items()]
         with without_collection():
-            return Program(
-                self.inputs, only, None, self.options, self.left, self.follows, sizes=sizes
-            )
+            written = write(self.inputs, only, left=self.left, follows=self.follows, sizes=sizes)
+            return Program(written, self.options)

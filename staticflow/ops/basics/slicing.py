@@ -47,6 +47,7 @@ def _slice_infer(
 def _inside(facts: Facts, x: TensorType, start: Index, size: Shape, step: tuple[int, ...]) -> None:
     """Whether ``size`` elements from ``start`` on lie in ``x``."""
     for axis, (n, a, s, by) in enumerate(zip(x.shape, start, size, step, strict=True)):
+        facts.at_least(by, 1, f"the step along dim {axis} of {x}")
         facts.at_least(s, 0, f"the number of elements taken from dim {axis} of {x}")
         facts.at_least(a, 0, f"the first position in dim {axis} of {x}")
         end = a + (s - 1) * by + 1 if s != 0 else a

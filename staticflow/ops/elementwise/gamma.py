@@ -10,6 +10,7 @@ import numpy as np
 from staticflow.errors import ArgumentError
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
+from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.declaring.declare import elementwise, real_function
 from staticflow.ops.elementwise.special import by_python
 
@@ -90,12 +91,21 @@ def _polygamma_reference(xp: Any, x: Any, *, n: int) -> Any:
     return np.asarray(each(np.asarray(x, np.float64))).astype(x.dtype)
 
 
+def _polygamma_type(facts: Facts, x: TensorType, *, n: int) -> TensorType:
+    if not 1 <= n <= _MOST_DERIVATIVES:
+        raise ArgumentError(
+            f"polygamma: n is {n}; its factorial, by which the result grows, is beyond float64 for "
+            f"n above {_MOST_DERIVATIVES}, and below 1 there is digamma, at {format_locs(here())}"
+        )
+    return x
+
+
 polygamma_op: Op = elementwise(
     "polygamma", "The ``n``-th derivative of `digamma`, ``n >= 1``.",
     _polygamma_reference,
     lambda k, x, *, n: k.polygamma(x, n),
     (lambda ct, out, x, *, n: ct * polygamma_op(x, n=n + 1),),
-    kinds="f", promote="float", numpy="slower",
+    kinds="f", promote="float", numpy="slower", infer=_polygamma_type,
 )  # fmt: skip
 
 
@@ -111,11 +121,6 @@ def polygamma(n: int, input: Any) -> Any:
     """
     if n < 0:
         raise ArgumentError(f"polygamma: n must not be negative, not {n}, at {format_locs(here())}")
-    if n > _MOST_DERIVATIVES:
-        raise ArgumentError(
-            f"polygamma: n is {n}; its factorial, by which the result grows, is beyond float64 for "
-            f"n above {_MOST_DERIVATIVES}, at {format_locs(here())}"
-        )
     return polygamma_op(input, n=int(n)) if n else digamma(input)
 
 

@@ -30,6 +30,8 @@ def _extent(shape: Shape, stride: Strides) -> Any:
 def _infer(
     facts: Facts, x: TensorType, *, shape: Shape, stride: Strides, offset: int
 ) -> TensorType:
+    for number in (offset, *stride):
+        facts.at_least(number, 0, "an offset or stride of a view of memory")
     least = offset + _extent(shape, stride) + 1
     if 0 not in shape:
         what = f"{list(shape)}, {list(stride)} elements apart from {offset} on"

@@ -1,0 +1,364 @@
+"""Programs that are written to files and read again: the same values, tensors, lines and errors,
+and nothing of the code that they were written by."""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+import subprocess
+import sys
+from collections import namedtuple
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from opinfo import ROWS
+from opinfo.modes import gradient_graph, graph_of
+from random_programs import arrays_for, draw_program, draw_step
+
+import staticflow as sf
+from staticflow.errors import ArgumentError, CheckpointError
+from staticflow.graph.graph import Graph, free_symbols
+from staticflow.graph.parser import parse_graph
+from staticflow.graph.printer import store_graph
+from staticflow.graph.verify import verify_graph
+from staticflow.ops import OPS
+
+SEEDS = range(20)
+
+
+def again(step: Any, **given: Any) -> Any:
+    """The program after a way through a file."""
+    file = io.BytesIO()
+    step.save(file)
+    file.seek(0)
+    return sf.load_program(file, **given)
+
+
+def same(found: Any, wanted: Any) -> None:
+    """The same structure, and the same bits in it."""
+    (a, structure), (b, expected) = sf.pytree.flatten(found), sf.pytree.flatten(wanted)
+    assert str(structure) == str(expected)
+    for x, y in zip(a, b, strict=True):
+        assert (x.dtype, x.shape) == (y.dtype, y.shape)
+        assert x.detach().numpy().tobytes() == y.detach().numpy().tobytes()
+
+
+def check_text(graph: Graph) -> None:
+    """A graph is what its text says, with what is stored beside it."""
+    stored = store_graph(graph)
+    found = verify_graph(parse_graph(stored.text, OPS, stored.arrays, stored.locs))
+    assert store_graph(found) == stored
+
+
+# -- graphs ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", list(OPS))
+def test_every_op_has_a_text(name: str) -> None:
+    info = ROWS[name]
+    for dtype in info.dtypes:
+        for unknown in (None, 0):
+            sample = next(iter(info.samples(dtype, False)), None)
+            if sample is None:
+                continue
+            check_text(graph_of(info, sample, unknown))
+            derives = info.op.vjp and name != "prefix"  # whose sizes something else has to bind
+            gradient = gradient_graph(info, sample, unknown) if derives else None
+            if gradient is not None:
+                check_text(gradient)
+
+
+def test_large_constants_are_stored_with_all_their_bits() -> None:
+    table = np.arange(1000, dtype=np.float32)
+    table[3] = np.frombuffer(b"\x01\x00\xc0\x7f", np.float32)[0]  # a NaN with a payload
+    x = sf.placeholder((1000,), name="x")
+    step = sf.compile([x], sf.where(x > 0, x, table))
+    assert len(store_graph(step.graph).text) < 500
+    same(again(step)(np.zeros(1000, np.float32)), step(np.zeros(1000, np.float32)))
+
+
+# -- programs --------------------------------------------------------------------------------------
+
+
+def trained(optimizer: Any) -> tuple[Any, Any]:
+    """A training step with all that it may have: running statistics, draws, unknown sizes."""
+    sf.manual_seed(7)
+    model = sf.nn.Sequential(
+        sf.nn.Linear(4, 8),
+        sf.nn.BatchNorm1d(8),
+        sf.nn.ReLU(),
+        sf.nn.Dropout(0.3),
+        sf.nn.Linear(8, 3),
+    )
+    x, t = sf.placeholder((None, 4), name="x"), sf.placeholder((None,), "int64", name="t")
+    loss = sf.nn.functional.cross_entropy(model(x), t)
+    updates = optimizer(model.parameters()).minimize(loss)
+    return model, sf.compile([x, t], {"loss": loss}, updates=updates)
+
+
+def batch(rows: int) -> tuple[Any, Any]:
+    rng = np.random.default_rng(rows)
+    return rng.standard_normal((rows, 4)).astype(np.float32), rng.integers(0, 3, rows)
+
+
+OPTIMIZERS = {
+    "sgd": lambda p: sf.optim.SGD(p, lr=0.1, momentum=0.9),
+    "adam": lambda p: sf.optim.Adam(p, lr=0.01),
+}
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_a_training_step_goes_on_where_it_was(name: str) -> None:
+    _, step = trained(OPTIMIZERS[name])
+    step(*batch(5))
+    other = again(step)
+    for rows in (5, 2, 9):
+        same(other(*batch(rows)), step(*batch(rows)))
+    assert other.variables.keys() == step.variables.keys()
+    for key, t in step.variables.items():
+        assert other.variables[key] is not t
+        assert other.variables[key].requires_grad == t.requires_grad
+        same(other.variables[key], t)
+
+
+def test_it_runs_without_the_code_that_it_was_written_by(tmp_path: Path) -> None:
+    _, step = trained(OPTIMIZERS["adam"])
+    step.save(tmp_path / "step.safetensors")
+    code = """if True:
+        import sys
+        import numpy as np
+        import staticflow as sf
+
+        step = sf.load_program(sys.argv[1])
+        rng = np.random.default_rng(6)
+        x, t = rng.standard_normal((6, 4)).astype(np.float32), rng.integers(0, 3, 6)
+        print([step(x, t)["loss"].item().hex() for _ in range(4)])
+    """
+    words = [sys.executable, "-c", code, str(tmp_path / "step.safetensors")]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == str([step(*batch(6))["loss"].item().hex() for _ in range(4)])
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_random_programs(seed: int) -> None:
+    drawn = draw_program(random.Random(seed))
+    step = sf.compile(drawn.inputs, drawn.outputs)
+    arrays = arrays_for(drawn, dict.fromkeys(free_symbols(step.graph), 3), seed)
+    check_text(step.graph)
+    try:
+        wanted = step(*arrays)
+    except sf.errors.StaticflowError as error:
+        with pytest.raises(type(error)):
+            again(step)(*arrays)
+    else:
+        same(again(step)(*arrays), wanted)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_random_steps(seed: int) -> None:
+    drawn = draw_step(random.Random(seed))
+    step = sf.compile(drawn.inputs, drawn.outputs, updates=drawn.updates)
+    other = again(step)
+    arrays = arrays_for(drawn, dict.fromkeys(free_symbols(step.graph), 3), seed)
+    for _ in range(2):
+        same(other(*arrays), step(*arrays))
+        same(list(other.variables.values()), list(step.variables.values()))
+
+
+Pair = namedtuple("Pair", ["first", "second"])
+
+
+def test_outputs_keep_their_structure() -> None:
+    x = sf.placeholder((3,), name="x")
+    tree = {"a": [x, (x + 1,)], 2: Pair(x * 2, None), True: ()}
+    found = again(sf.compile([x], {k: tree[k] for k in ("a",)}))(np.ones(3, np.float32))
+    assert isinstance(found["a"][1], tuple)
+    found = again(sf.compile([x], [Pair(x * 2, None), ()]))(np.ones(3, np.float32))
+    assert found[0]._fields == ("first", "second") and found[0].second is None and found[1] == ()
+
+
+def test_names_of_inputs_donations_and_options_are_kept() -> None:
+    x, y = sf.placeholder((3,), name="x"), sf.placeholder((3,), name="y")
+    step = sf.compile(
+        {"left": x, "right": y}, [x * y, y.sum()], numerics="fast", passes="-fuse", donate="left"
+    )
+    other = again(step)
+    assert other.donations == ("left",) == step.donations
+    assert other.options == step.options and other.kernel_count == step.kernel_count
+    assert other(left=np.ones(3, np.float32), right=np.ones(3, np.float32))[1].item() == 3
+    with pytest.raises(ArgumentError, match="donated to an earlier call"):
+        given = np.ones(3, np.float32)
+        other(given, np.ones(3, np.float32))
+        other(given, np.ones(3, np.float32))
+    stable = again(sf.compile([x], (1 + x.exp()).log(), stabilize=False))
+    assert stable(np.full(3, 1e4, np.float32)).isinf().all()
+
+
+def test_a_program_of_a_program_is_the_same_text() -> None:
+    _, step = trained(OPTIMIZERS["sgd"])
+    other = again(step)
+    assert store_graph(again(other).graph) == store_graph(other.graph)
+
+
+def test_errors_and_profiles_name_the_lines_that_it_was_written_by() -> None:
+    x, i = sf.placeholder((4,), name="x"), sf.placeholder((2,), "int64", name="i")
+    step = sf.compile([x, i], x[i])  # the line
+    with pytest.raises(sf.errors.IndexRangeError) as mine:
+        step(np.ones(4, np.float32), np.array([0, 9]))
+    with pytest.raises(sf.errors.IndexRangeError) as others:
+        again(step)(np.ones(4, np.float32), np.array([0, 9]))
+    line = f"{Path(__file__).name}:{mine.traceback[0].frame.code.firstlineno + 3}"
+    assert line in str(mine.value) and line in str(others.value)
+    assert Path(__file__).name in again(step).explain("kernels")
+
+
+def test_two_programs_share_tensors_by_name() -> None:
+    model, step = trained(OPTIMIZERS["sgd"])
+    x = sf.placeholder((None, 4), name="x")
+    model.eval()
+    look = sf.compile([x], model(x))
+    train = again(step)
+    shared = {name: t for name, t in train.variables.items() if name in look.variables}
+    assert len(shared) == 8, "parameters and running statistics"
+    read = again(look, variables=shared)
+    before = read(batch(4)[0])
+    train(*batch(8))
+    assert (read(batch(4)[0]) != before).any()
+    for name, t in shared.items():
+        assert read.variables[name] is t
+
+
+# -- what is refused -------------------------------------------------------------------------------
+
+
+def test_operations_of_ones_own_are_refused() -> None:
+    own = replace(OPS["neg"], name="own")
+    x = sf.placeholder((3,), name="x")
+    step = sf.compile([x], sf.exp(own(x)))
+    file = io.BytesIO()
+    with pytest.raises(CheckpointError, match=f"uses own, made at .*{Path(__file__).name}"):
+        step.save(file)
+    assert not file.getvalue()
+
+
+def test_updated_tensors_that_share_memory_are_refused() -> None:
+    whole = sf.zeros(4)
+    part = sf.symbol(whole[:2])
+    x = sf.placeholder((4,), name="x")
+    step = sf.compile([x], part * 2, updates={whole: x})
+    with pytest.raises(CheckpointError, match="shares memory with"):
+        step.save(io.BytesIO())
+
+
+def a_file() -> dict[str, Any]:
+    """What is in the file of a small program."""
+    x, w = sf.placeholder((None, 2), name="x"), sf.variable(sf.ones(2), name="w")
+    step = sf.compile([x], [(x * w).sum()], updates={w: w + x.sum(dim=0)}, donate="x")
+    file = io.BytesIO()
+    step.save(file)
+    file.seek(0)
+    return dict(sf.load(file))
+
+
+def read(found: Any) -> Any:
+    file = io.BytesIO()
+    sf.save(found, file)
+    file.seek(0)
+    return sf.load_program(file)
+
+
+def changed(**entries: Any) -> Any:
+    """The file with other entries in its header."""
+    found = a_file()
+    return {**found, "program": json.dumps({**json.loads(found["program"]), **entries})}
+
+
+def test_a_state_is_no_program_and_a_program_is_a_state() -> None:
+    assert read(a_file())(np.ones((3, 2), np.float32))[0].item() == 6
+    with pytest.raises(CheckpointError, match=r"holds a state and no program; read it with"):
+        read({"w": sf.ones(2)})
+
+
+def test_a_newer_format_says_so() -> None:
+    with pytest.raises(
+        CheckpointError, match=r"has the format 9 .* 7.5 wrote; .* reads 1: install"
+    ):
+        read(changed(format=9, staticflow="7.5"))
+
+
+GRAPH = "graph (%x: f32[N, 2], %w: f32[2]) { %0: f32[N, 2] = mul(%x, %w) return %0, %w }"
+
+
+def nested(levels: int) -> Any:
+    """Lists of one element in each other."""
+    return ["list", [0], [nested(levels - 1)]] if levels else "*"
+
+
+DAMAGES: dict[str, Any] = {
+    "no graph": {"graph": "tree"},
+    "an unknown operation": {"graph": GRAPH.replace("mul", "mull")},
+    "a wrong type": {"graph": GRAPH.replace("f32[N, 2] = ", "f32[N, 3] = ")},
+    "too few params": {"graph": "graph (%x: f32[N, 2]) { return %x, %x }"},
+    "another variable": {"graph": GRAPH.replace("%w: f32[2]", "%w: f32[2, 2]").replace("N, 2] =", "N, 2] =")},
+    "deep brackets": {"graph": "graph () { %0: f32[] = constant " + "[" * 100_000},
+    "endless digits": {"graph": GRAPH.replace("2", "9" * 10_000)},
+    "no inputs": {"inputs": []},
+    "inputs without names": {"inputs": [1]},
+    "an update of nothing": {"updated": [1]},
+    "a negative update": {"updated": [-1]},
+    "an update by True": {"updated": [True]},
+    "two updates": {"updated": [0, 0]},
+    "too few updates": {"updated": []},
+    "other outputs": {"outputs": ["list", [0, 1], ["*", "*"]]},
+    "strange outputs": {"outputs": ["set", [0], ["*"]]},
+    "a wrong named tuple": {"outputs": ["named tuple", ["P", ["a", "b"]], ["*"]]},
+    "code for a name": {"outputs": ["named tuple", ["P", ["a; import os"]], ["*"]]},
+    "deep outputs": {"outputs": nested(200)},
+    "strange numerics": {"numerics": "loose"},
+    "strange passes": {"passes": ["fuse", "melt"]},
+    "an absurd donation": {"donated": [5]},
+    "lines of no file": {"lines": [[[3, 1]]]},
+    "lines that are none": {"lines": [[[0, "x"]]]},
+    "lines below zero": {"lines": [[[0, -5]]]},
+    "variables of other names": {"variables": [["v", False]]},
+    "variables without names": {"variables": [[1, False]]},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_a_damaged_file_is_said_to_be(name: str) -> None:
+    with pytest.raises(CheckpointError, match=r"load_program: "):
+        read(changed(**DAMAGES[name]))
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", "nothing", "[" * 100_000, '{"format": true}'])
+def test_a_header_that_is_none(text: str) -> None:
+    with pytest.raises(CheckpointError):
+        read({**a_file(), "program": text})
+
+
+def test_variables_that_do_not_fit_are_refused() -> None:
+    file = io.BytesIO()
+    sf.save(a_file(), file)
+    for given, error in (
+        ({"v": sf.ones(2)}, "has no variable 'v'; it has w"),
+        ({"w": sf.ones(3)}, r"'w' is f32\[2\] in the program, and f32\[3\] is given"),
+    ):
+        file.seek(0)
+        with pytest.raises(CheckpointError, match=error):
+            sf.load_program(file, variables=given)
+    for wrong in ([sf.ones(2)], {"w": 1.0}):
+        with pytest.raises(ArgumentError, match=r"a mapping \{name: tensor\}"):
+            sf.load_program(file, variables=wrong)  # type: ignore[arg-type]
+
+
+def test_a_path_that_is_none(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        sf.load_program(tmp_path / "nothing")
+    with pytest.raises(OSError):
+        _, step = trained(OPTIMIZERS["sgd"])
+        step.save(tmp_path / "no folder" / "step.safetensors")
