@@ -31,9 +31,11 @@ __all__ = [
     "has_regions",
     "map_attrs",
     "named_symbols",
+    "new_args",
     "new_param",
     "rebuild",
     "regions_of",
+    "replace_nodes",
     "replace_sizes",
     "substitute_nodes",
 ]
@@ -156,15 +158,47 @@ def rebuild(
     """The graph with every node but the params passed through ``visit(node, new_args)``; what
     does not change is shared, and the graph itself where nothing does. Equal nodes are merged on
     the way out."""
-    new: dict[Node, Node] = {p: p for p in graph.params}
-    for node in toposort(outputs) if outputs else graph.nodes:
-        if node not in new:
-            new[node] = visit(node, tuple([new[a] for a in node.args]))
-    results = tuple(new[o] for o in outputs or graph.outputs)
+    params = set(graph.params)
+    changed: dict[Node, Node] = {}
+    for node in toposort(outputs, params) if outputs else graph.nodes:
+        if node not in params:
+            made = visit(node, new_args(node, changed))
+            if made is not node:
+                changed[node] = made
+    if not outputs:
+        return replace_nodes(graph, changed)
+    results = tuple([changed.get(o, o) for o in outputs])
     if results == graph.outputs:
         return graph
-    settled = () if outputs else new.keys()
+    return close(graph.params, results, graph.equalities, graph.declared)
+
+
+def new_args(node: Node, changed: Mapping[Node, Node]) -> tuple[Node, ...]:
+    """The arguments of a node, with what became of those that ``changed``."""
+    if changed.keys().isdisjoint(node.args):
+        return node.args
+    return tuple([changed.get(a, a) for a in node.args])
+
+
+def replace_nodes(graph: Graph, changed: Mapping[Node, Node]) -> Graph:
+    """The graph with what became of the nodes that ``changed``, each made of what became of its
+    arguments. Equal nodes are merged; the graph itself where no output is another."""
+    results = tuple([changed.get(o, o) for o in graph.outputs])
+    if results == graph.outputs:
+        return graph
+    same = (new for old, new in changed.items() if _assume_the_same(old, new))
+    settled = {*graph.nodes, *same}
     return close(graph.params, results, graph.equalities, graph.declared, settled)
+
+
+def _assume_the_same(node: Node, other: Node) -> bool:
+    """Whether two nodes assume the same of sizes, as their ops and the types of their arguments
+    tell."""
+    return (
+        node.op is other.op
+        and node.attrs is other.attrs
+        and [a.type for a in node.args] == [a.type for a in other.args]
+    )
 
 
 def substitute_nodes(outputs: Iterable[Node], values: Mapping[Node, Node]) -> list[Node]:
@@ -172,8 +206,8 @@ def substitute_nodes(outputs: Iterable[Node], values: Mapping[Node, Node]) -> li
     outputs = list(outputs)
     new: dict[Node, Node] = dict(values)
     for node in toposort(outputs, known=values):
-        args = tuple(new[a] for a in node.args)
-        same = all(a is b for a, b in zip(args, node.args, strict=True))
+        args = tuple([new[a] for a in node.args])
+        same = args == node.args
         new[node] = node if same else Node(node.op, args, node.attrs, node.type, node.locs)
     return [new[o] for o in outputs]
 
@@ -218,9 +252,10 @@ def close(
             late = {s: size for s, size in values.items() if s in bound}
             equalities = _settle(equalities, late)
             order = toposort(outputs, params)
-    return Graph(
-        tuple(params), tuple(_merge_equal(params, order, outputs)), tuple(equalities), types
-    )
+    order, outputs = _merge_equal(params, order, outputs)
+    graph = Graph(tuple(params), tuple(outputs), tuple(equalities), types)
+    Graph.nodes.keep(graph, (*params, *_binders_first(order)))
+    return graph
 
 
 def _settle(equalities: Iterable[Equality], values: Mapping[Sym, Size]) -> list[Equality]:
@@ -299,11 +334,11 @@ def exactly(value: Any) -> Any:
 
 
 def _merge_equal(
-    params: Sequence[Node], order: Sequence[Node], outputs: Sequence[Node]
-) -> Sequence[Node]:
-    """Hash-cons the ``outputs`` of params and of nodes in ``order``. First number every value, then
-    build one node for each number with all lines. Of what commutes the first order that is met
-    stays."""
+    params: Sequence[Node], order: list[Node], outputs: Sequence[Node]
+) -> tuple[list[Node], Sequence[Node]]:
+    """Hash-cons the ``outputs`` of params and of nodes in ``order``, which is as `toposort` gives
+    it; such an order of what is left, and the outputs. First number every value, then build one
+    node for each number with all lines. Of what commutes the first order that is met stays."""
     number: dict[Node, int] = {}
     for p in params:
         number.setdefault(p, len(number))
@@ -312,29 +347,34 @@ def _merge_equal(
     locs: dict[int, Locs] = {}
     for node in order:
         numbers = [number[a] for a in node.args]
-        args = tuple(sorted(numbers) if node.op.commutes else numbers)
-        key = (node.op, args, attrs_key(node.attrs), node.type)
+        if node.op.commutes:
+            numbers.sort()
+        attrs = attrs_key(node.attrs) if node.attrs else ()
+        key = (node.op, tuple(numbers), attrs, node.type)
         n = number[node] = table.setdefault(key, first + len(table))
         locs[n] = merge_locs(locs[n], node.locs) if n in locs else node.locs
     if len(table) == len(order):
-        return outputs
+        return order, outputs
     built = {number[p]: p for p in params}
+    first_ones: list[Node] = []
     for node in order:
         n = number[node]
         if n in built:
             continue
         merged = tuple([built[number[a]] for a in node.args])
-        same = node.locs == locs[n] and all(a is b for a, b in zip(merged, node.args, strict=True))
+        same = node.locs == locs[n] and merged == node.args
         built[n] = node if same else Node(node.op, merged, node.attrs, node.type, locs[n])
-    return [built[number[o]] for o in outputs]
+        first_ones.append(built[n])
+    return first_ones, [built[number[o]] for o in outputs]
 
 
 def binders_of(order: Sequence[Node]) -> dict[Node, list[Node]]:
     """For each node that names a size which another one of ``order`` binds, those others."""
     binders: dict[Sym, Node] = {}
     for node in order:
-        for symbol in bound_symbols(node):
-            binders.setdefault(symbol, node)
+        if "binds" in node.attrs:
+            for symbol in bound_symbols(node):
+                binders.setdefault(symbol, node)
     if not binders:
         return {}
     found: dict[Node, list[Node]] = {}

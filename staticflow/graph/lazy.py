@@ -33,3 +33,7 @@ class lazy(Generic[T]):
             return self
         value: T = instance.__dict__.setdefault(self.name, self.make(instance))
         return value
+
+    def keep(self, instance: object, value: T) -> None:
+        """Have ``value``, which is known already, for what would be computed."""
+        instance.__dict__.setdefault(self.name, value)

@@ -141,6 +141,8 @@ class Facts:
 
     def broadcast(self, shapes: Sequence[Shape], what: str = "the sizes") -> Shape:
         """NumPy's broadcasting, where only a literal 1 stretches."""
+        if shapes and shapes.count(shapes[0]) == len(shapes):
+            return tuple(shapes[0])
         ndim = max((len(s) for s in shapes), default=0)
         out: list[Size] = []
         for axis in range(-ndim, 0):

@@ -19,6 +19,7 @@ from staticflow.ops.symbols.watching import run_leaf_hooks
 from staticflow.optim.at_once import stepper
 from staticflow.optim.group import ParamGroup, as_symbol, check_value
 from staticflow.optim.loading import groups_and_state
+from staticflow.optim.rule_on_symbols import RuleOnSymbols
 
 __all__ = ["Optimizer"]
 
@@ -247,12 +248,13 @@ class Optimizer:
         result: dict[Any, Symbol] = {}
         for group in self.param_groups:
             hyper = group.symbols() if any(p in grads for p in group.params) else {}
+            rule = RuleOnSymbols(self.on_symbols, hyper)
             for param in group.params:
                 if param not in grads:
                     continue
                 tensors = self._state_of(param, hyper)
                 state = {n: as_symbol(t) for n, t in tensors.items()}
-                new, after = self.on_symbols(as_symbol(param), grads[param], state, hyper)
+                new, after = rule.run(as_symbol(param), grads[param], state)
                 result[param] = new
                 result |= {tensors[n]: v for n, v in after.items()}
         foreign = [p for p in grads if p not in result]

@@ -7,8 +7,11 @@ they are *inlined*, as index arithmetic or constants, wherever they are read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+import weakref
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import lru_cache
 
 from staticflow.graph.dims import Call, Dim, Size, Sym, prod, terms_of
 from staticflow.graph.graph import Graph
@@ -23,6 +26,8 @@ __all__ = [
     "root_of", "row_index", "rows_start", "shows_memory", "source_of",
 ]  # fmt: skip
 
+_REPEATED = (Elementwise, View)
+
 MOST_REPEATED = 8
 """Operations on numbers that are done again wherever their result is read."""
 
@@ -30,7 +35,9 @@ MOST_REPEATED = 8
 def is_inline(node: Node) -> bool:
     """Whether a kernel that reads ``node`` works it out where it stands."""
     lowering = node.op.lowering
-    return isinstance(lowering, View) or _is_given(node) or _is_scalar_arithmetic(node)
+    if isinstance(lowering, Elementwise):
+        return not node.tensor_type.shape and _is_scalar_arithmetic(node)
+    return isinstance(lowering, View) or _is_given(node)
 
 
 def _is_given(node: Node) -> bool:
@@ -40,21 +47,33 @@ def _is_given(node: Node) -> bool:
     return isinstance(node.op.lowering, Generate)
 
 
+_scalar_arithmetic: weakref.WeakKeyDictionary[Node, bool] = weakref.WeakKeyDictionary()
+
+
 def _is_scalar_arithmetic(node: Node) -> bool:
     """A 0-d number worked out from sizes and numbers in a few operations: cheaper to repeat than to
     keep."""
+    known = _scalar_arithmetic.get(node)  # it is asked of each reader, and of each cluster
+    if known is None:
+        known = _scalar_arithmetic[node] = _count_operations(node) <= MOST_REPEATED
+    return known
+
+
+def _count_operations(node: Node) -> float:
+    """How many operations on numbers a node is worked out by, or a few more than are repeated;
+    infinitely many where it is no number that follows from sizes and numbers."""
     operations, stack = 0, [node]
     while stack:
         at = stack.pop()
         if _is_given(at):
             continue
-        if not isinstance(at.op.lowering, Elementwise | View) or at.tensor_type.shape:
-            return False
+        if not isinstance(at.op.lowering, _REPEATED) or at.tensor_type.shape:
+            return math.inf
         operations += 1
         if operations > MOST_REPEATED:
-            return False
+            return operations
         stack.extend(at.args)
-    return True
+    return operations
 
 
 def is_polynomial(index: Size) -> bool:
@@ -114,7 +133,8 @@ def source_of(node: Node, index: Index) -> tuple[Node, Index]:
     return node, index
 
 
-def canonical_index(shape: Shape, names: Sequence[Sym]) -> Index:
+@lru_cache(256)
+def canonical_index(shape: Shape, names: tuple[Sym, ...]) -> Index:
     """The index that loops over ``shape`` with variables ``names`` stand at. Each variable is known
     to be below its size, so that what is merged and split again cancels."""
     return tuple(

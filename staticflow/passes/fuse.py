@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from staticflow.graph.dim_queries import coefficient, evaluate_dim, symbols_of
 from staticflow.graph.dims import Sym, prod
-from staticflow.graph.graph import Graph, close, new_param, substitute_nodes
+from staticflow.graph.graph import Graph, close
 from staticflow.graph.locs import Locs, merge_locs
 from staticflow.graph.node import Node, item, make_node
 from staticflow.graph.order import in_order
@@ -40,6 +40,7 @@ from staticflow.passes.access import (
     source_of,
 )
 from staticflow.passes.cluster import cluster
+from staticflow.passes.cluster_bodies import Bodies
 from staticflow.passes.contraction import Contraction
 from staticflow.passes.recompute import find_recomputed, read_instead
 from staticflow.passes.rewrite import Counts
@@ -434,6 +435,7 @@ def _emit(
     arrays = {n: _expand(n, sources, groups, instead) for n, sources in arrays.items()}
     readers = _readers(arrays)
     new: dict[Node, Node] = {p: p for p in graph.params}
+    bodies = Bodies(bool(graph.equalities))
     for unit in _in_order(groups, arrays):
         if isinstance(unit, Group):
             members = set(unit.members)
@@ -443,7 +445,7 @@ def _emit(
             if not outputs:  # every reader computes them again
                 continue
             outside = dict.fromkeys(s for n in unit.members for s in arrays[n] if s not in members)
-            _emit_group(unit, outputs, tuple(outside), new)
+            _emit_group(unit, outputs, tuple(outside), new, bodies)
         elif unit not in new:
             args = tuple(new[a] for a in unit.args)
             new[unit] = Node(unit.op, args, unit.attrs, unit.type, unit.locs)
@@ -486,11 +488,14 @@ def _in_order(
 
 
 def _emit_group(
-    group: Group, outputs: Sequence[Node], outside: Sequence[Node], new: dict[Node, Node]
+    group: Group,
+    outputs: Sequence[Node],
+    outside: Sequence[Node],
+    new: dict[Node, Node],
+    bodies: Bodies,
 ) -> None:
     """Make the cluster that computes ``outputs`` from the arrays ``outside``. A loop nest that
     gives several results gives all of them, used or not."""
-    params = {n: new_param(n.tensor_type, f"p{i}", locs=n.locs) for i, n in enumerate(outside)}
     leader = outputs[0]
     several = isinstance(leader.type, tuple)
     if several:
@@ -498,7 +503,7 @@ def _emit_group(
             make_node(item, (leader,), {"index": i}, leader.locs)
             for i, _ in enumerate(types_of(leader.type))
         ]
-    body = close(tuple(params.values()), substitute_nodes(outputs, params))
+    body = bodies.body_of(outside, outputs)
     locs: Locs = ()
     for n in group.members:
         locs = merge_locs(locs, n.locs)

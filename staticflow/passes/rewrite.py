@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 from staticflow.errors import VerifyError
-from staticflow.graph.graph import Graph, has_regions, map_attrs, rebuild
+from staticflow.graph.graph import Graph, has_regions, map_attrs, new_args, rebuild, replace_nodes
 from staticflow.graph.locs import Loc
 from staticflow.graph.node import Node
-from staticflow.ops.symbols.pattern import Rule, rewrite_node, table_of
+from staticflow.ops.symbols.pattern import Rule, RuleTable, rewrite_node
 
 __all__ = ["Counts", "Pass", "each_region", "rewrite"]
 
@@ -45,34 +46,37 @@ def rewrite(graph: Graph, rules: Sequence[Rule], counts: Counts) -> Graph:
 
     What replaces a node has its dtype and, if need be, is stretched to its shape.
     """
-    table = table_of(rules)
+    table = _table_of(tuple(rules))
     settled: set[Node] = set()  # what no rule applies to, with all that it stands on
     for _ in range(_MOST_ROUNDS):
         fired: set[str] = set()
-
-        def visit(node: Node, args: tuple[Node, ...], fired: set[str] = fired) -> Node:
-            node = with_args(node, args)
-            if node in settled:
-                return node
-            found = rewrite_node(node, table)
-            if found is None:
-                settled.add(node)
-                return node
-            if counts.limit is not None and counts.total() >= counts.limit:
-                return node
-            fired.add(found[1].name)
-            counts.note(found[1].name, node)
-            return found[0]
-
-        graph = rebuild(graph, visit)
+        changed: dict[Node, Node] = {}
+        for node in graph.nodes:
+            now = with_args(node, new_args(node, changed))
+            if now not in settled:
+                found = rewrite_node(now, table)
+                if found is None:
+                    settled.add(now)
+                elif counts.limit is None or counts.total() < counts.limit:
+                    now = found[0]
+                    fired.add(found[1].name)
+                    counts.note(found[1].name, node)
+            if now is not node:
+                changed[node] = now
+        graph = replace_nodes(graph, changed)
         if not fired:
             return graph
     raise VerifyError(f"the rules {sorted(fired)} keep firing after {_MOST_ROUNDS} rounds")
 
 
+@lru_cache(maxsize=64)
+def _table_of(rules: tuple[Rule, ...]) -> RuleTable:
+    return RuleTable(rules)
+
+
 def with_args(node: Node, args: tuple[Node, ...]) -> Node:
     """The node with other arguments; itself if they are the same."""
-    if all(a is b for a, b in zip(args, node.args, strict=True)):
+    if args == node.args:  # nodes are compared by identity
         return node
     return Node(node.op, args, node.attrs, node.type, node.locs)
 

@@ -74,7 +74,9 @@ work, against some ten nanoseconds for a look."""
 _IN_REGISTERS = 32
 """Arrays of the caller's whose addresses are loaded as a run begins. More are no sooner at hand
 where registers are spilled to, and what LLVM takes for them grows with the square of their number:
-4.7 s for 4,000, of which each is then loaded where it is used."""
+4.7 s for 4,000, of which each is then loaded where it is used. With more, and without loops, each
+launch stands in the text once and is run once: `run` is not optimised then, which takes LLVM half
+the time, and 8 ns more a launch."""
 
 _MOST_ITERATIONS = (1 << 6) - 1
 """Iterations between two looks where each moves next to nothing. Those of nested loops multiply."""
@@ -201,7 +203,9 @@ class _Writer:
         if self.probes is not None and began is not None:
             self.probes.end(text, 0, began, "0", holds=True)
         text.block.end = f"ret i64 {result}"
-        head = "define i64 @run(ptr %table, ptr %sizes, ptr %state, ptr %call) nounwind"
+        is_long = self.program.slots > _IN_REGISTERS and not self.program.loops
+        how = "nounwind noinline optnone" if is_long else "nounwind"
+        head = f"define i64 @run(ptr %table, ptr %sizes, ptr %state, ptr %call) {how}"
         return f"{head} {{\n{text}}}\n"
 
     def _borrow(self) -> str:

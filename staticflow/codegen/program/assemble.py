@@ -94,6 +94,7 @@ class _Assembler:
     kernels: dict[Kernel, Kernel] = field(default_factory=dict)
     lowered: dict[Any, tuple[Kernel, tuple[Scratch, ...], Structure]] = field(default_factory=dict)
     drafts: dict[Any, tuple[Lowered, Structure]] = field(default_factory=dict)
+    structures: dict[Any, Structure] = field(default_factory=dict)
     checking: dict[str, bool] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)
     loops: int = 0
@@ -344,7 +345,10 @@ class _Assembler:
     ) -> tuple[Kernel, Sequence[Scratch], tuple[Size, ...]]:
         """The kernel of a cluster, under a name of its own, the scratch memory that it wants, and
         the sizes that it is given. Equal clusters are lowered once, equal kernels are one."""
-        structure = own = structure_of(kind, body, shared, lies)
+        asked = (body, kind, tuple(shared.items()), tuple(lies.items()))
+        if asked not in self.structures:
+            self.structures[asked] = structure_of(kind, body, shared, lies)
+        structure = own = self.structures[asked]
         if structure.key not in self.lowered:
             draft = self.drafts.pop(structure.key, None)
             lowered, structure = draft or (

@@ -13,7 +13,7 @@ from typing import Any
 
 from staticflow.graph.dim_queries import substitute_dim
 from staticflow.graph.dims import Dim, Size, Sym, terms_of
-from staticflow.graph.graph import Graph, attrs_key, map_attrs, regions_of
+from staticflow.graph.graph import Graph, attrs_key, map_attrs
 from staticflow.graph.terms import Call
 from staticflow.graph.types import TensorType
 
@@ -62,7 +62,7 @@ class _Names:
 
     def __init__(self, body: Graph) -> None:
         self.symbols: dict[Sym, Size] = {}
-        self._kept = bool(body.bound_sizes) or any(map(regions_of, body.nodes))
+        self._kept = bool(body.bound_sizes) or body.has_regions
         self._found: dict[Dim, Size] = {}
 
     def rename_all(self, attrs: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from staticflow.codegen.program.index_checks import repeated_checks
-from staticflow.graph.graph import Graph, binders_of, regions_of
+from staticflow.graph.graph import Graph, binders_of, has_regions, regions_of
 from staticflow.graph.node import Node, item, maker_of
 from staticflow.ops.declaring.late import prefix_op
 from staticflow.ops.declaring.lowering import Contract, Host, LoopNest
@@ -76,15 +76,16 @@ class Order:
         self.ending = ending.keys() - repeated_checks(ending)
         self.before_gate = self._nodes_before(self.ending)
         self.behind_gate: set[Node] = set()
+        self.in_place: dict[tuple[Graph, str, int, tuple[int, ...]], bool] = {}
         self.last: Node | None = None  # of what may end the program, if it updates, too
 
     def put_last(self, maker: Node, value: Node, over: Node) -> bool:
         """Whether ``maker`` may write ``value`` over ``over``: then it waits for what reads that,
         and for what may end the program, from now on."""
-        if maker.op is not cluster or not _reads_in_place(maker, value, over):
+        if maker.op is not cluster or not self._reads_in_place(maker, value, over):
             return False
         ends = maker in self.ending
-        if ends and not _updates(maker, over):
+        if ends and not _updates(maker.attrs["body"], _positions_of(maker, over)):
             return False
         if not self.before_gate.isdisjoint(self.later[maker] if ends else (maker,)):
             return False
@@ -116,6 +117,15 @@ class Order:
             found[i].append(j)
         found.append([number[n] for n in self.behind_gate])
         return found
+
+    def _reads_in_place(self, maker: Node, value: Node, over: Node) -> bool:
+        """`_reads_in_place`, asked once of clusters that have one body."""
+        body, kind = maker.attrs["body"], maker.attrs["kind"]
+        index = value.attrs["index"] if value.op is item else 0
+        key = body, kind, index, _positions_of(maker, over)
+        if key not in self.in_place:
+            self.in_place[key] = _reads_in_place(body, kind, body.outputs[index], key[-1])
+        return self.in_place[key]
 
     def _nodes_after(self, start: Node) -> set[Node]:
         """What waits for ``start``."""
@@ -162,17 +172,23 @@ def _may_end(node: Node, fails: Callable[[Node], bool] = lambda nest: True) -> b
         return kind == "loop" or (kind == "nest" and fails(node))
     if node.op in loop_ops() or isinstance(node.op.lowering, Host):
         return True
+    if not has_regions(node):
+        return False
     return any(_may_end(n, fails) for region in regions_of(node) for n in region.nodes)
 
 
-def _updates(maker: Node, over: Node) -> bool:
-    """Whether a loop nest puts elements into ``over``, of which it reads nothing else; it ends, if
-    it does, before the first is there."""
-    body: Graph = maker.attrs["body"]
+def _positions_of(maker: Node, over: Node) -> tuple[int, ...]:
+    """Which arguments of ``maker`` lie in the memory of ``over``."""
+    return tuple([i for i, a in enumerate(maker.args) if _memory_of(a) is over])
+
+
+def _updates(body: Graph, positions: Sequence[int]) -> bool:
+    """Whether a loop nest puts elements into the array that its params at ``positions`` are, of
+    which it reads nothing else; it ends, if it does, before the first is there."""
     (result,) = body.outputs if len(body.outputs) == 1 else (None,)
     if result is None or not isinstance(result.op.lowering, LoopNest):
         return False
-    within = [p for p, a in zip(body.params, maker.args, strict=True) if _memory_of(a) is over]
+    within = [body.params[i] for i in positions]
     return (
         result.op.lowering.updates
         and within == [result.args[0]]
@@ -181,18 +197,14 @@ def _updates(maker: Node, over: Node) -> bool:
     )
 
 
-def _reads_in_place(maker: Node, value: Node, over: Node) -> bool:
-    """Whether each element of ``over`` is read, if at all, just where the new one is written."""
-    body: Graph = maker.attrs["body"]
-    result = body.outputs[value.attrs["index"] if value.op is item else 0]
-    params = {p for p, a in zip(body.params, maker.args, strict=True) if _memory_of(a) is over}
-    if not params:
+def _reads_in_place(body: Graph, kind: str, result: Node, positions: Sequence[int]) -> bool:
+    """Whether each element of the array that the params at ``positions`` are is read, if at all,
+    just where that of ``result`` is written over it."""
+    if not positions or _updates(body, positions):
         return True
-    if _updates(maker, over):
-        return True
-    if maker.attrs["kind"] not in ("map", "contract") or len(params) > 1:
+    if kind not in ("map", "contract") or len(positions) > 1:
         return False
-    (old,) = params
+    old = body.params[positions[0]]
     shape = result.tensor_type.shape
     if old.tensor_type.dense != result.type:
         return False

@@ -25,8 +25,7 @@ from staticflow.ops.symbols.symbol import Symbol
 from staticflow.ops.tensors.methods import Methods
 
 __all__ = [
-    "Pattern", "Rule", "attr", "either", "match", "number_of", "rewrite_node",
-    "rule", "table_of",
+    "Pattern", "Rule", "RuleTable", "attr", "either", "match", "number_of", "rewrite_node", "rule",
 ]  # fmt: skip
 
 _SELECTIVE = (maximum, minimum)
@@ -95,7 +94,7 @@ class attr:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Rule:
     """``pattern`` becomes what ``replace`` gives. ``identity`` says why that is the same."""
 
@@ -156,7 +155,7 @@ def match(
         return False
     sized = sized or bool(pattern.attrs)
     orders = [node.args]
-    if node.op.commutes or node.op in _SELECTIVE:
+    if _changes_places(node.op):
         orders.append(node.args[::-1])
     for args in orders:
         trial = dict(bound)
@@ -165,6 +164,11 @@ def match(
             bound.update(trial)
             return True
     return False
+
+
+def _changes_places(op: Op) -> bool:
+    """Whether the arguments of ``op`` may stand in either order."""
+    return op.commutes or op in _SELECTIVE
 
 
 def _stretches(pattern: Pattern, node: Node) -> bool:
@@ -207,7 +211,7 @@ def _is_same(a: Node, b: Node, depth: int = _DEEP) -> bool:
 
 def _same_number(a: Any, b: Any) -> bool:
     """Equal, telling 0.0 from -0.0."""
-    return bool(a == b) and str(float(a)) == str(float(b))
+    return bool(a == b) and _written(a) == _written(b)
 
 
 def _match_attrs(
@@ -238,21 +242,95 @@ def _as_symbols(value: Any) -> Any:
     return Symbol(value) if isinstance(value, Node) else value
 
 
-def table_of(rules: Iterable[Rule]) -> dict[Op, list[Rule]]:
-    """The rules by the op that a node has for them to apply."""
-    table: dict[Op, list[Rule]] = {}
-    for r in rules:
-        assert r.pattern.op is not None
-        table.setdefault(r.pattern.op, []).append(r)
-    return table
+class RuleTable:
+    """Rules, in their order, by the op of the node that they apply to and by what its arguments
+    are, as far as one look tells: most nodes have no rule to try."""
+
+    __slots__ = ("_by_op",)
+
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        by_op: dict[Op, list[Rule]] = {}
+        for r in rules:
+            assert r.pattern.op is not None
+            by_op.setdefault(r.pattern.op, []).append(r)
+        self._by_op = {op: _RulesOfOp(op, found) for op, found in by_op.items()}
+
+    def rules_for(self, node: Node) -> Sequence[Rule]:
+        """The rules whose patterns may match ``node``: all others do not."""
+        found = self._by_op.get(node.op)
+        return found.rules_for(node.args) if found is not None else ()
+
+
+class _RulesOfOp:
+    """The rules for nodes of one op. Arguments are told apart by the ops and the numbers that the
+    patterns name, so that there are few kinds of them."""
+
+    __slots__ = ("_commutes", "_found", "_numbers", "_ops", "_rules", "_widths")
+
+    def __init__(self, op: Op, rules: Sequence[Rule]) -> None:
+        self._rules = rules
+        self._commutes = _changes_places(op)
+        below = [a for r in rules for p in r.pattern.args for a in _options(p)]
+        self._ops = {p.op for p in below if isinstance(p, Pattern) and p.op is not None}
+        self._numbers = {_written(p) for p in below if not isinstance(p, Pattern)}
+        self._widths = {len(r.pattern.args) for r in rules}
+        self._found: dict[tuple[Any, ...] | None, Sequence[Rule]] = {}
+
+    def rules_for(self, args: Sequence[Node]) -> Sequence[Rule]:
+        kinds = tuple([self._kind(a) for a in args]) if len(args) in self._widths else None
+        found = self._found.get(kinds)
+        if found is None:
+            found = self._found[kinds] = [r for r in self._rules if self._may_match(r, kinds)]
+        return found
+
+    def _kind(self, arg: Node) -> Any:
+        """What the patterns tell an argument by: its op, the number that it is, or nothing."""
+        op = arg.op
+        named = op if op in self._ops else None
+        if self._numbers and (op is full or op is constant):
+            number = number_of(arg)
+            written = None if number is None else _written(number)
+            return named, written if written in self._numbers else None
+        return named
+
+    def _may_match(self, r: Rule, kinds: Sequence[Any] | None) -> bool:
+        patterns = r.pattern.args
+        if any(isinstance(p, Many) for p in patterns):
+            return True
+        if kinds is None or len(patterns) != len(kinds):
+            return False
+        orders = (kinds, kinds[::-1]) if self._commutes else (kinds,)
+        return any(all(map(_may_be, patterns, order)) for order in orders)
+
+
+def _may_be(pattern: Any, kind: Any) -> bool:
+    """Whether an argument of this kind may match ``pattern``."""
+    if isinstance(pattern, Var):
+        return True
+    if isinstance(pattern, Either):
+        return any(_may_be(option, kind) for option in pattern.options)
+    op, number = kind if isinstance(kind, tuple) else (kind, None)
+    return op is pattern.op if isinstance(pattern, Pattern) else number == _written(pattern)
+
+
+def _options(pattern: Any) -> Iterable[Any]:
+    """The patterns of which one is to match where ``pattern`` is."""
+    if not isinstance(pattern, Either):
+        return (pattern,)
+    return [inner for option in pattern.options for inner in _options(option)]
+
+
+def _written(number: float) -> str:
+    """A number as what only equal ones share, and that tells 0.0 from -0.0."""
+    return str(float(number))
 
 
 def rewrite_node(
-    node: Node, table: Mapping[Op, Sequence[Rule]], closed: Collection[Node] = ()
+    node: Node, table: RuleTable, closed: Collection[Node] = ()
 ) -> tuple[Node, Rule] | None:
     """What the first rule of ``table`` that applies makes of ``node``, and the rule; None if none
     does. It has the node's dtype and, if need be, is stretched to its shape."""
-    for r in table.get(node.op, ()):
+    for r in table.rules_for(node):
         bound: dict[str, Any] = {}
         if match(r.pattern, node, bound, closed):
             with using(node.locs), behind(node.args):

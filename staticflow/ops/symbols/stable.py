@@ -13,12 +13,12 @@ from staticflow.graph.graph import bound_symbols
 from staticflow.graph.node import Node, param, toposort
 from staticflow.ops.declaring.thread import thread
 from staticflow.ops.symbols.effect import is_mark
-from staticflow.ops.symbols.pattern import rewrite_node, table_of
+from staticflow.ops.symbols.pattern import RuleTable, rewrite_node
 from staticflow.ops.symbols.stable_forms import STABLE_FORMS
 
 __all__ = ["stabilize_nodes"]
 
-_TABLE = table_of(STABLE_FORMS)
+_TABLE = RuleTable(STABLE_FORMS)
 _MOST_ROUNDS = 20
 
 
@@ -27,7 +27,7 @@ def stabilize_nodes(outputs: Sequence[Node], closed: Collection[Node]) -> dict[N
     often the node itself. A ``closed`` node is kept for what it is: no form reaches over it."""
     order = toposort(outputs)
     found = {node: node for node in order}
-    if not thread.state.stable or not any(node.op in _TABLE for node in order):
+    if not thread.state.stable or not any(map(_TABLE.rules_for, order)):
         return found
     known: dict[Node, Node] = {}  # what became of nodes in rounds before
     for _ in range(_MOST_ROUNDS):
