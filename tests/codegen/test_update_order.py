@@ -30,11 +30,15 @@ def order_by_paths(
     dag.add_edges_from((a, n) for n in graph.nodes for a in n.args)
     dag.add_edges_from((b, n) for n, found in binders_of(graph.nodes).items() for b in found)
     in_place: set[Node] = set()
+    asked = update_order.Order(graph)
     for value, over in updates:
         maker = maker_of(value)
-        if maker.op is not cluster or not update_order._reads_in_place(maker, value, over):
+        if maker.op is not cluster or not asked._reads_in_place(maker, value, over):
             continue
-        if update_order._may_end(maker) and not update_order._updates(maker, over):
+        positions = update_order._positions_of(maker, over)
+        if update_order._may_end(maker) and not update_order._updates(
+            maker.attrs["body"], positions
+        ):
             continue
         before = {r for r in update_order._readers(graph, over) if r is not maker}
         before |= {n for n in graph.nodes if n is not maker and update_order._may_end(n)}
