@@ -19,7 +19,7 @@ from staticflow.ops.declaring.foreign import refuses_foreign_in_classes
 from staticflow.ops.declaring.switch import as_bool
 from staticflow.ops.declaring.thread import thread
 from staticflow.ops.declaring.tracing import tracing_state
-from staticflow.ops.random.frozen import generators
+from staticflow.ops.random.frozen import watch_draws
 from staticflow.ops.random.sampling import default_source
 from staticflow.ops.symbols.effect import effect, read
 from staticflow.ops.symbols.symbol import symbolic
@@ -57,7 +57,7 @@ class Generator:
         self.state.name = "generator"
         self._last: tuple[int, int] | None = None
         """The thread of the last draw that Python made, and the count behind it."""
-        generators.add(self)
+        watch_draws(self)
 
     def draw(self, *beside: Any) -> Any:
         """The state for one draw; a symbol inside a trace, or beside a symbol or unknown size."""

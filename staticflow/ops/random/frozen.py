@@ -19,21 +19,39 @@ from typing import Any
 from staticflow.graph.locs import outside, warn
 from staticflow.graph.types import TensorType
 
-__all__ = ["generators", "note_draws", "warn_of_draw"]
+__all__ = ["note_draws", "warn_of_draw", "watch_draws"]
 
-generators: weakref.WeakSet[Any] = weakref.WeakSet()
-"""The generators that there are."""
 
-_noted: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+class _Noted:
+    """A generator, and where it stood when that was last noted."""
+
+    __slots__ = ("generator", "position")
+
+    def __init__(self, generator: Any) -> None:
+        self.generator = weakref.ref(generator, self._drop)
+        self.position: Any = None
+
+    def _drop(self, _: Any) -> None:
+        _generators.remove(self)
+
+
+_generators: list[_Noted] = []
+
+
+def watch_draws(generator: Any) -> None:
+    """Have `note_draws` ask ``generator``, too, as long as there is one."""
+    _generators.append(_Noted(generator))
 
 
 def note_draws() -> bool:
     """Note where the generators stand. Whether one has drawn since this was called last."""
     drawn = False
-    for generator in list(generators):
-        (_, count), _ = position = generator.position()
-        drawn = drawn or (count > 0 and _noted.get(generator) != position)
-        _noted[generator] = position
+    for noted in [*_generators]:
+        generator = noted.generator()
+        if generator is not None:
+            (_, count), _ = position = generator.position()
+            drawn = drawn or (count > 0 and noted.position != position)
+            noted.position = position
     return drawn
 
 

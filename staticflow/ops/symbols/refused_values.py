@@ -21,7 +21,9 @@ class RefusedValues:
     __slots__ = ()
 
     if TYPE_CHECKING:
-        ndim: int
+        @property
+        def ndim(self) -> int:
+            """The number of dims."""
 
         @property
         def node(self) -> Node:

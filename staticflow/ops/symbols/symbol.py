@@ -227,6 +227,9 @@ def _refuse_symbolic(op: Op, attrs: Mapping[str, Any]) -> None:
 def _beside_each_other(operands: list[Any]) -> list[Any]:
     """Operands that are to broadcast, with 1 for unknown sizes that are 1 at most."""
     symbols = [x for x in operands if isinstance(x, Symbol)]
+    shapes = [x.__sf_shape__ for x in symbols]
+    if not shapes or shapes.count(shapes[0]) == len(shapes):  # as most are
+        return operands
     found = []
     for x in operands:
         if isinstance(x, Symbol) and any(isinstance(size, Dim) for size in x.shape):
@@ -290,6 +293,11 @@ class Symbol(RefusedValues, SymbolAttributes, Methods):
         runs; rules of passes and derivatives, which no user wrote, compare expressions."""
         shape = self.node.tensor_type.shape
         return shape if is_rewriting() else open_shape(shape)
+
+    @property
+    def ndim(self) -> int:
+        """The number of dims."""
+        return len(self.node.tensor_type.shape)
 
     @property
     def __sf_shape__(self) -> Shape:
