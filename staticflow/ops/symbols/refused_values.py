@@ -21,6 +21,7 @@ class RefusedValues:
     __slots__ = ()
 
     if TYPE_CHECKING:
+
         @property
         def ndim(self) -> int:
             """The number of dims."""
