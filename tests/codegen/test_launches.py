@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 
 import pytest
@@ -39,3 +40,24 @@ def test_a_kernel_is_looked_through_once_however_often_it_is_launched(
     assert launches == 12 > len(program.kernels)
     assert sorted(looked) == sorted(k.name for k in program.kernels)
     assert walked == len(program.kernels)
+
+
+def test_a_long_run_is_cut_into_blocks_and_not_optimised() -> None:
+    """What LLVM takes for one block, or to optimise one function, grows faster than its length."""
+    weights = [sf.full((3,), float(i)) for i in range(80)]
+    x = sf.placeholder((3,), name="x")
+    rows = sf.placeholder((1,), "int64", name="rows")
+    taken = [w[rows] for w in weights]
+    long = sf.compile([x, rows], taken, {w: w * x for w in weights})
+    run = long.source("llvm").split("define i64 @run")[1]
+    assert "optnone" in run.splitlines()[0]
+    launches = [block.count("call i32 @") for block in re.split(r"\n[\w.]+:\n", run)]
+    assert sum(launches) > 100 and max(launches) <= routine._STEPS_OF_A_BLOCK
+    short = sf.compile([x], sf.sin(x)).source("llvm").split("define i64 @run")[1]
+    assert "optnone" not in short.splitlines()[0] and "part." not in short
+    got = long(sf.full((3,), 2.0), sf.tensor([1]))
+    assert [g.item() for g in got] == [float(i) for i in range(80)]
+    assert [w[0].item() for w in weights] == [2.0 * i for i in range(80)]
+    with pytest.raises(sf.errors.IndexRangeError):
+        long(sf.full((3,), 2.0), sf.tensor([7]))
+    assert [w[0].item() for w in weights] == [2.0 * i for i in range(80)]
