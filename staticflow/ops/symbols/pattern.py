@@ -211,7 +211,7 @@ def _is_same(a: Node, b: Node, depth: int = _DEEP) -> bool:
 
 def _same_number(a: Any, b: Any) -> bool:
     """Equal, telling 0.0 from -0.0."""
-    return bool(a == b) and _written(a) == _written(b)
+    return bool(a == b) and _spell(a) == _spell(b)
 
 
 def _match_attrs(
@@ -272,7 +272,7 @@ class _RulesOfOp:
         self._commutes = _changes_places(op)
         below = [a for r in rules for p in r.pattern.args for a in _options(p)]
         self._ops = {p.op for p in below if isinstance(p, Pattern) and p.op is not None}
-        self._numbers = {_written(p) for p in below if not isinstance(p, Pattern)}
+        self._numbers = {_spell(p) for p in below if not isinstance(p, Pattern)}
         self._widths = {len(r.pattern.args) for r in rules}
         self._found: dict[tuple[Any, ...] | None, Sequence[Rule]] = {}
 
@@ -289,7 +289,7 @@ class _RulesOfOp:
         named = op if op in self._ops else None
         if self._numbers and (op is full or op is constant):
             number = number_of(arg)
-            written = None if number is None else _written(number)
+            written = None if number is None else _spell(number)
             return named, written if written in self._numbers else None
         return named
 
@@ -310,7 +310,7 @@ def _may_be(pattern: Any, kind: Any) -> bool:
     if isinstance(pattern, Either):
         return any(_may_be(option, kind) for option in pattern.options)
     op, number = kind if isinstance(kind, tuple) else (kind, None)
-    return op is pattern.op if isinstance(pattern, Pattern) else number == _written(pattern)
+    return op is pattern.op if isinstance(pattern, Pattern) else number == _spell(pattern)
 
 
 def _options(pattern: Any) -> Iterable[Any]:
@@ -320,7 +320,7 @@ def _options(pattern: Any) -> Iterable[Any]:
     return [inner for option in pattern.options for inner in _options(option)]
 
 
-def _written(number: float) -> str:
+def _spell(number: float) -> str:
     """A number as what only equal ones share, and that tells 0.0 from -0.0."""
     return str(float(number))
 
