@@ -15,6 +15,7 @@ from staticflow.ops.basics.arithmetic import (
     add,
     cast,
     keep_history,
+    minimum,
     mul,
     neg,
     stop_gradient,
@@ -283,13 +284,19 @@ def _over_sum(e: Any, dims: tuple[int, ...]) -> Any:
     return e * reciprocal(sum_op(e, dims=dims, keepdim=True))
 
 
+def _finite_over_sum(e: Any, dims: tuple[int, ...]) -> Any:
+    """An exponential over the sum, which is no more than 1 unless an element is infinite: beside
+    that it is nothing."""
+    return minimum(e, 1.0) * reciprocal(sum_op(e, dims=dims, keepdim=True))
+
+
 PARTS: tuple[Rule, ...] = (
     # an exponential that was summed is divided by the sum, not computed again from a logarithm
     # whose rounding the exponential magnifies
     rule(
         "exp_of_logsumexp", "exp(x - (log s + m)) = exp(x - m) / s, s = sum exp(x - m), m = max x",
         lambda x: exp(x - (log(_sum_rows(exp(x - _finite_peak(x)))) + _finite_peak(x))),
-        lambda x, dims: _over_sum(exp(x - _finite(_peak_of(x, dims))), dims),
+        lambda x, dims: _finite_over_sum(exp(x - _finite(_peak_of(x, dims))), dims),
     ),
     rule(
         "exp_of_log_softmax", "exp(x - m - log s) = exp(x - m) / s, s = sum exp(x - m), m = max x",
