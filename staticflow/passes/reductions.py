@@ -68,7 +68,10 @@ def _twice(op: Op) -> Rule:
             op(x, dims=attr("a"), keepdim=attr("keepdim")), dims=attr("b"), keepdim=attr("keepdim")
         ),
         _merge_extremes(op) if op in (amax_op, amin_op) else
-        lambda x, a, b, keepdim: op(x, dims=_same_dims(x, a, b, keepdim), keepdim=keepdim),
+        lambda x, a, b, keepdim: (
+            None if op is mean_op and not x.dtype.is_floating  # each is rounded to a whole number
+            else op(x, dims=_same_dims(x, a, b, keepdim), keepdim=keepdim)
+        ),
     )  # fmt: skip
 
 
