@@ -127,7 +127,7 @@ NO_SIZES: Mapping[str, str] = {
             "passes.product_chains.MOST_FACTORS", "passes.product_orders._LARGEST", "passes.product_orders._TRIED",
         ),
         "queries and keys in a block of attention, of which tests/static/test_attention.py has fewer and more": (
-            "codegen.lower.attention._KEYS", "codegen.lower.attention._QUERIES", "ops.symbols.attention._LEAST",
+            "codegen.lower.attention_blocks._KEYS", "codegen.lower.attention_blocks._QUERIES", "ops.symbols.attention._LEAST",
         ),
         "elements of a row that is sorted, of which tests/codegen/test_sort_digits.py has fewer and more": (
             "ops.along.order._SHORT", "ops.along.radix._PART", "ops.along.radix._MOST_PARTS",

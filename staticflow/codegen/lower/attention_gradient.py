@@ -1,0 +1,117 @@
+"""The derivative of attention, from the logarithms of the sums that the first kernel leaves.
+
+A task is a batch, since each key takes part in the sums of each query. The weights are worked out
+again, block by block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from staticflow.codegen.gemm.copy import copy_columns
+from staticflow.codegen.gemm.plan import Span, column_panels, main_rows
+from staticflow.codegen.gemm.tile import Matrix, each
+from staticflow.codegen.kernel import LANE
+from staticflow.codegen.lower.attention_blocks import AttentionBlocks, Keys, Queries
+from staticflow.codegen.lower.tasks import each_in_groups
+from staticflow.graph.dims import Size, ceil_div, prod
+
+__all__ = ["Backward"]
+
+
+class Backward(AttentionBlocks):
+    """The cotangents of queries, keys and values."""
+
+    def emit(self) -> Size:
+        """Write the kernel; gives the elements of scratch memory."""
+        k, block = self.k, self.block
+        e, w = self.pad_row(self.inner), self.pad_row(self.width)
+        sizes = [
+            (self.inner, block), (self.width, block), (block, e), (block, w),
+            (self.step, block), (self.step, block), (self.inner, block),
+        ]  # fmt: skip
+        _, room = self.rooms(0, sizes)
+        workers, tasks = each_in_groups(k, prod(self.lead), self.target.workers)
+        for at, worker in tasks:
+            spaces, _ = self.rooms(worker * room, sizes)
+            batch = self.batches(at)
+            keys, values = self._zeros(1, at), self._zeros(2, at)
+            for number in each(k, "block", Span(0, ceil_div(self.queries, block), 1)):
+                self._block(self.queries_at(batch, number), at, keys, values, spaces)
+        return workers * room
+
+    def _zeros(self, which: int, at: Size) -> Matrix:
+        """The result ``which`` for batch ``at``, all zeros."""
+        k, buffer = self.k, self.outs[which]
+        columns = self.inner if which == 1 else self.width
+        base = at * self.keys * columns
+        start = k.bind(k.index_value(base), "begin") if not isinstance(base, int) else base
+        size = self.keys * columns
+        cut = size // self.lanes * self.lanes
+        for span, lanes in ((Span(0, cut, self.lanes), self.lanes), (Span(cut, size, 1), 1)):
+            for i in each(k, "z", span):
+                zero = k.const(0.0, self.dtype, lanes)
+                k.store(buffer, start + i + (LANE if lanes > 1 else 0), zero)
+        return Matrix(buffer, start, columns, 1)
+
+    def _block(
+        self, queries: Queries, at: Size, dk: Matrix, dv: Matrix, spaces: Sequence[Matrix]
+    ) -> None:
+        k = self.k
+        qt, gt, qr, gr, pt, dt, dqt = spaces
+        q, key, value, ct = (self.matrix(i, queries.batch) for i in range(4))
+        self.transpose(queries, q, qt, self.inner)
+        self.transpose(queries, ct, gt, self.width)
+        self._copy_rows(queries, q, qr, self.inner)
+        self._copy_rows(queries, ct, gr, self.width)
+        self.all_rows(dqt, self.inner, queries, 0.0)
+        rows = main_rows(self.target)
+        of_inner = column_panels(self.inner, self.lanes, self.target, rows)
+        of_width = column_panels(self.width, self.lanes, self.target, rows)
+        for keys in self.keys_of(queries):
+            a, b = self.below(key, keys.first), self.below(value, keys.first)
+            here, n = (queries.panels, queries.padded), keys.count
+            self.tiles(a, qt, n, self.inner, *here, self.into(pt))
+            self.tiles(b, gt, n, self.width, *here, self.into(dt))
+            self._weigh(queries, keys, pt, dt)
+            to_v, to_k = self.below(dv, keys.first), self.below(dk, keys.first)
+            self.tiles(pt, gr, n, queries.count, of_width, self.width, self.onto(to_v))
+            self.tiles(dt, qr, n, queries.count, of_inner, self.inner, self.onto(to_k))
+            self.tiles(a.transpose, dt, self.inner, n, *here, self.onto(dqt))
+        base = (at * self.queries + queries.first) * self.inner
+        to = Matrix(self.outs[0], base, self.inner, 1)
+        copy_columns(k, dqt.transpose, to, queries.count, 0, self.inner, self.lanes)
+
+    def _copy_rows(self, queries: Queries, a: Matrix, to: Matrix, columns: Size) -> None:
+        """The rows of the queries behind each other."""
+        k = self.k
+        a = self.below(a, queries.first)
+        wide = self.lanes if a.col == 1 else 1
+        cut = columns // wide * wide
+        for row in each(k, "r", Span(0, queries.count, 1)):
+            for span, lanes in ((Span(0, cut, wide), wide), (Span(cut, columns, 1), 1)):
+                for col in each(k, "c", span):
+                    at = col + LANE if lanes > 1 else col
+                    k.store(to.buffer, to.at(row, at), k.load(a.buffer, a.at(row, at), lanes))
+
+    def _weigh(self, queries: Queries, keys: Keys, pt: Matrix, dt: Matrix) -> None:
+        """Make weights of scores, and of the cotangents of weights those of scores."""
+        k = self.k
+        for cols in self.vectors(queries):
+            bases = [[self.row(i, queries, col) for i in range(3)] for col in cols]
+            with k.loop("key", keys.count) as j:
+                for col, (lse, low, delta) in zip(cols, bases, strict=True):
+                    at = (queries, keys.first + j, col)
+                    score = self.bias_and_fill(self.load(pt, j, col), *at)
+                    weight = k.exp(k.sub(k.sub(score, lse), low))
+                    ct = self.load(dt, j, col)
+                    used = weight
+                    if "factor" in self.of:
+                        factor = self.role("factor", *at)
+                        ct, used = k.mul(ct, factor), k.mul(weight, factor)
+                    ct = k.mul(weight, k.sub(ct, delta))
+                    if "keep" in self.of:
+                        zero = k.const(0.0, self.dtype, self.lanes)
+                        ct = k.select(self.role("keep", *at), ct, zero)
+                    self.save(pt, j, col, used)
+                    self.save(dt, j, col, ct)
