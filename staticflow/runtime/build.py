@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 
+from staticflow.codegen.llvm.subnormals import FLUSH_MODES
 from staticflow.codegen.program.assemble import Wanted, assemble
 from staticflow.codegen.program.donations import find_donations
 from staticflow.codegen.program.routine import Routine
 from staticflow.codegen.program.update_order import root_of
 from staticflow.codegen.verify import verify_kernel
 from staticflow.config import config
-from staticflow.errors import ShapeError
+from staticflow.errors import CompileError, ShapeError
 from staticflow.graph.dim_queries import as_symbol, symbols_of
 from staticflow.graph.dims import Dim, Size, Sym, fresh_sym
 from staticflow.graph.equalities import Equality
@@ -38,15 +40,19 @@ def build(
     box: BoxType | None,
     keeps_arena: bool = True,
     donated: Collection[int] = (),
+    flushes: bool = False,
 ) -> Executable:
     """Assemble, plan and compile a fused graph whose last outputs are the updates.
 
     The params that have no entry in ``names`` are variables, boxes of the class that ``box``
     describes; ``updated`` are those that the last outputs are new values of. The memory of
     intermediate values is freed after each run unless the program ``keeps_arena``. The inputs of
-    the numbers ``donated`` may have results in their memory.
+    the numbers ``donated`` may have results in their memory. Raises `CompileError` where subnormal
+    numbers are to be flushed (``flushes``) on a machine of which it is not known how.
     """
     program, signature = lay_out(graph, names, updated, n_out, donated)
+    if flushes:
+        program = replace(program, flushes=_machine_that_flushes())
     if config.verify:
         for kernel in program.kernels:
             verify_kernel(kernel)
@@ -58,6 +64,16 @@ def build(
         None if signature.donated else box,
         keeps_arena,
     )
+
+
+def _machine_that_flushes() -> str:
+    machine = platform.machine()
+    if machine not in FLUSH_MODES:
+        raise CompileError(
+            f"compile: flush_subnormals: it is not known how {machine} is told so; it is for "
+            f"{', '.join(FLUSH_MODES)}, at {format_locs(here())}"
+        )
+    return machine
 
 
 def lay_out(

@@ -27,6 +27,7 @@ from staticflow.codegen.llvm.arena import CELL, arena_text, header_bytes, make_r
 from staticflow.codegen.llvm.index import IndexWriter
 from staticflow.codegen.llvm.probes import Probes
 from staticflow.codegen.llvm.render import LOOK, join_kernels, looks, may_stop, render_kernel
+from staticflow.codegen.llvm.subnormals import flush_subnormals
 from staticflow.codegen.llvm.text import I64, BasicBlock, FunctionText, Type, phi
 from staticflow.codegen.program.layout import Layout
 from staticflow.codegen.program.routine import (
@@ -119,7 +120,8 @@ def render_routine(
     iterations = (
         f"@iterations = global [{program.loops} x i64] zeroinitializer\n" if program.loops else ""
     )
-    return f"{arena}\n{LOOK}{ask}{iterations}\n{kernels}\n{run}"
+    text = f"{arena}\n{LOOK}{ask}{iterations}\n{kernels}\n{run}"
+    return text if program.flushes is None else flush_subnormals(text, program.flushes)
 
 
 class _Writer:

@@ -259,7 +259,8 @@ class Failure:
 class Routine:
     """The whole. ``sizes`` are given by the caller in this order; ``slots`` counts the table.
     ``told`` are sizes that the caller is told afterwards: the array that holds ``sizes`` has room
-    for them behind those."""
+    for them behind those. Subnormal numbers are zero where it ``flushes`` them, by the mode of the
+    machine of that name."""
 
     kernels: tuple[Kernel, ...]
     steps: tuple[Step, ...]
@@ -268,6 +269,7 @@ class Routine:
     slots: int
     failures: tuple[Failure, ...]
     told: tuple[Sym, ...] = ()
+    flushes: str | None = None
 
     @property
     def loops(self) -> int:
