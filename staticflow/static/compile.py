@@ -29,16 +29,24 @@ __all__ = ["Options", "PhaseSeconds", "Program", "compile"]
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How a graph is compiled: the ``numerics`` that are allowed, and the ``passes`` that run."""
+    """How a graph is compiled: the ``numerics`` that are allowed, the ``passes`` that run, and
+    whether subnormal numbers are zero."""
 
     numerics: str = "strict"
     passes: tuple[tuple[str, Pass], ...] = PASSES
+    flush_subnormals: bool = False
 
     @staticmethod
-    def of(numerics: str, passes: str | Iterable[str] | None, stabilize: bool) -> Options:
+    def of(
+        numerics: str,
+        passes: str | Iterable[str] | None,
+        stabilize: bool,
+        flush_subnormals: bool = False,
+    ) -> Options:
         """The options that a user gives, passes by name."""
         chosen = choose_passes(passes, numerics)
-        return Options(numerics, tuple(p for p in chosen if stabilize or p[0] not in STABILIZING))
+        kept = tuple(p for p in chosen if stabilize or p[0] not in STABILIZING)
+        return Options(numerics, kept, flush_subnormals)
 
     @property
     def passes_that_run(self) -> tuple[tuple[str, Pass], ...]:
@@ -76,6 +84,7 @@ def compile(
     numerics: str = "strict",
     passes: str | Iterable[str] | None = None,
     stabilize: bool = True,
+    flush_subnormals: bool = False,
     donate: str | Symbol | Iterable[str | Symbol] | None = None,
 ) -> Program:
     """One native program that computes ``outputs`` from ``inputs``.
@@ -93,6 +102,10 @@ def compile(
     What overflows on its way, as ``log(1 + exp(x))`` does, is computed in a form that does not,
     unless ``stabilize`` is False; a gradient was written so, or not, where `grad` was called.
 
+    Where numbers fade, as in a decay or a filter, their last ones are subnormal (below 1.2e-38 in
+    float32), and each operation on such a number may take a processor a hundred cycles. With
+    ``flush_subnormals`` they are zero while the program runs: what is read and what is computed.
+
     Inputs that are named by ``donate``, by name or placeholder, are given away at each call: an
     output of the same type is written over such an input where all else that reads it can run
     before, and takes no memory of its own (``program.donations`` says which inputs that are). After
@@ -108,7 +121,7 @@ def compile(
     >>> step(sf.ones(3, 2)).item(), w
     (6.0, tensor([0.7000, 0.7000]))
     """
-    options = Options.of(numerics, passes, stabilize)
+    options = Options.of(numerics, passes, stabilize, flush_subnormals)
     with without_collection():
         return Program(write(inputs, outputs, updates, donate), options)
 
@@ -138,6 +151,7 @@ class Program(Compiled):
             len(self.graph.outputs) - len(updated),
             box_type(Tensor, "_data"),
             donated=written.donated,
+            flushes=options.flush_subnormals,
         )
         over = self._executable.signature.donated
         self._caller = Caller(

@@ -310,6 +310,7 @@ def jit(
     numerics: str = "strict",
     passes: str | Iterable[str] | None = None,
     stabilize: bool = True,
+    flush_subnormals: bool = False,
 ) -> Any:
     """Compile a function of arrays; it is traced with unknown sizes other than 1, so any size runs.
 
@@ -318,8 +319,8 @@ def jit(
     write instead. A jitted module has what the module has. What it gives back of its arguments and
     of tensors that it closes over, themselves or views of them, is on their memory. Called on
     tensors that require gradients, the result is one node of the tape, whose backward is compiled
-    too. ``numerics``, ``passes`` and ``stabilize`` are those of `compile`, the
-    last for gradients, too.
+    too. ``numerics``, ``passes``, ``stabilize`` and ``flush_subnormals`` are those
+    of `compile`, the third for gradients, too.
 
     >>> import staticflow as sf
     >>> f = sf.jit(lambda x: (x * x).sum())
@@ -329,10 +330,13 @@ def jit(
     (tensor([2., 4., 6.]), 1)
     """
     if fn is None:
-        return functools.partial(jit, numerics=numerics, passes=passes, stabilize=stabilize)
+        return functools.partial(
+            jit, numerics=numerics, passes=passes, stabilize=stabilize,
+            flush_subnormals=flush_subnormals,
+        )  # fmt: skip
     if not callable(fn):
         raise SymbolicError(f"jit: takes a function, not {fn!r}, at {format_locs(here())}")
-    return Jitted(fn, Options.of(numerics, passes, stabilize))
+    return Jitted(fn, Options.of(numerics, passes, stabilize, flush_subnormals))
 
 
 def _module_in(jitted: Jitted) -> Any:

@@ -7,8 +7,8 @@ arguments, by name; and ``arrays``, the constants that are too large for the tex
 The JSON has the ``format`` (1), the version of ``staticflow`` that wrote it, the ``graph`` as text,
 before any pass, the ``files`` and ``lines`` that its nodes come from, the names of the ``inputs``
 and the numbers of those ``donated``, the ``variables`` with whether they require gradients, the
-numbers of those ``updated``, the structure of the ``outputs``, ``numerics``, and ``passes`` (null
-for all).
+numbers of those ``updated``, the structure of the ``outputs``, ``numerics``,
+``passes`` (null for all), and ``flush_subnormals``.
 """
 
 from __future__ import annotations
@@ -84,6 +84,7 @@ def save_program(program: Compiled, f: str | os.PathLike[str] | IO[bytes]) -> No
         "outputs": _describe(written.structure),
         "numerics": options.numerics,
         "passes": None if options.passes == PASSES else _names_of(options),
+        "flush_subnormals": options.flush_subnormals,
     }
     save({"program": json.dumps(header), "variables": variables, "arrays": stored.arrays}, f)
 
@@ -205,7 +206,7 @@ def _read(
     check_numerics(header["numerics"])
     graph = _with_sources(graph, dict(zip(graph.params[len(names) :], variables, strict=True)))
     written = Written(graph, names, variables, tuple(updated), structure, donated)
-    return written, Options(header["numerics"], passes)
+    return written, Options(header["numerics"], passes, header["flush_subnormals"] is True)
 
 
 def _position(number: Any, among: Sequence[Any]) -> int:

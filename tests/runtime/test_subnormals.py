@@ -1,0 +1,106 @@
+"""Programs in which subnormal numbers are zero: what is read and what is computed, on every thread,
+and nothing outside of them."""
+
+from __future__ import annotations
+
+import io
+import platform
+from typing import Any
+
+import numpy as np
+import pytest
+
+import staticflow as sf
+from staticflow.codegen.llvm.subnormals import FLUSH_MODES
+
+TINY = {"float32": 1e-40, "float64": 1e-310}
+
+pytestmark = pytest.mark.skipif(
+    platform.machine() not in FLUSH_MODES, reason="it is not known how this machine is told so"
+)
+
+
+def doubled(size: Any, dtype: str, **options: Any) -> Any:
+    x = sf.placeholder((size,), dtype, name="x")
+    return sf.compile([x], x * 2, **options)
+
+
+@pytest.mark.parametrize("dtype", TINY)
+@pytest.mark.parametrize("size", [1, 1000, 3_000_000])
+def test_what_is_read_is_zero(dtype: str, size: int) -> None:
+    x = np.full(size, TINY[dtype], dtype)
+    x[0] = 1.0
+    for known in (size, None):
+        kept, flushed = doubled(known, dtype), doubled(known, dtype, flush_subnormals=True)
+        assert (kept(x).numpy()[1:] > 0).all()
+        assert flushed(x).numpy()[0] == 2 and not flushed(x).numpy()[1:].any()
+        assert (kept(x).numpy()[1:] > 0).all()  # and not outside
+    assert (x[1:] * 2 > 0).all()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_what_is_computed_is_zero_on_every_thread(threads: int) -> None:
+    before = sf.get_num_threads()
+    try:
+        sf.set_num_threads(threads)
+        x = np.full((2000, 2000), 2.0**-80, np.float32)
+        p = sf.placeholder((None, 2000), name="x")
+        y = p * 2.0**-60  # 2**-140
+        kept, flushed = sf.compile([p], y), sf.compile([p], y, flush_subnormals=True)
+        assert (kept(x).numpy() == 2.0**-140).all()
+        assert not flushed(x).numpy().any()
+        assert (kept(x).numpy() == 2.0**-140).all()
+    finally:
+        sf.set_num_threads(before)
+
+
+def test_a_loop_that_fades_ends_at_zero() -> None:
+    x = sf.placeholder((16,), name="x")
+    last, _ = sf.scan(lambda c, _: (c * 0.5, None), x, None, length=140)
+    kept, flushed = sf.compile([x], last), sf.compile([x], last, flush_subnormals=True)
+    ones = np.ones(16, np.float32)
+    assert (kept(ones).numpy() == 2.0**-140).all() and not flushed(ones).numpy().any()
+
+
+def test_what_is_asked_of_numpy_is_computed_as_usual() -> None:
+    x = sf.placeholder((40, 40), "float64", name="x")
+    _, s, _ = sf.linalg.svd(x)
+    step = sf.compile([x], [s, x[0] * 2.0], flush_subnormals=True)
+    assert "ask.usually" in step.source("llvm")
+    found, row = step(np.eye(40) * 1e-310)
+    assert (found.numpy() > 0).all() and not row.numpy().any()
+
+
+def test_an_error_leaves_the_mode_as_it_was() -> None:
+    x, i = sf.placeholder((4,), name="x"), sf.placeholder((2,), "int64", name="i")
+    step = sf.compile([x, i], x[i] * 2, flush_subnormals=True)
+    with pytest.raises(sf.errors.IndexRangeError):
+        step(np.ones(4, np.float32), np.array([0, 9]))
+    assert np.float32(1e-40) * np.float32(2) > 0
+
+
+def test_jit_gradients_and_files_have_it_too() -> None:
+    f = sf.jit(lambda x: (x * 2.0**-100).sum(), flush_subnormals=True)
+    x = sf.full((3,), 2.0**-40).requires_grad_()
+    y = f(x)
+    assert y.item() == 0
+    (y * 2.0**-30).backward()
+    assert x.grad is not None and not x.grad.numpy().any()
+    step = doubled(4, "float32", flush_subnormals=True)
+    file = io.BytesIO()
+    step.save(file)
+    file.seek(0)
+    again = sf.load_program(file)
+    assert again.options == step.options
+    assert not again(np.full(4, 1e-40, np.float32)).numpy().any()
+
+
+def test_profiles_run_with_it() -> None:
+    step = doubled(1000, "float32", flush_subnormals=True)
+    assert step.profile(np.full(1000, 1e-40, np.float32)).rows
+
+
+def test_an_unknown_machine_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: "vax")
+    with pytest.raises(sf.errors.CompileError, match="how vax is told so; it is for x86_64"):
+        doubled(3, "float32", flush_subnormals=True)
