@@ -87,7 +87,6 @@ EXCEPTIONS = {
 # of a thread, `ops.declaring.thread.thread`, which is there to be written.)
 WIRED = {
     # where draws are made, which are told of every generator
-    ("eager.random", "ops.random.frozen.generators.add()"),
     ("eager.random", "ops.random.sampling.default_source.append()"),
     # errors for arguments of a wrong kind, around methods of classes
     ("nn", "nn.module.Module.refuses_foreign_to_make()"),

@@ -168,7 +168,7 @@ NO_SIZES: Mapping[str, str] = {
         "a code, a mask, a constant of an algorithm": (
             "codegen.kernel.INTERRUPTED", "codegen.kernel.NO_ROOM",
             "codegen.llvm.float_parts._BALANCED", "codegen.llvm.sqrt._ZEROS_AND_INFINITY",
-            "codegen.llvm.routine.SIZES_DIFFER", "codegen.maths.bits.PARITY",
+            "codegen.llvm.routine.SIZES_DIFFER", "codegen.llvm.subnormals._FTZ_AND_DAZ", "codegen.llvm.subnormals._FZ_AND_FZ16", "codegen.maths.bits.PARITY",
             "codegen.llvm.poison.NOTHING", "codegen.llvm.poison._NO_NUMBER",
             "codegen.maths.bits.ROUNDS", "codegen.maths.erf.SPARE", "codegen.maths.far._AHEAD",
             "codegen.maths.far._LOW", "codegen.maths.normal.SPARE", "codegen.target.PORTABLE",
