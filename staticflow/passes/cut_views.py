@@ -7,7 +7,7 @@ from staticflow.graph.node import Node, make_node
 from staticflow.ops.basics.view import contiguous_op, reshape_op
 from staticflow.ops.declaring.lowering import View
 from staticflow.passes.access import canonical_index, is_polynomial, source_of
-from staticflow.passes.fuse import AXES
+from staticflow.passes.arrays import AXES
 from staticflow.passes.rewrite import Counts, with_args
 
 __all__ = ["cut_views"]

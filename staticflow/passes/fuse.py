@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
-from staticflow.graph.dim_queries import coefficient, evaluate_dim, symbols_of
-from staticflow.graph.dims import Sym, prod
+from staticflow.graph.dim_queries import evaluate_dim, symbols_of
+from staticflow.graph.dims import prod
 from staticflow.graph.graph import Graph, close
 from staticflow.graph.locs import Locs, merge_locs
 from staticflow.graph.node import Node, item, make_node
@@ -27,18 +27,15 @@ from staticflow.ops.declaring.lowering import (
     Index,
     LoopNest,
     Reduce,
-    View,
 )
 from staticflow.passes.access import (
     canonical_index,
     is_inline,
-    is_polynomial,
     member_index,
     reads,
-    root_of,
     shows_memory,
-    source_of,
 )
+from staticflow.passes.arrays import AXES, MOST_MEMBERS, arrays_in_memory, arrays_read_by
 from staticflow.passes.cluster import cluster
 from staticflow.passes.cluster_bodies import Bodies
 from staticflow.passes.contraction import Contraction
@@ -46,19 +43,13 @@ from staticflow.passes.recompute import find_recomputed, read_instead
 from staticflow.passes.rewrite import Counts
 from staticflow.passes.row_totals import adds_rows_up, are_in_place, has_shape_of_total, row_shapes
 
-__all__ = ["fuse", "operand_strides", "separate"]
-
-MOST_MEMBERS = 48
-"""Ops in one kernel; beyond that registers spill and nothing is gained."""
+__all__ = ["fuse", "separate"]
 
 _REDUCING = ("reduce", "rows")
 """The kinds of groups that reduce what they loop over."""
 
 _OWN = frozenset(("nest", "attend"))
 """The kinds of groups that nothing joins."""
-
-AXES = tuple(Sym(f"i{axis}", -1) for axis in range(32))
-"""Stand-ins for the loop variables of a domain, in the analysis only."""
 
 
 @dataclass(eq=False, slots=True)
@@ -148,8 +139,8 @@ def separate(graph: Graph, counts: Counts) -> Graph:
 
 def _group_alone(graph: Graph) -> tuple[dict[Node, list[Node]], dict[Node, Group]]:
     """For each node that stands in memory the arrays that it reads, and its group, of it alone."""
-    kept = _arrays_of(graph)
-    arrays = {n: _arrays(n, kept) for n in graph.nodes if n in kept or not is_inline(n)}
+    kept = arrays_in_memory(graph)
+    arrays = {n: arrays_read_by(n, kept) for n in graph.nodes if n in kept or not is_inline(n)}
     return arrays, {n: g for n in arrays if (g := _own_group(n, kept)) is not None}
 
 
@@ -246,108 +237,6 @@ def _siblings(
                 ones = first.setdefault((source, group.domain), {})
                 yield from ((one, node) for one in [*ones.values()] if one is not node)
                 ones.setdefault(group.dims, node)
-
-
-# -- what stays in memory ------------------------------------------------------------------------
-
-
-def _arrays_of(graph: Graph) -> set[Node]:
-    """Inlined nodes that something needs as an array: outputs, operands of loops, operands of
-    matrix products that are no strided view, and of loop nests if they are none."""
-    kept: set[Node] = set()
-    wanted = list(graph.outputs)
-    for node in graph.nodes:
-        lowering = node.op.lowering
-        if isinstance(lowering, Contract):
-            wanted += [a for i, a in enumerate(node.args) if operand_strides(node, i) is None]
-        elif isinstance(lowering, Attend):
-            matrices = range(lowering.matrices)
-            wanted += [node.args[i] for i in matrices if operand_strides(node, i) is None]
-        elif isinstance(lowering, LoopNest):
-            wanted += [a for a in node.args if not _reads_plainly(a)]
-        elif not isinstance(lowering, Elementwise | View | Reduce) and node.op is not item:
-            wanted += node.args
-    while wanted:
-        node = wanted.pop()
-        if node in kept or not is_inline(node):
-            continue
-        kept.add(node)
-        if shows_memory(node):
-            wanted.append(node.args[0])
-    return kept
-
-
-def _reads_plainly(node: Node) -> bool:
-    """Whether a loop nest reads an inlined operand as cheaply where it stands as from memory: the
-    index is free of divisions. A reshape of what is in memory costs nothing there."""
-    if root_of(node) is not node and not is_inline(root_of(node)):
-        return False
-    shape = node.tensor_type.shape
-    _, index = source_of(node, canonical_index(shape, AXES[: len(shape)]))
-    return all(map(is_polynomial, index))
-
-
-def _arrays(node: Node, kept: set[Node]) -> list[Node]:
-    """The arrays that a node reads, through what is inlined on the way. Elementwise work, views and
-    reductions inline whatever can be; other ops take it from memory where it was kept for them."""
-    if isinstance(node.op.lowering, Attend):
-        return _arrays_of_attention(node, kept)
-    inlines = isinstance(node.op.lowering, Elementwise | View | Reduce)
-    if shows_memory(node):
-        inlines = False
-    return _arrays_behind(node.args, kept, inlines)
-
-
-def _arrays_of_attention(node: Node, kept: set[Node]) -> list[Node]:
-    """The arrays that attention reads. What has a number for each query and each key is worked out
-    there, again and again, so that it need not be in memory; and masks, so that it is known which
-    keys are seen."""
-    matrices = node.op.lowering.matrices + node.op.lowering.rows
-    found = dict.fromkeys(_arrays_behind(node.args[:matrices], kept, False))
-    stack = list(reversed(_arrays_behind(node.args[matrices:], kept, True)))
-    anew: set[Node] = set()
-    while stack:
-        array = stack.pop()
-        t = array.tensor_type
-        large = not t.dtype.is_floating or (t.ndim > 1 and 1 not in t.shape[-2:])
-        if large and isinstance(array.op.lowering, Elementwise) and len(anew) < MOST_MEMBERS:
-            if array not in anew:
-                anew.add(array)
-                stack += reversed(_arrays_behind(array.args, kept, True))
-        else:
-            found[array] = None
-    return [array for array in found if array not in anew]
-
-
-def _arrays_behind(args: Sequence[Node], kept: set[Node], inlines: bool) -> list[Node]:
-    """The arrays that values are read from; what is ``kept`` stands in memory unless it is worked
-    out anew wherever a reader ``inlines``."""
-    found: dict[Node, None] = {}
-    stack = list(reversed(args))
-    while stack:
-        arg = stack.pop()
-        if not is_inline(arg) or (arg in kept and not inlines):
-            found[arg] = None
-        else:
-            stack.extend(reversed(arg.args))
-    return list(found)
-
-
-def operand_strides(node: Node, which: int) -> tuple[Node, Index] | None:
-    """The array behind an operand of a matrix product and the index in it of element (b, row, col),
-    in terms of `AXES`; None unless that is a strided view of an array."""
-    arg = node.args[which]
-    shape = arg.tensor_type.shape
-    source, index = source_of(arg, canonical_index(shape, AXES[: len(shape)]))
-    if is_inline(source):
-        return None
-    at = source.tensor_type.offset(index)
-    names = set(AXES[: len(shape)])
-    for sym in names:
-        stride = coefficient(at, sym)
-        if stride is None or symbols_of(stride) & names:
-            return None
-    return source, index
 
 
 # -- groups --------------------------------------------------------------------------------------

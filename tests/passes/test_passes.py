@@ -32,9 +32,10 @@ from staticflow.ops.symbols.pattern import Rule, rule
 from staticflow.ops.symbols.stable_forms import STABLE_FORMS
 from staticflow.ops.symbols.symbol import Symbol
 from staticflow.passes.access import is_inline
+from staticflow.passes.arrays import MOST_MEMBERS
 from staticflow.passes.cluster import cluster
 from staticflow.passes.contraction import Contraction
-from staticflow.passes.fuse import MOST_MEMBERS, fuse
+from staticflow.passes.fuse import fuse
 from staticflow.passes.pipeline import PASSES, optimize
 from staticflow.passes.rewrite import Counts, rewrite
 from staticflow.passes.rules import CANONICAL, FAST, PARTS, REORDER

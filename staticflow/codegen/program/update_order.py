@@ -21,8 +21,8 @@ from staticflow.passes.access import (
     shows_memory,
     source_of,
 )
+from staticflow.passes.arrays import AXES
 from staticflow.passes.cluster import cluster
-from staticflow.passes.fuse import AXES
 
 __all__ = ["Order", "order_updates", "root_of"]
 
