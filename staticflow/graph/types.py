@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from staticflow.errors import ShapeError
 from staticflow.graph.dim_queries import substitute_dim
-from staticflow.graph.dims import Size, Sym, dim_max, is_provably_ge, prod, same
+from staticflow.graph.dims import Size, Sym, dim_max, is_provably_ge, prod, same, same_shape
 from staticflow.graph.dtypes import DType
 
 __all__ = ["Assumption", "Facts", "Shape", "TensorType", "Type", "types_of"]
@@ -141,7 +141,7 @@ class Facts:
 
     def broadcast(self, shapes: Sequence[Shape], what: str = "the sizes") -> Shape:
         """NumPy's broadcasting, where only a literal 1 stretches."""
-        if shapes and shapes.count(shapes[0]) == len(shapes):
+        if len(shapes) > 1 and all(same_shape(s, shapes[0]) for s in shapes[1:]):  # as most are
             return tuple(shapes[0])
         ndim = max((len(s) for s in shapes), default=0)
         out: list[Size] = []

@@ -297,7 +297,7 @@ class Symbol(RefusedValues, SymbolAttributes, Methods):
     @property
     def ndim(self) -> int:
         """The number of dims."""
-        return len(self.node.tensor_type.shape)
+        return len(self.__sf_shape__)
 
     @property
     def __sf_shape__(self) -> Shape:
