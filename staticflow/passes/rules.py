@@ -5,6 +5,7 @@ A rule makes code better or simpler, never the other way round, so that applying
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from staticflow.ops.along.extremes import supremum_op
 from staticflow.ops.basics.arithmetic import (
     add,
     cast,
+    eq,
     keep_history,
     minimum,
     mul,
@@ -284,10 +286,12 @@ def _over_sum(e: Any, dims: tuple[int, ...]) -> Any:
     return e * reciprocal(sum_op(e, dims=dims, keepdim=True))
 
 
-def _finite_over_sum(e: Any, dims: tuple[int, ...]) -> Any:
-    """An exponential over the sum, which is no more than 1 unless an element is infinite: beside
-    that it is nothing."""
-    return minimum(e, 1.0) * reciprocal(sum_op(e, dims=dims, keepdim=True))
+def _share_of_sum(x: Any, dims: tuple[int, ...]) -> Any:
+    """The exponential of ``x`` over the sum of all. Beside an infinite element, of which it is NaN,
+    it is nothing; there another one may overflow, and infinity times nothing is no number."""
+    e = exp(x - _finite(_peak_of(x, dims)))
+    capped = where(eq(x, math.inf), math.nan, minimum(e, 1.0))
+    return capped * reciprocal(sum_op(e, dims=dims, keepdim=True))
 
 
 PARTS: tuple[Rule, ...] = (
@@ -296,7 +300,7 @@ PARTS: tuple[Rule, ...] = (
     rule(
         "exp_of_logsumexp", "exp(x - (log s + m)) = exp(x - m) / s, s = sum exp(x - m), m = max x",
         lambda x: exp(x - (log(_sum_rows(exp(x - _finite_peak(x)))) + _finite_peak(x))),
-        lambda x, dims: _finite_over_sum(exp(x - _finite(_peak_of(x, dims))), dims),
+        _share_of_sum,
     ),
     rule(
         "exp_of_log_softmax", "exp(x - m - log s) = exp(x - m) / s, s = sum exp(x - m), m = max x",
