@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from staticflow.graph.dims import prod
 from staticflow.graph.graph import Graph
 from staticflow.graph.node import Node
 from staticflow.graph.types import Shape
@@ -24,7 +25,8 @@ __all__ = [
 ]  # fmt: skip
 
 _SHORT = 16
-"""Elements of a row; shorter ones are worked out side by side, in the lanes of vectors."""
+"""Elements of a row of known length; shorter ones are worked out side by side, in the lanes of
+vectors."""
 
 
 def row_shapes(domain: Shape, dims: tuple[int, ...]) -> tuple[Shape, Shape]:
@@ -42,7 +44,8 @@ def adds_rows_up(
     columns = [domain[axis] for axis in sized if axis in dims]
     if not outer or not columns or sized[-1] not in dims:
         return False
-    if len(columns) == 1 and isinstance(columns[0], int) and columns[0] < _SHORT:
+    length = prod(columns)
+    if isinstance(length, int) and length < _SHORT:
         return False
     if total == domain:
         return [axis for axis in along if domain[axis] != 1] == outer

@@ -28,15 +28,14 @@ from staticflow.passes.row_totals import follow_totals, is_total, rows_of
 __all__ = ["lower_rows"]
 
 _BLOCK = 1 << 15
-"""Elements of a block of rows, at least: its partial totals are small beside it, and it is worth a
-thread."""
+"""Elements of a block of rows, at least: it is worth a thread."""
 
 _MOST_ROWS = 128
 """Rows of a block at most: so many floats are summed up one after another before they go into the
 total, in float64."""
 
-_LEAST_ROWS = 4
-"""Rows of a block at least, however long they are."""
+_LEAST_ROWS = 32
+"""Rows of a block at least, however long they are: its partial totals are a row each."""
 
 _ROWS = 32
 """Rows of a block, where their length is unknown."""

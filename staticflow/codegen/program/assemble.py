@@ -517,7 +517,7 @@ class _Assembler:
         yield Copy(target, source, bytes_)
 
 
-_WORKS_IN_MEMORY = "contract", "attend", "nest"
+_WORKS_IN_MEMORY = "contract", "attend", "nest", "rows"
 """Kinds of clusters whose kernels may work in much memory."""
 
 
