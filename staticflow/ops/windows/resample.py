@@ -44,11 +44,14 @@ def _fit(
 
 
 def _positions(nest: Any, b: Size, p: Size) -> list[tuple[Size, Any]]:
-    """Where the elements of position ``p`` are, and their weights, None if there are none."""
+    """Where the elements of position ``p`` are, and their weights, None if there are none. What
+    lies outside, which interpolation never asks for, is the nearest inside."""
+    k, size = nest.k, nest.attrs.get("size", nest.in_shape(0)[2])
+    last = k.index_value(size - 1)
     first = 0 if nest.in_shape(1)[0] == 1 else b
     return [
         (
-            nest.k.bind(nest.load(1, (first, i, p)), "at"),
+            k.bind(k.maximum(k.minimum(nest.load(1, (first, i, p)), last), 0), "at"),
             nest.load(2, (first, i, p)) if nest.n_in > 2 else None,
         )
         for i in range(nest.attrs["count"])
@@ -119,8 +122,8 @@ def _vjp(
 resample_op: Op = Op(
     name="resample",
     doc="``out[b, c, p, r] = sum_k weight[b, k, p] * x[b, c, index[b, k, p], r]``; the batch of "
-    "``index`` may be 1. There are ``count`` k, and weights unless it is one. The positions are "
-    "not checked.",
+    "``index`` may be 1. There are ``count`` k, and weights unless it is one. Positions "
+    "outside are the nearest inside.",
     infer=_infer,
     reference=strict(_infer, _reference),
     vjp=_vjp,
