@@ -12,6 +12,7 @@ from staticflow.errors import DTypeError
 from staticflow.graph.collector import without_collection
 from staticflow.graph.locs import Locs, format_locs, here
 from staticflow.ops.declaring.foreign import refuses_foreign_in_classes
+from staticflow.ops.declaring.switch import as_bool
 from staticflow.ops.symbols.dependents import depend
 from staticflow.ops.symbols.symbol import Symbol
 from staticflow.passes.pipeline import PASSES, STABILIZING, choose_passes, optimize, passes_for
@@ -46,7 +47,7 @@ class Options:
         """The options that a user gives, passes by name."""
         chosen = choose_passes(passes, numerics)
         kept = tuple(p for p in chosen if stabilize or p[0] not in STABILIZING)
-        return Options(numerics, kept, flush_subnormals)
+        return Options(numerics, kept, as_bool("flush_subnormals", flush_subnormals))
 
     @property
     def passes_that_run(self) -> tuple[tuple[str, Pass], ...]:
@@ -104,7 +105,8 @@ def compile(
 
     Where numbers fade, as in a decay or a filter, their last ones are subnormal (below 1.2e-38 in
     float32), and each operation on such a number may take a processor a hundred cycles. With
-    ``flush_subnormals`` they are zero while the program runs: what is read and what is computed.
+    ``flush_subnormals`` arithmetic in float32 and float64 takes them for zero, and gives zero for
+    them; what is only moved, negated, compared by its bits or made wider stays.
 
     Inputs that are named by ``donate``, by name or placeholder, are given away at each call: an
     output of the same type is written over such an input where all else that reads it can run

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import io
 import platform
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -98,6 +100,28 @@ def test_jit_gradients_and_files_have_it_too() -> None:
 def test_profiles_run_with_it() -> None:
     step = doubled(1000, "float32", flush_subnormals=True)
     assert step.profile(np.full(1000, 1e-40, np.float32)).rows
+
+
+def test_threads_that_a_program_begins_are_as_usual() -> None:
+    code = """if True:
+        import numpy as np
+        import staticflow as sf
+
+        sf.set_num_threads(3)
+        x = sf.placeholder((None,), name="x")
+        big = np.full(4_000_000, 1e-2, np.float32)
+        sf.compile([x], x.sin().sum(), flush_subnormals=True)(big)  # begins the threads
+        usual = sf.compile([x], (x * 1e-20) * 1e-20)
+        print([int((usual(big).numpy() == 0).sum()) for _ in range(5)])
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[0, 0, 0, 0, 0]"
+
+
+@pytest.mark.parametrize("wrong", ["yes", None, 1.0])
+def test_it_is_a_bool(wrong: Any) -> None:
+    with pytest.raises(sf.DTypeError, match="'flush_subnormals' must be bool"):
+        doubled(3, "float32", flush_subnormals=wrong)
 
 
 def test_an_unknown_machine_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
