@@ -167,6 +167,12 @@ _GRAPH_RULES: tuple[Callable[[_Scope], str | None], ...] = (
 _LARGE = 1 << 62
 """A number that native code, which computes with 64 bits, would not hold the double of."""
 
+_ELEMENTS = ("value", "min", "max")
+"""Attributes that are elements of the result, which any number of its dtype may be."""
+
+_SIZES = ("shape", "size", "length")
+"""Attributes that are sizes."""
+
 _DIMS = ("dim", "dim1", "dim2", "dims")
 """Attributes that are dims of the first argument or of the result, each once."""
 
@@ -191,9 +197,19 @@ def _attrs_have_text(scope: _Scope, node: Node) -> str | None:
 
 def _numbers_are_usual(scope: _Scope, node: Node) -> str | None:
     for name, value in node.attrs.items():
-        for number in _flat(value):
+        for number in _flat(value) if name not in _ELEMENTS else ():
             if type(number) is int and abs(number) >= _LARGE:
-                return f"the attribute {name} of {node.op.name} is {number}"
+                return f"the attribute {name} of {node.op.name} is {number}, beyond {_LARGE}"
+    return None
+
+
+def _sizes_are_not_negative(scope: _Scope, node: Node) -> str | None:
+    for t in types_of(node.type):
+        if any(type(d) is int and d < 0 for d in t.shape):
+            return f"{node.op.name} is {t}, of which a size is negative"
+    for name in _SIZES:
+        if any(type(n) is int and n < 0 for n in _flat(node.attrs.get(name))):
+            return f"the attribute {name} of {node.op.name} is {node.attrs[name]}, and no size"
     return None
 
 
@@ -204,9 +220,11 @@ def _dims_are_dims(scope: _Scope, node: Node) -> str | None:
     ndim = max(t.ndim for n in (*node.args[:1], node) for t in types_of(n.type))
     for name in named:
         dims = _flat(node.attrs[name])
-        numbers = [d for d in dims if type(d) is int]
-        if any(not 0 <= d < ndim for d in numbers) or len({*numbers}) < len(numbers):
-            return f"the attribute {name} of {node.op.name} is {node.attrs[name]}, of {ndim} dims"
+        if any(type(d) is not int or not 0 <= d < ndim for d in dims) or len({*dims}) < len(dims):
+            return (
+                f"the attribute {name} of {node.op.name} is {node.attrs[name]}, of {ndim} dims; "
+                f"they are numbered from 0 to {ndim - 1}, each once"
+            )
     return None
 
 
@@ -256,6 +274,7 @@ _NODE_RULES: tuple[Callable[[_Scope, Node], str | None], ...] = (
     _params_are_the_graphs_own,
     _attrs_have_text,
     _numbers_are_usual,
+    _sizes_are_not_negative,
     _dims_are_dims,
     _constants_are_of_their_type,
     _type_is_what_the_op_gives,

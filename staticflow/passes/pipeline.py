@@ -269,6 +269,19 @@ def arrange_passes(names: Sequence[str]) -> tuple[tuple[str, Pass], ...]:
     return tuple((name, known[name]) for name in names)
 
 
+def restore_passes(names: Sequence[str]) -> tuple[tuple[str, Pass], ...]:
+    """The passes that a program ran, by their names: as `choose_passes` gave them, with what took
+    the place of those that were left out. Raises `ArgumentError` for what it never gives."""
+    known = {**dict(PASSES), **dict(_INSTEAD.values())}
+    arrange_passes([name for name in names if name not in dict(_INSTEAD.values())])
+    for name in _NEEDED.keys() - {*names}:
+        raise _wrong_passes(f"{name!r} cannot be left out: {_NEEDED[name]}")
+    for name, (instead, _) in _INSTEAD.items():
+        if (name in names) == (instead in names):
+            raise _wrong_passes(f"either {name!r} or {instead!r} runs")
+    return tuple((name, known[name]) for name in names)
+
+
 def _add_needed(chosen: Sequence[tuple[str, Pass]]) -> tuple[tuple[str, Pass], ...]:
     """The passes that are ``chosen``, and those that no program can do without, each as early as
     it may run."""

@@ -107,6 +107,8 @@ class Compiled:
         >>> sf.compile([x], sf.nn.Linear(2, 1)(x * scale)).variables.keys()
         dict_keys(['scale', 'weight', 'bias'])
         """
+        if self._written.labels:
+            return dict(zip(self._written.labels, self._written.variables, strict=True))
         names = self._tensor_names()
         found: dict[str, Tensor] = {}
         for t in self._written.variables:
@@ -121,6 +123,8 @@ class Compiled:
     def _tensor_names(self) -> dict[Tensor, str]:
         from staticflow.measure.tensor_names import name_tensors
 
+        if self._written.labels:
+            return dict(zip(self._written.variables, self._written.labels, strict=True))
         modules = (module for call in self._calls if (module := call.module()) is not None)
         return name_tensors(self._written.variables, modules)
 

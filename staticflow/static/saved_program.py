@@ -19,6 +19,7 @@ import time
 from collections import namedtuple
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from string import Formatter
 from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,7 +35,7 @@ from staticflow.errors import (
     VerifyError,
 )
 from staticflow.graph.collector import without_collection
-from staticflow.graph.graph import Graph, new_param, regions_of, substitute_nodes
+from staticflow.graph.graph import Graph, free_symbols, new_param, regions_of, substitute_nodes
 from staticflow.graph.locs import Loc, Locs, format_locs, here
 from staticflow.graph.node import Node, constant, item, param
 from staticflow.graph.parser import parse_graph
@@ -42,7 +43,8 @@ from staticflow.graph.printer import store_graph
 from staticflow.graph.types import TensorType
 from staticflow.graph.verify import verify_graph
 from staticflow.ops import OPS
-from staticflow.passes.pipeline import PASSES, check_numerics, choose_passes
+from staticflow.ops.loops.printing import print_op
+from staticflow.passes.pipeline import PASSES, check_numerics, restore_passes
 from staticflow.serialization import load, save
 from staticflow.static.compile import Options, Program
 from staticflow.static.inputs import refuse_strange_sizes
@@ -64,6 +66,7 @@ def save_program(program: Compiled, f: str | os.PathLike[str] | IO[bytes]) -> No
     """Write a program to the file ``f``, as `Program.save` says."""
     written = program._written
     _refuse_unknown_ops(written.graph)
+    _refuse_code(written.graph)
     _refuse_shared_memory(written)
     stored = store_graph(written.graph)
     files: dict[str, int] = {}
@@ -83,7 +86,7 @@ def save_program(program: Compiled, f: str | os.PathLike[str] | IO[bytes]) -> No
         "updated": [numbers[id(t)] for t in written.updated],
         "outputs": _describe(written.structure),
         "numerics": options.numerics,
-        "passes": None if options.passes == PASSES else _names_of(options),
+        "passes": None if options.passes == PASSES else [name for name, _ in options.passes],
         "flush_subnormals": options.flush_subnormals,
     }
     save({"program": json.dumps(header), "variables": variables, "arrays": stored.arrays}, f)
@@ -121,7 +124,7 @@ def load_program(
     if not isinstance(found, dict) or found.keys() != _ENTRIES:
         raise _wrong(f"{name} holds a state and no program; read it with staticflow.load")
     header = _read_header(name, found["program"])
-    by = f"{name}, which staticflow {header.get('staticflow')} wrote,"
+    by = f"{name}, which staticflow {str(header.get('staticflow'))[:40]!r} wrote,"
     try:
         with without_collection():
             written, options = _read(header, found, instead)
@@ -131,8 +134,11 @@ def load_program(
         raise _wrong(f"the graph in {by} is none that {_own()} runs: {error}") from None
     except _DAMAGES as error:
         raise _wrong(f"{by} is damaged ({type(error).__name__}: {error})") from None
-    with without_collection():
-        return Program(replace(written, seconds=time.perf_counter() - began), options)
+    try:
+        with without_collection():
+            return Program(replace(written, seconds=time.perf_counter() - began), options)
+    except _DAMAGES as error:
+        raise _wrong(f"{by} cannot be compiled ({type(error).__name__}: {error})") from error
 
 
 def _own() -> str:
@@ -140,10 +146,10 @@ def _own() -> str:
 
 
 _DAMAGES = (
-    StaticflowError, ValueError, LookupError, TypeError, AttributeError, RecursionError,
-    OverflowError,
+    StaticflowError, ValueError, LookupError, TypeError, AttributeError, AssertionError,
+    RecursionError, OverflowError,
 )  # fmt: skip
-"""What reading raises where a file says something else than it should."""
+"""What reading, and compiling what no code of ours writes, raises where a file is none of ours."""
 
 
 def _wrong(what: str) -> CheckpointError:
@@ -155,11 +161,17 @@ def _wrong(what: str) -> CheckpointError:
 
 def _check_given(variables: Any) -> Mapping[str, Tensor]:
     given = {} if variables is None else variables
-    if not isinstance(given, Mapping) or not all(isinstance(t, Tensor) for t in given.values()):
+    if not isinstance(given, Mapping):
         raise ArgumentError(
             "load_program: variables are a mapping {name: tensor}, as program.variables gives "
             f"them, not {type(variables).__name__}, at {format_locs(here())}"
         )
+    for name, t in given.items():
+        if not isinstance(t, Tensor):
+            raise ArgumentError(
+                "load_program: variables are a mapping {name: tensor}, and "
+                f"{name!r} is {type(t).__name__}, at {format_locs(here())}"
+            )
     return given
 
 
@@ -169,10 +181,11 @@ def _read_header(name: str, text: Any) -> dict[str, Any]:
         number = header["format"]
     except (TypeError, ValueError, LookupError, RecursionError):
         raise _wrong(f"{name} is damaged: it does not say what program it holds") from None
-    if number != _FORMAT:
+    if type(number) is not int or number != _FORMAT:
         raise _wrong(
-            f"{name} has the format {number} of programs, which staticflow "
-            f"{header.get('staticflow')} wrote; {_own()} reads {_FORMAT}: install that version"
+            f"{name} has the format {str(number)[:40]} of programs, which staticflow "
+            f"{str(header.get('staticflow'))[:40]!r} wrote; {_own()} reads {_FORMAT}: install "
+            "that version"
         )
     return dict(header)
 
@@ -185,16 +198,26 @@ def _read(
     graph = parse_graph(header["graph"], OPS, arrays, _locs_of(header["files"], header["lines"]))
     verify_graph(graph)
     refuse_strange_sizes(graph)
-    names = tuple(header["inputs"])
+    _refuse_code(graph)
+    bounded = [s for s in free_symbols(graph) if s.upper is not None]
+    if bounded:
+        raise ValueError(f"the size {bounded[0]} of a param has a bound, which no call keeps")
+    names = _texts(header["inputs"])
     variables = _read_variables(header["variables"], found["variables"], instead)
-    if len({*names}) != len(names) or not all(isinstance(n, str) for n in names):
-        raise ValueError("two inputs have one name, or one has none")
+    if len({*names}) != len(names) or len(graph.params) != len(names) + len(variables):
+        raise ValueError("two inputs have one name, or its graph has other params")
     for p, t in zip(graph.params[len(names) :], variables, strict=True):
         if p.tensor_type != TensorType(t.dtype, t.shape):
             raise ValueError(f"the variable {t.name} is no {p.type}")
     updated = [variables[_position(i, variables)] for i in header["updated"]]
     structure = _structure_of(header["outputs"])
     count = structure.leaf_count
+    twice = [name for name, t in instead.items() if updated.count(t) > 1]
+    if twice:
+        raise _wrong(
+            f"one tensor is given for {' and '.join(twice)}, which the program writes over; give "
+            "each its own"
+        )
     if len(set(updated)) != len(updated) or len(graph.outputs) != count + len(updated):
         raise ValueError("its graph has other outputs than it says")
     for t, value in zip(updated, graph.outputs[count:], strict=True):
@@ -202,11 +225,18 @@ def _read(
             raise ValueError(f"the new value of {t.name} is {value.type}")
     donated = frozenset(_position(i, names) for i in header["donated"])
     wanted = header["passes"]
-    passes = PASSES if wanted is None else choose_passes(wanted, header["numerics"])
+    passes = PASSES if wanted is None else restore_passes(wanted)
     check_numerics(header["numerics"])
     graph = _with_sources(graph, dict(zip(graph.params[len(names) :], variables, strict=True)))
-    written = Written(graph, names, variables, tuple(updated), structure, donated)
+    labels = tuple(found["variables"])
+    written = Written(graph, names, variables, tuple(updated), structure, donated, labels=labels)
     return written, Options(header["numerics"], passes, header["flush_subnormals"] is True)
+
+
+def _texts(listed: Any) -> tuple[str, ...]:
+    if not isinstance(listed, list) or not all(isinstance(text, str) for text in listed):
+        raise ValueError("there is something else where texts should be")
+    return tuple(listed)
 
 
 def _position(number: Any, among: Sequence[Any]) -> int:
@@ -216,6 +246,7 @@ def _position(number: Any, among: Sequence[Any]) -> int:
 
 
 def _locs_of(files: Sequence[str], lines: Sequence[Any]) -> Iterator[Locs]:
+    files = _texts(files)
     known: dict[tuple[int, int], Loc] = {}
     for at in lines:
         yield tuple(
@@ -230,7 +261,8 @@ def _read_variables(
     strange = instead.keys() - saved.keys()
     if strange:
         raise _wrong(
-            f"the program has no variable {min(strange)!r}; it has {', '.join(saved) or 'none'}"
+            f"the program has no variable {min(strange, key=str)!r}; it has "
+            f"{', '.join(saved) or 'none'}"
         )
     if [name for name, _ in listed] != [*saved]:
         raise ValueError("it has other variables than it says")
@@ -277,10 +309,33 @@ def _refuse_unknown_ops(graph: Graph) -> None:
             _refuse_unknown_ops(region)
 
 
+def _refuse_code(graph: Graph) -> None:
+    """Raise `CheckpointError` if the graph prints more than values: attributes of these are code
+    that runs."""
+    for node in graph.nodes:
+        if node.op is print_op:
+            fields = [f for _, f, _, _ in Formatter().parse(node.attrs["template"]) if f]
+            strange = next((f for f in fields if "." in f or "[" in f), None)
+            if strange is not None:
+                raise CheckpointError(
+                    f"the program prints {strange!r}, an attribute or element, made at "
+                    f"{format_locs(node.locs)}; in a file a template has plain names: print the "
+                    f"value itself, at {format_locs(here())}"
+                )
+        for region in regions_of(node):
+            _refuse_code(region)
+
+
 def _refuse_shared_memory(written: Written) -> None:
-    """Raise `CheckpointError` if what a call updates shares memory with another variable: in a file
-    each has its own."""
+    """Raise `CheckpointError` if what a call updates shares memory with another variable, or with
+    itself: in a file each element has its own."""
     for t in written.updated:
+        if 0 in t._data.strides and t._data.size > 1:
+            raise CheckpointError(
+                f"save: elements of {t.name or 'a tensor'} of shape {list(t.shape)}, which the "
+                "program updates, lie in one place of memory; compile it with a clone, "
+                f"at {format_locs(here())}"
+            )
         for other in written.variables:
             if other is not t and np.may_share_memory(t._data, other._data):
                 raise CheckpointError(
@@ -289,11 +344,6 @@ def _refuse_shared_memory(written: Written) -> None:
                     f"{list(other.shape)}, which it reads; in a file each would have its own, so "
                     f"compile the program with a clone of one, at {format_locs(here())}"
                 )
-
-
-def _names_of(options: Options) -> list[str]:
-    known = dict(PASSES)
-    return [name for name, _ in options.passes_that_run if name in known]
 
 
 # -- the structure of outputs ----------------------------------------------------------------------
@@ -331,8 +381,12 @@ def _structure_of(described: Any, level: int = 0) -> pytree.TreeDef:
         raise ValueError("its outputs lie in too many containers")
     name, keys, inside = described
     children = tuple(_structure_of(c, level + 1) for c in inside)
-    kind = _KINDS[name] if name in _KINDS else namedtuple(*keys)  # checks that these are names
-    keys = range(len(children)) if name not in _KINDS else keys
-    if len(keys) != len(children) or len(getattr(kind, "_fields", keys)) != len(children):
+    if name in _KINDS:
+        kind = _KINDS[name]
+    else:
+        if not all(field.isidentifier() for field in _texts(keys[1])):
+            raise ValueError("a field of its outputs has no name")
+        kind, keys = namedtuple(keys[0], keys[1], rename=True), range(len(keys[1]))
+    if len({*keys}) != len(children) or len(keys) != len(children):
         raise ValueError("its outputs have other keys than values")
     return pytree.TreeDef(kind, tuple(keys), children)

@@ -35,8 +35,9 @@ class Written:
     a ``structure`` and then the new values of what is ``updated``.
 
     The inputs of the numbers ``donated`` are given away at each call. ``calls`` are those of the
-    modules that it was written by; what does not follow these and the variables is the way back of
-    a call: what was so then is so for it. It took ``seconds`` to close the graph."""
+    modules that it was written by. A program that ``follows`` asks whether these and the variables
+    are as they were; the way back of a call does not, since what was so then is so for it. It took
+    ``seconds`` to close the graph. ``labels`` are what a file calls the variables."""
 
     graph: Graph
     names: tuple[str, ...]
@@ -47,6 +48,7 @@ class Written:
     calls: Sequence[ModuleCall] = ()
     follows: bool = True
     seconds: float = 0.0
+    labels: tuple[str, ...] = ()
 
 
 def write(

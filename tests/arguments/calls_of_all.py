@@ -139,7 +139,7 @@ SLOW = {f"nn.{n}" for n in dir(nn) if n.startswith(("Transformer", "LSTM", "GRU"
 
 NOT_CALLED = {
     "asarray", "as_tensor", "compare", "compile", "cond", "constant", "fori_loop", "from_dlpack",
-    "from_numpy", "grad", "is_tensor", "jit", "load", "manual_seed", "map", "placeholder", "print",
+    "from_numpy", "grad", "is_tensor", "jit", "load", "load_program", "manual_seed", "map", "placeholder", "print",
     "save", "scan", "seed", "set_default_dtype", "set_grad_enabled", "set_num_threads",
     "set_printoptions", "set_rng_state", "symbol", "tensor", "variable", "while_loop",
 }  # fmt: skip

@@ -201,7 +201,7 @@ LEFT_OUT = {
     "sf": {
         # what takes functions or names, or changes settings
         "associative_scan", "compare", "compile", "cond", "constant", "draw", "enable_grad", "fori_loop", "fork_rng",
-        "grad", "inference_mode", "jit", "load", "manual_seed", "map", "no_grad", "placeholder",
+        "grad", "inference_mode", "jit", "load", "load_program", "manual_seed", "map", "no_grad", "placeholder",
         "print", "printoptions", "save", "scan", "seed", "set_default_dtype", "set_grad_enabled",
         "set_num_threads", "set_printoptions", "set_rng_state", "symbol", "variable", "while_loop",
     },

@@ -65,6 +65,8 @@ def test_changed_numbers_are_refused_or_run(name: str) -> None:
         ("slice(%x) {start=[-1], size=[3], step=[1]}", "the first position in dim 0"),
         ("as_strided(%x) {shape=[3], stride=[-1], offset=4}", "an offset or stride"),
         ("as_strided(%x) {shape=[3], stride=[1], offset=-1}", "an offset or stride"),
+        ("cumsum(%x) {dim=2.5}", "the attribute dim of cumsum"),
+        ("full() {shape=[-5], value=0, dtype=f32}", "the attribute shape of full"),
         ("cumsum(%x) {dim=1}", "the attribute dim of cumsum is 1, of 1 dims"),
         ("flip(%x) {dims=[0, 0]}", "the attribute dims of flip"),
         ("roll(%x) {shift=9223372036854775807, dim=0}", "the attribute shift of roll"),

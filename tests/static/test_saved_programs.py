@@ -245,6 +245,60 @@ def test_operations_of_ones_own_are_refused() -> None:
     assert not file.getvalue()
 
 
+def printing(template: str) -> str:
+    """A graph that prints its input."""
+    line = f'%0: i64[] = print(%c, %x) {{template={json.dumps(template)}, names=["x"]}}'
+    return f"graph (%c: i64[], %x: f32[2]) {{ {line} return %0 }}"
+
+
+@pytest.mark.parametrize("template", ["{x.__class__}", "{x[0]}", "{", "{y}", "{}{}"])
+def test_what_is_printed_is_values_and_no_code(template: str) -> None:
+    entries = {"inputs": ["c", "x"], "variables": [], "updated": [], "donated": [], "outputs": "*"}
+    found = changed(graph=printing(template), lines=[], **entries)
+    with pytest.raises(CheckpointError):
+        read({**found, "variables": {}})
+
+
+def test_whatever_an_integer_may_be_is_kept() -> None:
+    x = sf.placeholder((4,), "int64", name="x")
+    least = -(2**63)
+    step = sf.compile([x], x.masked_fill(x > 1, least).clamp(least, 2**62))
+    same(again(step)(np.arange(4)), step(np.arange(4)))
+
+
+@pytest.mark.parametrize("options", [{"stabilize": False}, {"passes": []}, {"passes": ["fuse"]}])
+def test_passes_are_kept_in_their_order(options: Any) -> None:
+    x = sf.placeholder((4,), name="x")
+    step = sf.compile([x], (1 + x.exp()).log().softmax(0), **options)
+    assert again(step).options == step.options
+
+
+def test_names_of_a_file_are_kept_whoever_holds_the_tensors() -> None:
+    x = sf.placeholder((None, 3), name="x")
+    step = sf.compile([x], sf.nn.Linear(3, 2)(x))
+    mine = {name: t.detach().clone() for name, t in step.variables.items()}
+    other = again(step, variables=mine)
+    assert [*other.variables] == ["weight", "bias"]
+    third = again(other, variables=other.variables)
+    assert third.variables["weight"] is mine["weight"]
+
+
+def test_one_tensor_for_two_that_are_updated_is_refused() -> None:
+    x, a, b = sf.placeholder((2,), name="x"), sf.zeros(2), sf.zeros(2)
+    a.name, b.name = "a", "b"
+    step = sf.compile([x], None, updates={a: x, b: x * 2})
+    one = sf.ones(2)
+    with pytest.raises(CheckpointError, match="one tensor is given for a and b"):
+        again(step, variables={"a": one, "b": one})
+
+
+def test_a_tensor_that_overlaps_itself_is_refused() -> None:
+    x, v = sf.placeholder((3,), name="x"), sf.ones(1).expand(3)
+    step = sf.compile([x], None, updates={v: sf.symbol(v) + x})
+    with pytest.raises(CheckpointError, match="lie in one place of memory"):
+        step.save(io.BytesIO())
+
+
 def test_updated_tensors_that_share_memory_are_refused() -> None:
     whole = sf.zeros(4)
     part = sf.symbol(whole[:2])
@@ -285,7 +339,7 @@ def test_a_state_is_no_program_and_a_program_is_a_state() -> None:
 
 def test_a_newer_format_says_so() -> None:
     with pytest.raises(
-        CheckpointError, match=r"has the format 9 .* 7.5 wrote; .* reads 1: install"
+        CheckpointError, match=r"has the format 9 .* '7.5' wrote; .* reads 1: install"
     ):
         read(changed(format=9, staticflow="7.5"))
 
@@ -318,6 +372,12 @@ DAMAGES: dict[str, Any] = {
     "a wrong named tuple": {"outputs": ["named tuple", ["P", ["a", "b"]], ["*"]]},
     "code for a name": {"outputs": ["named tuple", ["P", ["a; import os"]], ["*"]]},
     "deep outputs": {"outputs": nested(200)},
+    "outputs without values": {"outputs": ["dict", [[1], {}], ["*", "*"]]},
+    "a key twice": {"outputs": ["dict", ["a", "a"], ["*", "*"]]},
+    "inputs in one text": {"inputs": "x"},
+    "too many inputs": {"inputs": ["x", "y"]},
+    "a bound of a param": {"graph": "size N below 4\n" + GRAPH},
+    "a negative size": {"graph": GRAPH.replace("N, 2", "-3, 2")},
     "strange numerics": {"numerics": "loose"},
     "strange passes": {"passes": ["fuse", "melt"]},
     "an absurd donation": {"donated": [5]},
@@ -351,7 +411,7 @@ def test_variables_that_do_not_fit_are_refused() -> None:
         file.seek(0)
         with pytest.raises(CheckpointError, match=error):
             sf.load_program(file, variables=given)
-    for wrong in ([sf.ones(2)], {"w": 1.0}):
+    for wrong in ([sf.ones(2)], {"w": 1.0}, {1: sf.ones(2), "q": None}):
         with pytest.raises(ArgumentError, match=r"a mapping \{name: tensor\}"):
             sf.load_program(file, variables=wrong)  # type: ignore[arg-type]
 

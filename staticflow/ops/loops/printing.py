@@ -53,6 +53,9 @@ def _infer(
 ) -> TensorType:
     if count != TensorType(int64, ()):
         raise DTypeError(f"the count is {count}; it must be an i64 of no dims")
+    if not isinstance(template, str) or not all(isinstance(name, str) for name in names):
+        raise ArgumentError(f"print: {template!r} is no text, or one of {names!r} no name")
+    _check(template, values[: len(values) - len(names)], dict.fromkeys(names))
     return count
 
 
