@@ -41,11 +41,11 @@ def get_num_threads() -> int:
 def set_num_threads(n: int) -> None:
     """Let compiled kernels run on ``n`` threads. Small ones run on one whatever ``n`` is.
 
-    Results do not depend on it. What is compiled has memory for the threads of products, attention
-    and convolutions to work in: for as many as there are processors, or ``n`` if that is more, and
-    16 at most. Where ``n`` grows beyond that afterwards, these kernels keep to the threads that
-    they have memory for; compile again to use more. Raises `ThreadsError` unless ``n`` is a
-    positive int.
+    Results do not depend on it. What is compiled has memory for the threads of products, attention,
+    convolutions and the sorting of long rows to work in: for as many as there are processors, or
+    ``n`` if that is more, and 16 at most. Where ``n`` grows beyond that afterwards, these kernels
+    keep to the threads that they have memory for; compile again to use more. Raises `ThreadsError`
+    unless ``n`` is a positive int.
 
     >>> import staticflow as sf
     >>> n = sf.get_num_threads()

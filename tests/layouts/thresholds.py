@@ -73,7 +73,7 @@ NO_SIZES: Mapping[str, str] = {
             "passes.row_blocks._BLOCK", "passes.row_blocks._WIDE", "codegen.program.carries._LARGE",
         ),
         "rows of a kernel that adds up over them, on both sides of which tests/codegen/test_row_totals.py is": (
-            "codegen.lower.rows._BLOCK", "codegen.lower.rows._MOST_ROWS", "codegen.lower.rows._ROWS",
+            "codegen.lower.rows._BLOCK", "codegen.lower.rows._LEAST_ROWS", "codegen.lower.rows._MOST_ROWS", "codegen.lower.rows._ROWS",
             "passes.row_totals._SHORT",
         ),
         "a width of vectors or of a tile, to whose multiples no other size is even": (
@@ -168,7 +168,7 @@ NO_SIZES: Mapping[str, str] = {
         "a code, a mask, a constant of an algorithm": (
             "codegen.kernel.INTERRUPTED", "codegen.kernel.NO_ROOM",
             "codegen.llvm.float_parts._BALANCED", "codegen.llvm.sqrt._ZEROS_AND_INFINITY",
-            "codegen.llvm.routine.SIZES_DIFFER", "codegen.llvm.subnormals._FTZ_AND_DAZ", "codegen.llvm.subnormals._FZ_AND_FZ16", "codegen.maths.bits.PARITY",
+            "codegen.llvm.routine.SIZES_DIFFER", "codegen.llvm.subnormals._FTZ_AND_DAZ", "codegen.llvm.subnormals._FZ", "codegen.maths.bits.PARITY",
             "codegen.llvm.poison.NOTHING", "codegen.llvm.poison._NO_NUMBER",
             "codegen.maths.bits.ROUNDS", "codegen.maths.erf.SPARE", "codegen.maths.far._AHEAD",
             "codegen.maths.far._LOW", "codegen.maths.normal.SPARE", "codegen.target.PORTABLE",
