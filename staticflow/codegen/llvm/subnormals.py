@@ -54,7 +54,7 @@ _FTZ_AND_DAZ = 0x8040
 """Results that are subnormal are zero, and so are arguments (Intel's manual, volume 1, 10.2.3)."""
 
 _FZ = 1 << 24
-"""The same of AArch64's FPCR, for 32 and 64 bits (Arm's reference manual, C5.2.8)."""
+"""The bit of AArch64's FPCR for it, in 32 and 64 bits (Arm's reference manual, C5.2.8)."""
 
 FLUSH_MODES: Mapping[str, tuple[str, int]] = {
     "x86_64": (_X86, _FTZ_AND_DAZ), "AMD64": (_X86, _FTZ_AND_DAZ),

@@ -46,7 +46,7 @@ class StoredRow(Row):
 
 
 Rows = tuple[Row, StoredRow, StoredRow]
-"""What is sorted, a spare row, and the result."""
+"""The row that is sorted, a spare one, and that of the result."""
 
 
 def counters(n: Size) -> Size:
