@@ -285,6 +285,7 @@ attend_back_op: Op = Op(
     infer=_infer_back,
     reference=strict(_infer_back, _reference_back),
     vjp=_vjp_back,
+    saves=range(7 + len(ROLES)),  # all but a mask of empty queries
     lowering=Attend(4, rows=3, backward=True),
     kinds="f",
     numpy="faster",
