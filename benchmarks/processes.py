@@ -60,10 +60,12 @@ def number_of_process(
     text: str, environment: Mapping[str, str], limit: float | None = None
 ) -> float | str:
     """What a Python program prints last, in a process of its own; or why there is nothing."""
+    # A package that was installed has bytecode; a checkout has it if the first process leaves it.
+    kept = {n: value for n, value in os.environ.items() if n != "PYTHONDONTWRITEBYTECODE"}
     try:
         done = subprocess.run(
             [sys.executable, "-c", text],
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)} | environment,
+            env=kept | {"PYTHONPATH": os.pathsep.join(sys.path)} | environment,
             capture_output=True,
             text=True,
             timeout=limit,

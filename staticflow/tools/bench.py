@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from staticflow.errors import ArgumentError
 from staticflow.tools.numbers import positive_int, positive_number
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--limit", type=positive_number, help="seconds for a contestant to be ready; 120")
     add("--quick", action="store_true", help="a look: 5 rounds of 0.03 s, at most 10 s a table")
     add("--json", type=Path, metavar="FILE", help="write what was measured there")
+    add("--add", action="store_true", help="keep what FILE has of what is not measured now")
     add("--against", type=Path, metavar="FILE", help="say what changed since that was written")
     add("--folder", type=Path, help="the folder of the benchmarks")
 
@@ -42,7 +44,9 @@ def run(arguments: argparse.Namespace) -> int:
     from staticflow.comparison.bench.results import (
         find_changes,
         format_changes,
+        join_results,
         load_results,
+        refuse_another_machine,
         results_as_json,
     )
     from staticflow.comparison.bench.workloads import (
@@ -52,6 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
         run_workloads,
     )
     from staticflow.comparison.output import Output
+    from staticflow.measure.machine import machine
     from staticflow.runtime.threads import get_num_threads
 
     known = find_workloads(find_folder(arguments.folder))
@@ -60,6 +65,12 @@ def run(arguments: argparse.Namespace) -> int:
         print("\n".join(f"{w.letter}  {w.path.name:<22}{w.title}" for w in chosen))
         return 0
     before = None if arguments.against is None else load_results(arguments.against)
+    kept = None
+    if arguments.add:
+        if arguments.json is None:
+            raise ArgumentError("--add adds to results that are there: name them, --json FILE")
+        kept = load_results(arguments.json)
+        refuse_another_machine(kept, machine(measure=False))
     threads = arguments.threads or tuple(dict.fromkeys((1, get_num_threads())))
     how = _run_of(arguments, threads)
     with ExitStack() as outputs:
@@ -69,7 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
         expected = {} if before is None else before.took
         results = run_workloads(chosen, how, _say, _say_progress, expected)
         if file is not None:
-            file.write(results_as_json(results))
+            file.write(results_as_json(join_results(kept, results) if kept else results))
     for fault in results.failed:
         print(fault, file=sys.stderr)
     if before is not None:

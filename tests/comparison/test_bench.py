@@ -16,6 +16,7 @@ from staticflow.comparison.bench.results import (
     find_changes,
     format_changes,
     format_table,
+    join_results,
     load_results,
     noise_between,
     read_tables,
@@ -102,7 +103,7 @@ def test_every_workload_of_the_folder_is_found_and_named_in_its_page() -> None:
     others = {p.stem for p in FOLDER.glob("*.py")} - {w.path.stem for w in known}
     assert others == {
         "common", "compile_time", "eager_layers", "eager_ops", "large_arrays", "peak",
-        "plan_memory", "processes", "report", "steps",
+        "plan_memory", "processes", "report", "steps", "summary",
     }  # fmt: skip
     assert find_folder() == FOLDER
 
@@ -326,3 +327,39 @@ def test_an_installed_package_says_that_it_has_no_benchmarks(
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ArgumentError, match="an installed package is without it"):
         find_folder()
+
+
+def test_a_later_run_takes_the_place_of_what_it_measured_again() -> None:
+    first, second = (
+        Results("", (MACHINE,), 15, 0.1, tuple(read_tables(letter, 1, tables, MACHINE, when)))
+        for letter, when, tables in (
+            ("a", "then", {"a step": WRITTEN["tables"]["a step"], "memory": MEMORY}),
+            ("a", "now", {"a step": WRITTEN["tables"]["a step"]}),
+        )
+    )
+    first = dataclasses.replace(first, failed=("b b.py: it fell", "interrupted in a a.py"))
+    second = dataclasses.replace(second, when="now", took={"a a.py": 2.0})
+    joined = join_results(first, second)
+    assert {table.title: table.when for table in joined.tables} == {
+        "a step": "now",
+        "memory": "then",
+    }
+    assert joined.when == "now" and joined.failed == ("b b.py: it fell",)
+    two = dataclasses.replace(MACHINE, threads=2)
+    both = join_results(dataclasses.replace(first, machines=(two,)), second).machines
+    assert both == (MACHINE, two)
+
+
+def test_results_are_added_to_those_of_the_same_machine_only(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "r.json"
+    file.write_text(results_as_json(results(Spread(2.0, 1.9, 2.1, 15), Spread(1.0, 1.0, 1.0, 15))))
+    before = file.read_text()
+    script(tmp_path, "a.py", fake("a"))
+    options = ["bench", "--folder", str(tmp_path), "--json", str(file), "--add", "--threads", "1"]
+    assert main(options) == 2
+    assert "cannot be added to results of a processor with numpy 2" in capsys.readouterr().err
+    assert file.read_text() == before
+    assert main(["bench", "--folder", str(tmp_path), "--add"]) == 2
+    assert "--json FILE" in capsys.readouterr().err

@@ -20,6 +20,15 @@ def test_the_pages_show_the_reports_that_are_there() -> None:
         assert path.read_text() == text, f"{path.name} is not what the reports say"
 
 
+def test_the_page_of_the_benchmarks_shows_the_results_that_are_there() -> None:
+    """If not: ``python benchmarks/summary.py``."""
+    summary = runpy.run_path(str(FOLDER.parents[1] / "benchmarks" / "summary.py"))
+    results = summary["load_results"](summary["RESULTS"])
+    assert summary["PAGE"].read_text() == summary["render"](results)
+    text = summary["block"](results)
+    assert all(table.title in text for table in results.tables)
+
+
 def _report() -> Any:
     net = sf.nn.Linear(3, 2)
     inputs = ("f32[N=4, 3]",)

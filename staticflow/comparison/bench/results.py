@@ -30,8 +30,8 @@ from staticflow.measure.units import (
 
 __all__ = [
     "SCHEMA", "Change", "Results", "Table", "Timing", "find_changes", "format_changes",
-    "format_machine", "format_table", "load_results", "noise_between", "read_tables",
-    "results_as_json",
+    "format_machine", "format_table", "join_results", "load_results", "noise_between",
+    "read_tables", "refuse_another_machine", "results_as_json",
 ]  # fmt: skip
 
 SCHEMA = "staticflow.bench/1"
@@ -65,7 +65,7 @@ class Table:
     """Contestants that did the same. ``workload`` is a letter, ``best_peer`` the fastest that is
     not staticflow's; None if none took part. ``left_out`` says who did not, and why. The ``unit``
     of what was measured is ``"s"`` or ``"B"``: where it is bytes, those stand in the place of
-    seconds. ``notes`` say what medians do not."""
+    seconds. ``notes`` say what medians do not. ``when`` is the time at which the run began."""
 
     workload: str
     title: str
@@ -76,6 +76,7 @@ class Table:
     work: Work | None = None
     unit: str = "s"
     notes: tuple[str, ...] = ()
+    when: str = ""
 
     @property
     def key(self) -> tuple[str, str, int]:
@@ -104,9 +105,10 @@ class Results:
 
 
 def read_tables(
-    workload: str, threads: int, written: Mapping[str, Any], machine: Machine
+    workload: str, threads: int, written: Mapping[str, Any], machine: Machine, when: str = ""
 ) -> list[Table]:
-    """The tables that a benchmark wrote, as dicts of JSON by title, on this ``machine``."""
+    """The tables that a benchmark wrote, as dicts of JSON by title, on this ``machine`` in the run
+    that began at ``when``."""
     tables = []
     for title, table in written.items():
         work = None if table["work"] is None else Work(**table["work"])
@@ -130,6 +132,7 @@ def read_tables(
                 work,
                 table.get("unit", "s"),
                 tuple(table.get("notes", ())),
+                when,
             )
         )
     return tables
@@ -185,6 +188,37 @@ def _table(data: Mapping[str, Any]) -> Table:
     work = None if data["work"] is None else Work(**data["work"])
     lists = {name: tuple(data.get(name, ())) for name in ("left_out", "notes")}
     return Table(**{**data, **lists, "contestants": rows, "work": work})
+
+
+def refuse_another_machine(results: Results, here: Machine) -> None:
+    """Raise `ArgumentError` if the ``results`` are of another machine than ``here``, or of other
+    versions."""
+    for there in results.machines:
+        if (there.processor, there.versions) != (here.processor, here.versions):
+            raise ArgumentError(
+                f"what is measured on {_place(here)} cannot be added to results of {_place(there)}"
+            )
+
+
+def join_results(before: Results, after: Results) -> Results:
+    """The results of two runs as one: the tables of ``before`` that ``after`` has not measured
+    anew, and those of ``after``."""
+    anew = {table.key for table in after.tables}
+    tables = [table for table in before.tables if table.key not in anew] + [*after.tables]
+    machines = {m.threads: m for m in (*before.machines, *after.machines)}
+    failed = [f for f in before.failed if not any(name in f for name in after.took)]
+    return dataclasses.replace(
+        after,
+        machines=tuple(machines[threads] for threads in sorted(machines)),
+        tables=tuple(sorted(tables, key=lambda table: table.workload)),
+        failed=(*failed, *after.failed),
+        took={**before.took, **after.took},
+    )
+
+
+def _place(machine: Machine) -> str:
+    versions = ", ".join(f"{name} {version}" for name, version in machine.versions.items())
+    return f"{machine.processor} with {versions}"
 
 
 # -- what changed ---------------------------------------------------------------------------------

@@ -136,7 +136,7 @@ def run_workloads(
             if not outcome.is_interrupted:
                 watch.finish()
             for table in stored.read_tables(
-                workload.letter, threads, outcome.tables, machines[threads]
+                workload.letter, threads, outcome.tables, machines[threads], began
             ):
                 tables.append(table)
                 report(stored.format_table(table))
