@@ -42,8 +42,7 @@ class Places:
 
     def load_slot(self, slot: int) -> str:
         """The address of the array in a slot of the table."""
-        at = self.text.op(f"getelementptr ptr, ptr %table, i64 {slot}")
-        return self.text.op(f"load ptr, ptr {at}")
+        return self.numbered(Table(slot), str(slot))
 
     def _table(self, place: Table) -> str:
         return self.tables[place.slot] if self.tables else self.load_slot(place.slot)
@@ -55,12 +54,20 @@ class Places:
         array = self.arrays[place.buffer]
         if isinstance(array, str):
             return array
-        return self.text.op(f"getelementptr i8, ptr {self.arena}, i64 {array}")
+        return self.numbered(place, str(array))
 
     def cell(self, place: Place) -> str:
         """The cell of a buffer that grows."""
         assert isinstance(place, Arena)
         return self.cells[place.buffer]
+
+    def numbered(self, place: Place, number: str) -> str:
+        """Where the array lies that is in the slot of a ``number``, or so many bytes behind the
+        beginning of the arena, as ``place`` is."""
+        if isinstance(place, Arena):
+            return self.text.op(f"getelementptr i8, ptr {self.arena}, i64 {number}")
+        at = self.text.op(f"getelementptr ptr, ptr %table, i64 {number}")
+        return self.text.op(f"load ptr, ptr {at}")
 
     def _part(self, place: Part) -> str:
         start = self.indices.value(place.start)

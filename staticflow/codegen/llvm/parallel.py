@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from staticflow.codegen.kernel import (
     LANE_SYM,
     Bind,
+    Block,
     Let,
     Load,
     Loop,
@@ -95,13 +96,13 @@ def may_be_much(loop: Loop, sizes: Sequence[Sym]) -> bool:
     return any(work_at(loop, dict(zip(sizes, o, strict=True))) >= ENOUGH for o in orders)
 
 
-def uses_of(loop: Loop) -> Uses:
-    """What the body of a loop uses and does not bind."""
+def uses_of(body: Block, *own: Sym) -> Uses:
+    """What a block, such as the body of a loop over one of ``own``, uses and does not bind."""
     buffers: dict[str, None] = {}
     symbols: set[Sym] = set()
     registers: dict[str, None] = {}
-    bound: set[Sym | str] = {loop.var, LANE_SYM}
-    for stmt in walk(loop.body):
+    bound: set[Sym | str] = {*own, LANE_SYM}
+    for stmt in walk(body):
         for part in (stmt, stmt.expr) if isinstance(stmt, Let) else (stmt,):
             symbols.update(*map(symbols_of, sizes_of(part)))
             for a in operands_of(part):

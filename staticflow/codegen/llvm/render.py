@@ -65,6 +65,7 @@ from staticflow.codegen.llvm.parallel import (
     store_fields,
     uses_of,
 )
+from staticflow.codegen.llvm.rare import RARELY, give_all, stands_alone, take_all
 from staticflow.codegen.llvm.sqrt import has_fast_root, square_root
 from staticflow.codegen.llvm.text import I64, BasicBlock, FunctionText, local, phi
 from staticflow.codegen.llvm.values import (
@@ -127,7 +128,7 @@ def render_kernel(kernel: Kernel, target: Target = PORTABLE, counts: bool = Fals
     ]
     parameters += [f"i64 {name}" for name in sizes.values()]
     parameters += ["ptr %call"] if looks(kernel) else []
-    writer = _Writer(kernel, target, sizes, [])
+    writer = _Writer(kernel, target, sizes)
     writer.counted = find_counted_loop(kernel) if counts else None
     writer.block(kernel.body)
     return "\n".join([*writer.parts, writer.function(kernel.name, parameters)])
@@ -155,19 +156,22 @@ def looks(kernel: Kernel) -> bool:
 class _Writer:
     """Writes statements; ``registers`` holds the value that each register has by now. Loops that
     threads may share become functions in ``parts``, ``inside`` of one only if they hold loops.
-    What one of the ``folds`` decides is rare."""
+    What one of the ``folds`` decides is rare; ``rare`` has the names of such branches that are
+    functions in ``parts``, by what these compute."""
 
     def __init__(
         self,
         kernel: Kernel,
         target: Target,
         symbols: dict[Sym, str],
-        parts: list[str],
-        inside: bool = False,
+        outer: _Writer | None = None,
+        hints: bool = True,
     ) -> None:
-        self.text = FunctionText()
+        self.text = FunctionText(hints)
         self.indices = IndexWriter(self.text, symbols)
-        self.kernel, self.target, self.parts, self.inside = kernel, target, parts, inside
+        self.kernel, self.target, self.inside = kernel, target, outer is not None
+        self.parts: list[str] = [] if outer is None else outer.parts
+        self.rare: dict[str, str] = {} if outer is None else outer.rare
         self.buffers = {b.name: b for b in kernel.buffers}
         self.registers: dict[str, Value] = {}
         self.worker = "0"  # where the innermost parallel loop around is run in order
@@ -242,7 +246,7 @@ class _Writer:
         """Write a parallel loop as a call of a function of its own, a part, which goes to
         ``parts``."""
         text, value = self.text, self.indices.value
-        uses = uses_of(stmt)
+        uses = uses_of(stmt.body, stmt.var)
         buffers = [Field("ptr", name := local(f"b.{b}"), name) for b in uses.buffers]
         symbols = [
             Field("i64", value(Dim.of(s)), local(f"s{i}.{s}")) for i, s in enumerate(uses.symbols)
@@ -254,7 +258,7 @@ class _Writer:
 
         known = {s: field.name for s, field in zip(uses.symbols, symbols, strict=True)}
         known |= {_FROM: "%from", _TO: "%to"}
-        part = _Writer(self.kernel, self.target, known, self.parts, inside=True)
+        part = _Writer(self.kernel, self.target, known, self)
         part.worker = "%worker"
         load_fields(part.text, "%struct", struct)
         for (r, v), field in zip(kept.items(), registers, strict=True):
@@ -382,11 +386,38 @@ class _Writer:
                 continue
             text.start(block)
             with self.indices.scope(before, is_loop=False):
-                values = self._write_nested(body, entry)
+                values = self._write_branch(stmt, body, entry)
             text.jump(join)
             ends.append((values, text.block))
         text.start(join)
         self.registers.update(self._merge(join, *ends))
+
+    def _write_branch(self, stmt: If, body: Block, entry: dict[str, Value]) -> dict[str, Value]:
+        """Write one side of a branch; gives the values at its end of the registers in ``entry``."""
+        if stmt.cond in self.folds and entry and stands_alone(body):
+            return self._write_apart(body, entry)
+        return self._write_nested(body, entry)
+
+    def _write_apart(self, body: Block, entry: dict[str, Value]) -> dict[str, Value]:
+        """Write a rare block as a call of a function, one for all blocks that compute alike."""
+        read = {name: self.registers[name] for name in uses_of(body).registers} | entry
+        given = list(dict.fromkeys(v for v in read.values() if v.const is None))
+        params = {v: replace(v, name=f"%given.{i}") for i, v in enumerate(given)}
+        part = _Writer(self.kernel, self.target, {}, self, hints=False)
+        part.registers = {name: params.get(v, v) for name, v in read.items()}
+        part.block(body)
+        kind = give_all(part.text, [part.registers[name] for name in entry])
+        taken = ", ".join(f"{v.type} {v.name}" for v in params.values())
+        text = f"({taken}) {_ATTRIBUTES} {RARELY} {{\n{part.text}}}\n"
+        name = self.rare.get(kind + text)
+        if name is None:
+            name = self.rare[kind + text] = f"{self.kernel.name}.{len(self.parts)}"
+            self.parts.append(f"define internal {kind} @{name}{text}")
+        made = self.text.op(
+            f"call {kind} @{name}({', '.join(f'{v.type} {v.name}' for v in given)})"
+        )
+        values = take_all(self.text, kind, made, [*entry.values()])
+        return dict(zip(entry, values, strict=True))
 
     def _values_to_set(self, body: Block) -> dict[str, Value]:
         """The registers of enclosing blocks that ``body`` sets, with their values before it."""

@@ -18,7 +18,7 @@ allocates nothing (`staticflow.codegen.llvm.arena`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from staticflow.codegen.kernel import INTERRUPTED, NO_ROOM
@@ -27,6 +27,7 @@ from staticflow.codegen.llvm.arena import CELL, arena_text, header_bytes, make_r
 from staticflow.codegen.llvm.index import IndexWriter
 from staticflow.codegen.llvm.probes import Probes
 from staticflow.codegen.llvm.render import LOOK, join_kernels, looks, may_stop, render_kernel
+from staticflow.codegen.llvm.stretches import Stretch, find_stretches
 from staticflow.codegen.llvm.subnormals import flush_subnormals
 from staticflow.codegen.llvm.text import I64, BasicBlock, FunctionText, Type, phi
 from staticflow.codegen.program.layout import Layout
@@ -147,6 +148,8 @@ class _Writer:
         self.asked = 0  # of the answers, which are in the order of the steps
         self.probes, self.poison = probes, poison
         self.site = 0  # the latest
+        self.written = 0  # of the outermost steps, those in a stretch once
+        self.tables: list[str] = []  # of stretches
         self.text = FunctionText()
         self.open: list[int] = []  # the loops around the step that is written
         self.arena = ""
@@ -209,10 +212,10 @@ class _Writer:
         if self.probes is not None and began is not None:
             self.probes.end(text, 0, began, "0", holds=True)
         text.block.end = f"ret i64 {result}"
-        is_long = self.program.slots > _IN_REGISTERS and not self.program.loops
+        is_long = self.program.slots > _IN_REGISTERS < self.written and not self.program.loops
         how = "nounwind noinline optnone" if is_long else "nounwind"
         head = f"define i64 @run(ptr %table, ptr %sizes, ptr %state, ptr %call) {how}"
-        return f"{head} {{\n{text}}}\n"
+        return f"{''.join(self.tables)}{head} {{\n{text}}}\n"
 
     def _borrow(self) -> str:
         text = self.text
@@ -235,20 +238,28 @@ class _Writer:
         looks between them whether the user wants to stop, until one overwrites a variable."""
         first = next((i for i, s in enumerate(steps) if self._overwrites(s)), len(steps))
         count = min(first, len(steps) - 1)
+        long = ""
         if count >= 1:
             thread = self.text.op("load ptr, ptr %call")
             long = self.text.op(f"icmp ne ptr {thread}, null")
-        for i, step in enumerate(steps):
-            if 1 <= i <= count:
+        keys = [self._key(step) for step in steps]
+        stretches = [*find_stretches(keys, 0, first), *find_stretches(keys, first)]
+        self.written = len(stretches)
+        for i, stretch in enumerate(stretches):
+            if 1 <= stretch.first <= count:
                 self._look_if(long)
             if i and i % _STEPS_OF_A_BLOCK == 0:
                 part = self.text.new_block("part")
                 self.text.jump(part)
                 self.text.start(part)
-            if i == first:
+            if stretch.first == first:
                 self.overwrites = True
                 self.text.do("call void @commit()")
-            self._steps([step])
+            if stretch.times == 1:
+                self._steps([steps[stretch.first]])
+            else:
+                look = long if stretch.first < first else ""
+                self._loop_over(steps[stretch.first : stretch.end], stretch, look)
 
     def _overwrites(self, step: Step) -> bool:
         """Whether a step writes the new value of a variable over the old one."""
@@ -316,13 +327,74 @@ class _Writer:
             number = self.indices.value(Dim.of(step.binds))
         probes.end(self.text, site, began, number, isinstance(step, Repeat | Choose))
 
+    def _key(self, step: Step) -> Hashable | None:
+        """What launches have alike that differ in their arrays alone, where these are found by
+        numbers; None of other steps."""
+        watched = self.probes is not None or self.poison is not None
+        if watched or not isinstance(step, Launch) or step.site:
+            return None
+        if not all(isinstance(self._number(p), int) for p in step.places):
+            return None
+        return step.kernel, tuple(map(type, step.places)), step.sizes
+
+    def _number(self, place: Place) -> int | None:
+        """The slot of an array of the table, or how many bytes a buffer is behind the beginning of
+        the arena; None of other places."""
+        if isinstance(place, Table):
+            return place.slot
+        if not isinstance(place, Arena) or place.buffer in self.places.cells:
+            return None
+        at = self.layout.offsets[place.buffer]
+        return at if isinstance(at, int) else None
+
+    def _loop_over(self, steps: Sequence[Step], stretch: Stretch, long: str) -> None:
+        """A stretch of launches as a loop, in which a run that is ``long`` looks whether the user
+        wants to stop."""
+        text, launches = self.text, [s for s in steps if isinstance(s, Launch)]
+        self.site += len(launches)
+        numbers = [self._number(p) for s in launches for p in s.places]
+        width = len(numbers) // stretch.times
+        rows = ", ".join(f"i64 {n}" for n in numbers)
+        name = f"@places.{len(self.tables)}"
+        kind = f"[{len(numbers)} x i64]"
+        self.tables.append(f"{name} = private constant {kind} [{rows}]\n")
+        before, head, done = text.block, text.new_block("stretch"), text.new_block("stretched")
+        text.jump(head)
+        text.start(head)
+        count = text.fresh("count")
+        with self.indices.scope(before):
+            if long:
+                self._look_if(long)
+            at = text.op(f"getelementptr [{width} x i64], ptr {name}, i64 {count}")
+            column = 0
+            for step in launches[: stretch.period]:
+                arrays = []
+                for place in step.places:
+                    cell = text.op(f"getelementptr i64, ptr {at}, i64 {column}")
+                    arrays.append(self.places.numbered(place, text.op(f"load i64, ptr {cell}")))
+                    column += 1
+                self._call(step, arrays)
+        stepped = text.op(f"add i64 {count}, 1")
+        latch = text.block
+        text.branch(text.op(f"icmp ult i64 {stepped}, {stretch.times}"), head, done)
+        head.phis.append(phi(count, I64, [("0", before), (stepped, latch)]))
+        text.start(done)
+
     def launch(self, step: Launch) -> None:
+        buffers = self.kernels[step.kernel].buffers
+        self._call(
+            step,
+            [
+                self.places.cell(p) if b.access == "grows" else self.places.address(p)
+                for b, p in zip(buffers, step.places, strict=True)
+            ],
+        )
+
+    def _call(self, step: Launch, arrays: Sequence[str]) -> None:
+        """Launch a kernel on arrays at these addresses."""
         text = self.text
         kernel = self.kernels[step.kernel]
-        args = [
-            f"ptr {self.places.cell(p) if b.access == 'grows' else self.places.address(p)}"
-            for b, p in zip(kernel.buffers, step.places, strict=True)
-        ]
+        args = [f"ptr {array}" for array in arrays]
         args += [f"i64 {self.indices.value(s)}" for s in step.sizes]
         args += ["ptr %call"] if kernel.name in self.looking else []
         status = text.op(f"call i32 @{step.kernel}({', '.join(args)})")

@@ -143,9 +143,11 @@ class BasicBlock:
 
 
 class FunctionText:
-    """Writes instructions into the current block, giving each result a fresh name."""
+    """Writes instructions into the current block, giving each result a fresh name, which follows
+    from the instructions before alone unless it has ``hints``."""
 
-    def __init__(self) -> None:
+    def __init__(self, hints: bool = True) -> None:
+        self._hints = hints
         self.entry = self.block = BasicBlock("entry")
         self._blocks = [self.block]
         self._serial = itertools.count()
@@ -155,7 +157,7 @@ class FunctionText:
 
     def fresh(self, hint: str = "t") -> str:
         """A name that nothing has yet."""
-        return local(f"{hint}.{next(self._serial)}")
+        return local(f"{hint if self._hints else 't'}.{next(self._serial)}")
 
     def op(self, instruction: str, hint: str = "t") -> str:
         """Append an instruction with a result; gives the result's name."""
