@@ -42,7 +42,7 @@ class Places:
 
     def load_slot(self, slot: int) -> str:
         """The address of the array in a slot of the table."""
-        return self.numbered(Table(slot), str(slot))
+        return self.address_at(Table(slot), str(slot))
 
     def _table(self, place: Table) -> str:
         return self.tables[place.slot] if self.tables else self.load_slot(place.slot)
@@ -54,14 +54,14 @@ class Places:
         array = self.arrays[place.buffer]
         if isinstance(array, str):
             return array
-        return self.numbered(place, str(array))
+        return self.address_at(place, str(array))
 
     def cell(self, place: Place) -> str:
         """The cell of a buffer that grows."""
         assert isinstance(place, Arena)
         return self.cells[place.buffer]
 
-    def numbered(self, place: Place, number: str) -> str:
+    def address_at(self, place: Place, number: str) -> str:
         """Where the array lies that is in the slot of a ``number``, or so many bytes behind the
         beginning of the arena, as ``place`` is."""
         if isinstance(place, Arena):

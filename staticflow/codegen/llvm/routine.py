@@ -371,7 +371,7 @@ class _Writer:
                 arrays = []
                 for place in step.places:
                     cell = text.op(f"getelementptr i64, ptr {at}, i64 {column}")
-                    arrays.append(self.places.numbered(place, text.op(f"load i64, ptr {cell}")))
+                    arrays.append(self.places.address_at(place, text.op(f"load i64, ptr {cell}")))
                     column += 1
                 self._call(step, arrays)
         stepped = text.op(f"add i64 {count}, 1")
