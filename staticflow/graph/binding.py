@@ -40,10 +40,24 @@ class Sizes:
             return evaluate_dim(size, self.values)
         except KeyError as error:
             raise VerifyError(f"the size {size} is used before {error.args[0]} is known") from None
+        except ZeroDivisionError:
+            raise ShapeError(f"the size {size} is divided by 0: {self.describe(size)}") from None
+
+    def length(self, size: Size) -> int:
+        """The number that ``size`` is, which is one of a dim. Raises `ShapeError` if it is below
+        0."""
+        number = self.number(size)
+        if number < 0:
+            raise ShapeError(f"the size {size} is {number}: {self.describe(size)}")
+        return number
+
+    def knows(self, size: Size) -> bool:
+        """Whether all that ``size`` is computed of is known."""
+        return symbols_of(size) <= self.values.keys()
 
     def know(self, equality: Equality) -> bool:
         """Whether both sizes of an equality are known."""
-        return symbols_of(equality.a) | symbols_of(equality.b) <= self.values.keys()
+        return self.knows(equality.a) and self.knows(equality.b)
 
     def describe(self, size: Size) -> str:
         """``N is 3 (dim 0 of x)``, for each symbol of ``size``."""

@@ -35,6 +35,7 @@ from staticflow.runtime.fastcall_text import Entry
 from staticflow.runtime.host import host, host_symbols, memory_symbols
 from staticflow.runtime.native import NativeModule, compile_native, host_target
 from staticflow.runtime.object_layout import BoxType
+from staticflow.runtime.overlaps import overlaps_itself, share_elements
 from staticflow.runtime.plan import Plan
 from staticflow.runtime.sealed import Sealed
 from staticflow.runtime.threads import pool_symbols
@@ -261,13 +262,19 @@ class Executable(Sealed):
             if spec.updated:
                 if not array.flags.writeable:
                     raise ShapeError(f"{spec.name} is updated, but its memory is read-only")
+                if overlaps_itself(array):
+                    raise ShapeError(
+                        f"{spec.name} is written over, and elements of it (shape "
+                        f"{list(array.shape)}, strides of {list(array.strides)} bytes) lie in one "
+                        "place of memory; give a clone"
+                    )
                 if own is not array:
                     write_back.append((array, own))
             elif any(np.may_share_memory(own, u) for _, u in named):
                 own = own.copy()
             ready.append(own)
         for (one, a), (other, b) in itertools.combinations(named, 2):
-            if np.may_share_memory(a, b):
+            if share_elements(a, b):
                 raise ShapeError(
                     f"{one} and {other} are both written over, and share memory; give each its own"
                 )

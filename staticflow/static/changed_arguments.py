@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
 
 from staticflow.eager.in_place import assign, refuse_change
 from staticflow.eager.tensor import Tensor
@@ -18,11 +15,9 @@ from staticflow.ops.basics.arithmetic import keep_history
 from staticflow.ops.declaring.thread import recording, thread
 from staticflow.ops.symbols.effect import without_effects
 from staticflow.ops.symbols.symbol import Symbol
+from staticflow.runtime.overlaps import share_elements
 
 __all__ = ["Change", "apply_changes", "find_changes", "is_recorded", "refuse_changes"]
-
-_PATIENCE: Any = 10_000
-"""How much NumPy may do to find an element that two arrays share; then they count as sharing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,22 +73,13 @@ def refuse_changes(changes: Sequence[Change], arguments: int, operands: Sequence
         with recording(thread.state.recording and change.recorded):
             refuse_change(x, behind, what)
         for i, other in enumerate(operands):
-            if i != change.position and _share(x._data, other._data):
+            if i != change.position and share_elements(x._data, other._data):
                 who = "another argument" if i < arguments else "a tensor that it closes over"
                 raise SymbolicError(
                     f"{what} would show in {who}, {other.dtype.name}{list(other.shape)}, on the "
                     "same memory, of which the compiled program does not know; pass a clone of one "
                     f"of them, at {format_locs(here())}"
                 )
-
-
-def _share(a: Any, b: Any) -> bool:
-    if not np.may_share_memory(a, b):
-        return False
-    try:
-        return np.shares_memory(a, b, _PATIENCE)
-    except np.exceptions.TooHardError:
-        return True
 
 
 def apply_changes(

@@ -93,12 +93,15 @@ def compile(
     ``inputs`` are placeholders, in the order of the call's arguments (or by name). ``outputs`` is a
     symbol, a tree of them, or None; a call gives eager tensors in that structure. ``updates`` says
     which tensors get which new values: all are computed from the values before the call and stored
-    in place after the last thing that can fail. Tensors that the symbols mention are read afresh
-    at every call. ``numerics="exact"`` keeps every order of products and sums as it was written,
-    ``"strict"`` may choose another one, ``"fast"`` also ignores signed zeros, infinities and NaN.
-    ``passes`` are all, or those of these names in their order, or all but those with a ``-`` before
-    their names, as in ``passes=["-fuse"]``; results are the same, and what no program can do
-    without runs in any case. ``program.explain("passes")`` says what each did.
+    in place after the last thing that can fail. Where elements of these tensors are one place of
+    memory (an expanded tensor, two views that overlap) it is a `ShapeError`, and an `AutogradError`
+    of a tensor that was computed from one that requires a gradient: a graph computes that anew.
+    Tensors that the symbols mention are read afresh at every call. ``numerics="exact"`` keeps every
+    order of products and sums as it was written, ``"strict"`` may choose another one, ``"fast"``
+    also ignores signed zeros, infinities and NaN. ``passes`` are all, or those of these names in
+    their order, or all but those with a ``-`` before their names, as in ``passes=["-fuse"]``;
+    results are the same, and what no program can do without runs in any case.
+    ``program.explain("passes")`` says what each did.
 
     What overflows on its way, as ``log(1 + exp(x))`` does, is computed in a form that does not,
     unless ``stabilize`` is False; a gradient was written so, or not, where `grad` was called.

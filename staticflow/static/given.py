@@ -8,17 +8,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from staticflow.eager.tensor import Tensor
-from staticflow.errors import ShapeError, SymbolicError
+from staticflow.errors import AutogradError, ShapeError, SymbolicError
 from staticflow.graph.equalities import Equality
 from staticflow.graph.locs import format_locs, here, merge_locs
 from staticflow.graph.node import Node, param, toposort
 from staticflow.graph.types import TensorType
 from staticflow.ops.symbols.effect import without_effects
 from staticflow.ops.symbols.symbol import Symbol, capture, to_node
+from staticflow.runtime.overlaps import find_sharing, overlaps_itself
 from staticflow.static.inputs import refuse_crowd
 
 __all__ = [
-    "add_effects", "assume_fits", "captured_params", "name_inputs", "new_value", "pair_updates",
+    "add_effects", "assume_fits", "captured_params", "describe_shared_elements", "name_inputs",
+    "new_value", "pair_updates", "refuse_shared_elements",
 ]  # fmt: skip
 
 
@@ -92,7 +94,58 @@ def pair_updates(updates: Any) -> list[tuple[Tensor, Any]]:
                 f"{format_locs(here())}"
             )
         seen.add(t)
+        _refuse_history(t)
     return pairs
+
+
+def _refuse_history(t: Tensor) -> None:
+    """Raise `AutogradError` if a tensor that is to be updated was computed from others, or is a
+    view of such a one: a graph computes it anew where it is read, and would not see the update. A
+    view of a leaf stays what it is."""
+    base = t if t._view is None else t._view.base
+    vertex = base._current_vertex()
+    if vertex is None or vertex is base:
+        return
+    raise AutogradError(
+        f"compile: the updates have {_name(t)}, which was computed by {vertex.name()} (made at "
+        f"{format_locs(vertex.locs)}) from a tensor that requires a gradient: a graph computes it "
+        "anew wherever it is read, so that no update would be seen, and its history would not be "
+        "that of the new value; update t.detach(), which is on the same memory, or a copy, "
+        f"sf.variable(t), at {format_locs(here())}"
+    )
+
+
+def refuse_shared_elements(updated: Sequence[Tensor]) -> None:
+    """Raise `ShapeError` if what is ``updated`` has two elements in one place of memory."""
+    found = describe_shared_elements(updated)
+    if found:
+        raise ShapeError(f"compile: {found}, at {format_locs(here())}")
+
+
+def describe_shared_elements(updated: Sequence[Tensor]) -> str:
+    """In words, which of the tensors ``updated`` have elements in one place of memory, that cannot
+    take a new value each, and what to do; nothing if none have."""
+    on_host = [t for t in updated if t.__sf_gpu__ is None]
+    for t in on_host:
+        if overlaps_itself(t._data):
+            return (
+                f"the updates have {_name(t)} with strides {list(t.stride())}, of which several "
+                "elements lie in one place of memory and cannot take a new value each; update "
+                "t.clone(), or the tensor that it was expanded from"
+            )
+    pair = find_sharing([t._data for t in on_host])
+    if pair is None:
+        return ""
+    one, other = (on_host[i] for i in pair)
+    return (
+        f"the updates have {_name(one)} with strides {list(one.stride())} and {_name(other)} with "
+        f"strides {list(other.stride())}, which have elements in one place of memory, and each "
+        "gives these a new value; update one of the two, or a clone of one"
+    )
+
+
+def _name(t: Tensor) -> str:
+    return f"{t.name or 'a tensor'}, {TensorType(t.dtype, t.shape)},"
 
 
 def add_effects(

@@ -22,8 +22,6 @@ from dataclasses import replace
 from string import Formatter
 from typing import IO, TYPE_CHECKING, Any
 
-import numpy as np
-
 import staticflow
 from staticflow import pytree
 from staticflow.eager.tensor import Tensor
@@ -45,10 +43,12 @@ from staticflow.graph.verify import verify_graph
 from staticflow.ops import OPS
 from staticflow.ops.loops.printing import print_op
 from staticflow.passes.pipeline import PASSES, check_numerics, restore_passes
+from staticflow.runtime.overlaps import share_elements
 from staticflow.serialization import load, save
 from staticflow.static.compile import Options, Program
+from staticflow.static.given import describe_shared_elements
 from staticflow.static.inputs import refuse_strange_sizes
-from staticflow.static.written import Written
+from staticflow.static.written import Written, with_checked_sizes
 
 if TYPE_CHECKING:
     from staticflow.static.compiled import Compiled
@@ -198,6 +198,7 @@ def _read(
     graph = parse_graph(header["graph"], OPS, arrays, _locs_of(header["files"], header["lines"]))
     verify_graph(graph)
     refuse_strange_sizes(graph)
+    graph = with_checked_sizes(graph)
     _refuse_code(graph)
     bounded = [s for s in free_symbols(graph) if s.upper is not None]
     if bounded:
@@ -212,12 +213,15 @@ def _read(
     updated = [variables[_position(i, variables)] for i in header["updated"]]
     structure = _structure_of(header["outputs"])
     count = structure.leaf_count
-    twice = [name for name, t in instead.items() if updated.count(t) > 1]
+    twice = [name for name, t in instead.items() if sum(u is t for u in updated) > 1]
     if twice:
         raise _wrong(
             f"one tensor is given for {' and '.join(twice)}, which the program writes over; give "
             "each its own"
         )
+    shared = describe_shared_elements(updated) if len({*updated}) == len(updated) else ""
+    if shared:
+        raise _wrong(shared)
     if len(set(updated)) != len(updated) or len(graph.outputs) != count + len(updated):
         raise ValueError("its graph has other outputs than it says")
     for t, value in zip(updated, graph.outputs[count:], strict=True):
@@ -327,17 +331,11 @@ def _refuse_code(graph: Graph) -> None:
 
 
 def _refuse_shared_memory(written: Written) -> None:
-    """Raise `CheckpointError` if what a call updates shares memory with another variable, or with
-    itself: in a file each element has its own."""
+    """Raise `CheckpointError` if what a call updates has elements in common with another variable:
+    in a file each has its own."""
     for t in written.updated:
-        if 0 in t._data.strides and t._data.size > 1:
-            raise CheckpointError(
-                f"save: elements of {t.name or 'a tensor'} of shape {list(t.shape)}, which the "
-                "program updates, lie in one place of memory; compile it with a clone, "
-                f"at {format_locs(here())}"
-            )
         for other in written.variables:
-            if other is not t and np.may_share_memory(t._data, other._data):
+            if other is not t and share_elements(t._data, other._data):
                 raise CheckpointError(
                     f"save: {t.name or 'a tensor'} of shape {list(t.shape)}, which the program "
                     f"updates, shares memory with {other.name or 'a tensor'} of shape "

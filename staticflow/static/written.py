@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from staticflow import pytree
 from staticflow.eager.tensor import Tensor
-from staticflow.graph.dim_queries import as_call, as_symbol, substitute_dim
-from staticflow.graph.dims import Call, Dim, Size, Sym, dim_max, is_provably_ge, terms_of
+from staticflow.graph.doubtful_sizes import doubtful_sizes, inner_divisors
 from staticflow.graph.equalities import Equality
 from staticflow.graph.graph import Graph, close
 from staticflow.graph.node import Node, toposort
-from staticflow.graph.types import types_of
 from staticflow.ops.symbols.calls import ModuleCall, calls_of
 from staticflow.ops.symbols.effect import settle
 from staticflow.ops.symbols.symbol import to_node
@@ -26,10 +24,11 @@ from staticflow.static.given import (
     name_inputs,
     new_value,
     pair_updates,
+    refuse_shared_elements,
 )
 from staticflow.static.inputs import refuse_strange_sizes
 
-__all__ = ["Written", "write"]
+__all__ = ["Written", "with_checked_sizes", "write"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,49 +55,12 @@ class Written:
 
 def with_checked_sizes(graph: Graph) -> Graph:
     """The graph, which holds that no size in it is negative, and that none divides by 0, where that
-    is not proved: ``n - m`` or ``n // m`` of two inputs, for one. It is checked as they come."""
-    least = _least_sizes(graph.equalities)
-    seen: set[Size] = set()
-    found: dict[tuple[Size, int], Equality] = {}
-
-    def hold(size: Size, bound: int, what: str, node: Node) -> None:
-        if (size, bound) in found or is_provably_ge(size, bound):
-            return
-        if not is_provably_ge(substitute_dim(size, least), bound):
-            found[size, bound] = Equality(dim_max(size, bound), size, what, node.locs)
-
-    for node in graph.nodes:
-        for d in (d for t in types_of(node.type) for d in t.shape):
-            if isinstance(d, Dim) and d not in seen:
-                seen.add(d)
-                hold(d, 0, f"a size of {node.op.name}", node)
-                for divisor in _divisors(d):
-                    hold(divisor, 1, f"what a size of {node.op.name} is divided by", node)
-    return replace(graph, equalities=(*graph.equalities, *found.values())) if found else graph
-
-
-def _divisors(size: Size) -> Iterator[Size]:
-    """What is divided by in a size."""
-    for monomial, _ in terms_of(size):
-        for atom in monomial:
-            if isinstance(atom, Call):
-                if atom.fn == "floordiv":
-                    yield atom.b
-                yield from (*_divisors(atom.a), *_divisors(atom.b))
-
-
-def _least_sizes(equalities: Sequence[Equality]) -> dict[Sym, Size]:
-    """What stands for sizes of which equalities say the least, as ``max(n, 3) == n`` does."""
-    found: dict[Sym, Size] = {}
-    for e in equalities:
-        for whole, size in ((e.a, e.b), (e.b, e.a)):
-            symbol, call = as_symbol(size), as_call(whole)
-            if symbol is None or call is None or call.fn != "max":
-                continue
-            numbers = [n for n in (call.a, call.b) if isinstance(n, int)]
-            if numbers and Dim.of(symbol) in (call.a, call.b):
-                found[symbol] = Dim.of(symbol) + numbers[0]
-    return found
+    is not proved: ``n - m`` or ``n // m`` of two inputs, for one. It is checked as they come; what
+    is divided by in a loop or branch is, too. Whether a size in there is negative is checked as it
+    runs."""
+    found = [*doubtful_sizes(graph.nodes, graph.equalities)]
+    found += inner_divisors(graph, (*graph.equalities, *found))
+    return replace(graph, equalities=(*graph.equalities, *found)) if found else graph
 
 
 def write(
@@ -129,6 +91,7 @@ def write(
     in_nodes = [h.node for h in handles]
     donated = read_donate(donate, names, in_nodes)
     updated = tuple(t for t, _ in pairs)
+    refuse_shared_elements(updated)
     variables = captured_params(in_nodes, [*out_nodes, *new_nodes], updated)
     graph = close([*in_nodes, *variables], [*out_nodes, *new_nodes], equalities)
     refuse_strange_sizes(graph)

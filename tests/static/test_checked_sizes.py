@@ -72,3 +72,152 @@ def test_what_is_proved_is_not_checked() -> None:
     c = sf.nn.Conv2d(1, 2, 3, stride=2)(x)
     step = sf.compile([x], [c, sf.grad(c.sum(), x), x[:, :, 1:], x.flatten()])
     assert not any("a size of" in e.reason for e in step.graph.equalities)
+
+
+# -- inside of loops and branches ------------------------------------------------------------------
+
+
+def joined(whole: Any, part: Any, c: Any) -> Any:
+    """The sum of running sums over ``whole - part`` and ``part`` elements, which are ``c``."""
+    return sf.cat([sf.full((whole - part,), 1.0) * c, sf.full((part,), 1.0) * c]).cumsum(0).sum()
+
+
+def triangle(n: int) -> float:
+    return n * (n + 1) / 2
+
+
+@pytest.mark.parametrize("rows", [6, 1000, 1_000_000])
+def test_a_body_refuses_a_negative_size(rows: int) -> None:
+    x, y = two()
+    n, m = x.shape[0], y.shape[0]
+    last, _ = sf.scan(lambda c, r: (c + joined(n, m, r), None), sf.zeros(()), x)
+    step = sf.compile([x, y], last)
+    assert step(ones(5), ones(3)).item() == 5 * triangle(5)
+    for _ in range(3):
+        with pytest.raises(sf.ShapeError, match=r"a size of .* must be at least 0.*iteration 0"):
+            step(ones(5), ones(rows))
+    assert step(ones(0), ones(rows)).item() == 0, "of which no iteration runs, as eagerly"
+
+
+@pytest.mark.parametrize("rows", [6, 1000, 1_000_000])
+def test_a_branch_refuses_it_where_it_is_taken(rows: int) -> None:
+    x, y = two()
+    n, m = x.shape[0], y.shape[0]
+    total = x.sum()
+    beside = y.cumsum(0).cumsum(0)
+    out = sf.cond(total > 0, lambda: joined(n, m, total / n), lambda: total)
+    step = sf.compile([x, y], [out, beside.cumsum(0).sum()])
+    wanted = float(np.cumsum(np.cumsum(np.cumsum(np.ones(rows)))).sum())
+    for _ in range(3):
+        value, other = step(-ones(5), ones(rows))
+        assert value.item() == -5 and other.item() == pytest.approx(wanted, rel=1e-3)
+        with pytest.raises(sf.ShapeError, match=r"a size of .* must be at least 0"):
+            step(ones(5), ones(rows))
+    assert step(ones(5), ones(3))[0].item() == triangle(5)
+
+
+def counted(row: Any) -> Any:
+    return (row > 0).nonzero().shape[0]
+
+
+def late_in_a_body(p: Any, n: Any) -> Any:
+    return sf.scan(lambda c, r: (c + joined(3, counted(r), c * 0 + 1), None), sf.zeros(()), p)[0]
+
+
+def late_outside_and_inside(p: Any, n: Any) -> Any:
+    three = counted(n)
+    return sf.scan(lambda c, r: (c + joined(three, counted(r), c * 0 + 1), None), sf.zeros(()), p)[
+        0
+    ]
+
+
+def late_in_a_loop_in_a_loop(p: Any, n: Any) -> Any:
+    def outer(c: Any, r: Any) -> Any:
+        most = counted(n)
+        inner = sf.scan(
+            lambda d, q: (d + joined(most, counted(q), d * 0 + 1), None), c, p[:1] * 0 + r
+        )
+        return inner[0], None
+
+    return sf.scan(outer, sf.zeros(()), p)[0]
+
+
+def late_in_an_endless_loop(p: Any, n: Any) -> Any:
+    def body(i: Any, c: Any) -> Any:
+        return i + 1, c + joined(3, counted(p[i]), c * 0 + 1)
+
+    start = sf.zeros((), dtype="int64"), sf.zeros(())
+    return sf.while_loop(lambda i, c: i < p.shape[0], body, start)[1]
+
+
+LATE = [
+    late_in_a_body,
+    late_outside_and_inside,
+    late_in_a_loop_in_a_loop,
+    late_in_an_endless_loop,
+]
+
+
+@pytest.mark.parametrize("of", LATE)
+@pytest.mark.parametrize("positive", range(7))
+def test_sizes_that_only_the_loop_knows(of: Any, positive: int) -> None:
+    p, n = sf.placeholder((None, 6), name="p"), sf.placeholder((None,), name="n")
+    step = sf.compile([p, n], of(p, n))
+    rows = -np.ones((4, 6), np.float32)
+    rows[2, :positive] = 1
+    for _ in range(3):
+        if positive <= 3:
+            assert step(rows, ones(3)).item() == 4 * triangle(3)
+        else:
+            with pytest.raises(sf.ShapeError, match=r"must be at least 0.*in iteration 2"):
+                step(rows, ones(3))
+
+
+def test_a_division_by_a_size_that_only_the_loop_knows() -> None:
+    p, n = sf.placeholder((None, 6), name="p"), sf.placeholder((None,), name="n")
+
+    def body(c: Any, r: Any) -> Any:
+        return c + (sf.full((6 // counted(r),), 1.0) * (c * 0 + 1)).cumsum(0).sum(), None
+
+    def of_outside(c: Any, r: Any) -> Any:
+        return c + (sf.full((6 // counted(n),), 1.0) * (c * 0 + 1)).cumsum(0).sum(), None
+
+    step = sf.compile([p, n], sf.scan(body, sf.zeros(()), p)[0])
+    rows = np.ones((4, 6), np.float32)
+    rows[1, 2:] = -1
+    assert step(rows, ones(2)).item() == 3 + triangle(3)
+    rows[3] = -1
+    with pytest.raises(sf.ShapeError, match=r"is divided by.*at least 1.*in iteration 3"):
+        step(rows, ones(2))
+    step = sf.compile([p, n], sf.scan(of_outside, sf.zeros(()), p)[0])
+    assert step(rows, ones(2)).item() == 4 * triangle(3)
+    with pytest.raises(sf.ShapeError, match=r"is divided by.*at least 1"):
+        step(rows, -ones(2))
+
+
+def test_a_body_divides_by_a_size_of_the_caller() -> None:
+    x, y = two()
+    n, m = x.shape[0], y.shape[0]
+    last, _ = sf.scan(lambda c, r: (c + (sf.full((n // m,), 1.0) * r).sum(), None), sf.zeros(()), x)
+    step = sf.compile([x, y], last)
+    assert step(ones(7), ones(2)).item() == 21
+    with pytest.raises(sf.ShapeError, match="is divided by: y_0 must be at least 1"):
+        step(ones(7), ones(0))
+
+
+@pytest.mark.parametrize("wrong", [-1, -1000])
+def test_a_size_that_is_wrong_leaves_variables_as_they_were(wrong: int) -> None:
+    n, v, w = sf.placeholder((), "int64", name="n"), sf.zeros(3), sf.zeros(())
+    row = sf.zeros(n).cumsum(0).sum()
+    step = sf.compile(
+        [n],
+        None,
+        updates={
+            v: sf.symbol(v) + 1,
+            w: sf.scan(lambda c, _: (c + row, None), sf.symbol(w), None, length=2)[0],
+        },
+    )
+    step(np.int64(3))
+    with pytest.raises(sf.ShapeError):
+        step(np.int64(wrong))
+    assert v.tolist() == [1, 1, 1]

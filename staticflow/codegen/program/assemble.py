@@ -43,7 +43,8 @@ from staticflow.codegen.target import Target
 from staticflow.errors import CompileError
 from staticflow.graph.dim_queries import substitute_dim, symbols_of
 from staticflow.graph.dims import Dim, Size, Sym, total
-from staticflow.graph.equalities import describe_requirement, unify
+from staticflow.graph.doubtful_sizes import doubtful_sizes, inner_divisors
+from staticflow.graph.equalities import Equality, describe_requirement, unify
 from staticflow.graph.graph import Graph, bound_symbols, new_param
 from staticflow.graph.locs import Locs, format_locs
 from staticflow.graph.node import Node, constant, item, maker_of, param
@@ -99,6 +100,8 @@ class _Assembler:
     failures: list[Failure] = field(default_factory=list)
     loops: int = 0
     open: list[tuple[int, str, Locs]] = field(default_factory=list)
+    bound: frozenset[Sym] = frozenset()
+    assumed: tuple[Equality, ...] = ()
     sizes: dict[Sym, Size] = field(default_factory=dict)
     updated: set[Place] = field(default_factory=set)
     strided: dict[Place, TensorType] = field(default_factory=dict)
@@ -162,9 +165,16 @@ class _Assembler:
         direct: Mapping[Node, Place],
     ) -> list[Step]:
         """The steps of a graph, with ``order`` an order of its nodes."""
-        steps: list[Step] = []
-        bound: set[Sym] = set()
         self._settle_sizes(graph)
+        outside = self.bound, self.assumed
+        self.bound -= graph.bound_sizes  # of a region that is there twice, as in a derivative
+        self.assumed += graph.equalities
+        doubts = [*doubtful_sizes(_inner_nodes(graph), self.assumed)]
+        doubts += inner_divisors(graph, (*self.assumed, *doubts))
+        self.assumed += tuple(doubts)
+        self.buffers.doubted |= {e.b for e in doubts}
+        steps: list[Step] = [*self._check_sizes(doubts, None)]
+        checks = (*graph.equalities, *doubts)
         items: dict[Node, dict[int, Node]] = {}
         for node in order:
             if node.op is item:
@@ -179,14 +189,15 @@ class _Assembler:
             elif (make := _maker(node.op)) is not None:
                 made = make(self, node, results, places, direct)
                 steps += [*self.buffers.take_pending(), *(() if does_nothing(node) else made)]
-                fresh = bound_symbols(node) - bound
-                bound |= fresh
-                steps += self._check_sizes(graph, node, fresh, bound)
+                fresh = bound_symbols(node) - self.bound
+                self.bound |= fresh
+                steps += self._check_sizes(checks if fresh else (), fresh)
             elif node.op not in (item, param, constant):
                 raise CompileError(
                     f"{node.op.name} ({node.type}, at {format_locs(node.locs)}) has no lowering to "
                     "native code"
                 )
+        self.bound, self.assumed = outside
         return steps
 
     def _carry_homes(
@@ -244,12 +255,13 @@ class _Assembler:
         return rows_start(node.attrs["body"])
 
     def _check_sizes(
-        self, graph: Graph, node: Node, fresh: frozenset[Sym], bound: set[Sym]
+        self, found: Iterable[Equality], fresh: frozenset[Sym] | None
     ) -> Iterator[Require]:
-        """Checks of what the graph assumes, as soon as all sizes are known."""
-        for e in graph.equalities if fresh else ():
+        """Checks of what must hold of sizes, as soon as all are known, with those that are
+        ``fresh`` (None: from the beginning)."""
+        for e in found:
             names = symbols_of(e.a) | symbols_of(e.b)
-            if not fresh.isdisjoint(names) and not names & self.buffers.late - bound:
+            if (fresh is None or fresh & names) and not names & self.buffers.late - self.bound:
                 a, b = (substitute_dim(size, self.sizes) for size in (e.a, e.b))
                 wanted = describe_requirement(e.a, e.b)
                 site = self._fails(f"{e.reason}: {wanted}", e.locs)
@@ -519,6 +531,15 @@ class _Assembler:
 
 _WORKS_IN_MEMORY = "contract", "attend", "nest", "rows"
 """Kinds of clusters whose kernels may work in much memory."""
+
+
+def _inner_nodes(graph: Graph) -> Iterator[Node]:
+    """The nodes of a graph and of its clusters that compute something, if any size is unknown."""
+    for node in graph.nodes if graph.symbols else ():
+        if node.op is cluster:  # whose nodes have the names that a user knows
+            yield from _inner_nodes(node.attrs["body"])
+        if node.op is not param:
+            yield node
 
 
 def _stand_in(node: Node, kept: Place, places: dict[Node, Place]) -> Node:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from staticflow.codegen.program.routine import Arena, ArenaBuffer, Ensure, Place, Step
 from staticflow.graph.dim_queries import symbols_of
-from staticflow.graph.dims import Size, Sym, prod
+from staticflow.graph.dims import Size, Sym, dim_max, prod
 from staticflow.graph.locs import Locs
 from staticflow.graph.node import Node
 from staticflow.graph.types import TensorType
@@ -23,12 +23,15 @@ def nbytes(t: TensorType) -> Size:
 
 @dataclass(slots=True)
 class Buffers:
-    """``all`` that were made, the sizes that are ``late`` (only the run can tell them), and what is
-    ``pending`` before the next step. ``fails`` gives the number of another way to fail."""
+    """``all`` that were made, the sizes that are ``late`` (only the run can tell them), those that
+    are ``doubted`` (they may come out negative, which the steps check, but an arena is laid out
+    before), and what is ``pending`` before the next step. ``fails`` gives the number of another way
+    to fail."""
 
     fails: Callable[[str, Locs], int]
     all: list[ArenaBuffer] = field(default_factory=list)
     late: set[Sym] = field(default_factory=set)
+    doubted: set[Size] = field(default_factory=set)
     pending: list[Step] = field(default_factory=list)
 
     def place_for(
@@ -50,8 +53,11 @@ class Buffers:
         """A new buffer. If it grows, the step that it is made for needs room in it, unless that is
         ``made`` on the way."""
         label = prefix + (node.op.name if node.op is not cluster else node.attrs["kind"])
-        grows = self.is_late(nbytes(t))
-        self.all.append(ArenaBuffer(t.dtype, t.shape, nbytes(t), label, node.locs, grows))
+        bytes_ = nbytes(t)
+        grows = self.is_late(bytes_)
+        if not grows and not self.doubted.isdisjoint(t.shape):
+            bytes_ = dim_max(bytes_, 0)
+        self.all.append(ArenaBuffer(t.dtype, t.shape, bytes_, label, node.locs, grows))
         number = len(self.all) - 1
         if grows and not made:
             self.pending.append(self.ensure(number, nbytes(t)))

@@ -8,7 +8,8 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from staticflow.codegen.program.index_checks import repeated_checks
-from staticflow.graph.graph import Graph, binders_of, has_regions, regions_of
+from staticflow.graph.doubtful_sizes import doubtful_sizes
+from staticflow.graph.graph import Graph, binders_of, bound_symbols, has_regions, regions_of
 from staticflow.graph.node import Node, item, maker_of
 from staticflow.ops.declaring.late import prefix_op
 from staticflow.ops.declaring.lowering import Contract, Host, LoopNest
@@ -165,8 +166,10 @@ def _readers(graph: Graph, node: Node) -> Iterator[Node]:
 
 
 def _may_end(node: Node, fails: Callable[[Node], bool] = lambda nest: True) -> bool:
-    """Loop nests may check indices, loops look whether the user wants to stop, and Python may raise
-    whatever it likes."""
+    """Loop nests may check indices, loops look whether the user wants to stop, Python may raise
+    whatever it likes, and sizes that only the run can tell may be wrong."""
+    if bound_symbols(node):
+        return True
     if node.op is cluster:
         kind = node.attrs["kind"]
         return kind == "loop" or (kind == "nest" and fails(node))
@@ -174,7 +177,8 @@ def _may_end(node: Node, fails: Callable[[Node], bool] = lambda nest: True) -> b
         return True
     if not has_regions(node):
         return False
-    return any(_may_end(n, fails) for region in regions_of(node) for n in region.nodes)
+    nodes = [n for region in regions_of(node) for n in region.nodes]
+    return any(_may_end(n, fails) for n in nodes) or any(doubtful_sizes(nodes, ()))
 
 
 def _positions_of(maker: Node, over: Node) -> tuple[int, ...]:

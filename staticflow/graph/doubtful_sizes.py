@@ -1,0 +1,75 @@
+"""Sizes that are computed of others, of which it is not proved that they are no less than 0, or,
+where something is divided by them, than 1: ``n - m`` and ``n // m`` of two inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from staticflow.graph.dim_queries import as_call, as_symbol, substitute_dim, symbols_of
+from staticflow.graph.dims import Call, Dim, Size, Sym, dim_max, is_provably_ge, terms_of
+from staticflow.graph.equalities import Equality
+from staticflow.graph.graph import Graph, regions_of
+from staticflow.graph.node import Node
+from staticflow.graph.types import types_of
+
+__all__ = ["doubtful_sizes", "inner_divisors"]
+
+
+def doubtful_sizes(nodes: Iterable[Node], assumed: Sequence[Equality]) -> Iterator[Equality]:
+    """What must hold of the sizes of ``nodes``, as ``max(n - m, 0) == n - m``, where that is
+    neither proved nor ``assumed``. What is divided by stands before what it divides."""
+    least = _least_sizes(assumed)
+    held = {(e.a, e.b) for e in assumed}
+    seen: set[Size] = set()
+    for node in nodes:
+        for d in (d for t in types_of(node.type) for d in t.shape):
+            if not isinstance(d, Dim) or d in seen:
+                continue
+            seen.add(d)
+            bounds = [(b, 1, f"what a size of {node.op.name} is divided by") for b in _divisors(d)]
+            for size, bound, what in (*bounds, (d, 0, f"a size of {node.op.name}")):
+                if is_provably_ge(size, bound) or is_provably_ge(
+                    substitute_dim(size, least), bound
+                ):
+                    continue
+                e = Equality(dim_max(size, bound), size, what, node.locs)
+                if (e.a, e.b) not in held:
+                    held.add((e.a, e.b))
+                    yield e
+
+
+def inner_divisors(graph: Graph, assumed: Sequence[Equality]) -> Iterator[Equality]:
+    """What must hold of what sizes in loops and branches are divided by, where that is known
+    outside, and neither proved nor ``assumed``: such a division may be done before the loop."""
+    held = {(e.a, e.b) for e in assumed}
+    for region in (r for node in graph.nodes for r in regions_of(node)):
+        own, within = region.bound_sizes, (*assumed, *region.equalities)
+        for e in (*doubtful_sizes(region.nodes, within), *inner_divisors(region, within)):
+            divides = e.a == dim_max(e.b, 1)
+            if divides and own.isdisjoint(symbols_of(e.b)) and (e.a, e.b) not in held:
+                held.add((e.a, e.b))
+                yield e
+
+
+def _divisors(size: Size) -> Iterator[Size]:
+    """What is divided by in a size, each after what is divided by in it."""
+    for monomial, _ in terms_of(size):
+        for atom in monomial:
+            if isinstance(atom, Call):
+                yield from (*_divisors(atom.a), *_divisors(atom.b))
+                if atom.fn == "floordiv":
+                    yield atom.b
+
+
+def _least_sizes(equalities: Sequence[Equality]) -> dict[Sym, Size]:
+    """What stands for sizes of which equalities say the least, as ``max(n, 3) == n`` does."""
+    found: dict[Sym, Size] = {}
+    for e in equalities:
+        for whole, size in ((e.a, e.b), (e.b, e.a)):
+            symbol, call = as_symbol(size), as_call(whole)
+            if symbol is None or call is None or call.fn != "max":
+                continue
+            numbers = [n for n in (call.a, call.b) if isinstance(n, int)]
+            if numbers and Dim.of(symbol) in (call.a, call.b):
+                found[symbol] = Dim.of(symbol) + numbers[0]
+    return found
