@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
@@ -12,18 +12,27 @@ import numpy as np
 
 from staticflow.errors import VerifyError
 from staticflow.graph.binding import Sizes, bind_arguments, check_equalities
+from staticflow.graph.dims import Dim
 from staticflow.graph.dtypes import dtype_of
 from staticflow.graph.graph import Graph, map_attrs
 from staticflow.graph.locs import format_locs
 from staticflow.graph.node import Node
+from staticflow.graph.op import Op
 from staticflow.graph.types import TensorType, types_of
 
-__all__ = ["Region", "Watch", "interpret_graph"]
+__all__ = ["Evaluate", "Region", "Watch", "interpret_graph"]
 
 Array = Any
 Watch = Callable[[Node, Sequence[Any], Sequence[Array], Sequence[tuple[Node, int]]], None]
 """``watch(node, operands, results, within)`` is told what each node gave; ``within`` are the nodes
 whose regions it ran in, the outermost first, and how often each had run its region before."""
+
+Evaluate = Callable[[Op, ModuleType, Sequence[Any], Mapping[str, Any]], Any]
+"""``evaluate(op, xp, args, attrs)`` is what an op gives."""
+
+
+def _by_reference(op: Op, xp: ModuleType, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
+    return op.reference(xp, *args, **attrs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +42,20 @@ class _Run:
     xp: ModuleType
     sizes: Sizes
     watch: Watch | None
+    evaluate: Evaluate
     within: tuple[tuple[Node, int], ...] = ()
 
 
 def interpret_graph(
-    graph: Graph, args: Sequence[Array], xp: ModuleType = np, watch: Watch | None = None
+    graph: Graph,
+    args: Sequence[Array],
+    xp: ModuleType = np,
+    watch: Watch | None = None,
+    evaluate: Evaluate = _by_reference,
 ) -> list[Array]:
     """The outputs of ``graph`` for ``args``, one array for each param; ``xp`` is NumPy or cupy.
-    ``watch`` is told what every node gives.
+    ``watch`` is told what every node gives, which is what ``evaluate`` does: the ops' references,
+    unless it says otherwise.
 
     Sizes come from the shapes of ``args``. An op's reference receives numbers for the sizes in its
     attributes, and a `Region` for each graph. Outputs may share memory with ``args``. Warnings of
@@ -51,7 +66,7 @@ def interpret_graph(
     of the node's type. What a reference raises gets a note that names the op, types and lines.
     """
     with np.errstate(all="ignore"):
-        return _run(graph, args, _Run(xp, Sizes(), watch))
+        return _run(graph, args, _Run(xp, Sizes(), watch, evaluate))
 
 
 class Region:
@@ -101,11 +116,14 @@ def _run(graph: Graph, args: Sequence[Array], run: _Run) -> list[Array]:
 def _apply(node: Node, args: Sequence[Any], run: _Run) -> Array | tuple[Array, ...]:
     xp, sizes = run.xp, run.sizes
     try:
+        for d in (d for t in types_of(node.type) for d in t.shape):
+            if isinstance(d, Dim) and sizes.knows(d):
+                sizes.length(d)
         known = {name: v for name, v in node.attrs.items() if name != "binds"}
         attrs = map_attrs(known, sizes.number, lambda graph: Region(graph, node, run))
         if "binds" in node.attrs:
             attrs["binds"] = node.attrs["binds"]  # known only after this
-        result = node.op.reference(xp, *args, **attrs)
+        result = run.evaluate(node.op, xp, args, attrs)
         if isinstance(node.type, tuple):
             arrays = tuple(map(xp.asarray, result))
         else:

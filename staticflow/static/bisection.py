@@ -1,9 +1,9 @@
 """Which rewrite it is that changes a result: the pass, its rule, and the user's line.
 
-Every stage of a graph is run by the interpreter on the same arrays. Of the first pass behind which
-a result is another, the graph is made smaller: from the result on, towards what it is computed of,
-as long as the pass still changes it. Of the rules that fired there, as few are let fire as change
-it.
+Every stage of a graph is run by the interpreter on the same arrays, with zeros for subnormal
+numbers where the program has these. Of the first pass behind which a result is another, the graph
+is made smaller: from the result on, towards what it is computed of, as long as the pass still
+changes it. Of the rules that fired there, as few are let fire as change it.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from staticflow.graph.node import Node, constant, maker_of, param
 from staticflow.graph.types import types_of
 from staticflow.ops.declaring.thread import recording
 from staticflow.passes.rewrite import Counts, Pass, each_region
+from staticflow.static.interpretation import Interpret, interpreter
 
 if TYPE_CHECKING:
     from staticflow.static.compiled import Compiled
@@ -70,10 +71,12 @@ def bisect_program(
     arrays = [np.array(a) for a in twin.arrays(*args)]
     graph = program.graph
     differ = partial(find_difference, rtol=rtol, atol=atol)
-    found = bisect_passes(graph, program.options.passes_that_run, arrays, differ)
+    interpret = interpreter(program.options.flush_subnormals)
+    passes = program.options.passes_that_run
+    found = bisect_passes(graph, passes, arrays, differ, interpret)
     if found is not None:
         return found
-    wanted = _run_as_written(graph, arrays)
+    wanted = _run_as_written(graph, arrays, interpret)
     given = pytree.flatten(twin(*args))[0]
     values = [t.detach().numpy() for t in (*given, *twin.updated)]
     for output, value, expected in zip(graph.outputs, values, wanted, strict=True):
@@ -87,6 +90,7 @@ def bisect_passes(
     passes: Sequence[tuple[str, Pass]],
     arrays: Arrays,
     differ: Callable[[Any, Any], str],
+    interpret: Interpret = interpret_graph,
 ) -> Culprit | None:
     """The first of the passes behind which the graph gives another result on ``arrays``, where in
     it, and by which rule; None if there is none. ``differ(value, expected)`` says in words how a
@@ -94,24 +98,24 @@ def bisect_passes(
 
     Raises `ArgumentError` where the graph as it was written fails on the arrays.
     """
-    wanted = _run_as_written(graph, arrays)
+    wanted = _run_as_written(graph, arrays, interpret)
     for name, run in passes:
         after = _run(graph, run, Counts())
         try:
-            values = wanted if after is graph else interpret_graph(after, arrays)
+            values = wanted if after is graph else interpret(after, arrays)
         except Exception as error:
             return Culprit(name, (), "the graph", (), f"it fails: {error}")
         for output, value, expected in zip(graph.outputs, values, wanted, strict=True):
             if differ(value, expected):
-                return _narrow(graph, name, run, output, arrays, differ)
+                return _narrow(graph, name, run, output, arrays, differ, interpret)
         graph = after
     return None
 
 
-def _run_as_written(graph: Graph, arrays: Arrays) -> list[Any]:
+def _run_as_written(graph: Graph, arrays: Arrays, interpret: Interpret) -> list[Any]:
     """What the graph as it was written gives."""
     try:
-        return interpret_graph(graph, arrays)
+        return interpret(graph, arrays)
     except Exception as error:
         locs = here()
         raise ArgumentError(
@@ -132,14 +136,15 @@ def _narrow(
     node: Node,
     arrays: Arrays,
     differ: Callable[[Any, Any], str],
+    interpret: Interpret,
 ) -> Culprit:
     """The culprit of a pass that changes the value of ``node``."""
 
     def change(node: Node, counts: Counts) -> str:
         alone = close(graph.params, [node], graph.equalities, graph.declared)
-        (expected,) = interpret_graph(alone, arrays)
+        (expected,) = interpret(alone, arrays)
         try:
-            (value,) = interpret_graph(_run(alone, run, counts), arrays)
+            (value,) = interpret(_run(alone, run, counts), arrays)
         except Exception as error:
             return f"it fails: {error}"
         return differ(value, expected)

@@ -21,13 +21,13 @@ from staticflow.errors import (
 )
 from staticflow.graph.dtypes import DType, weak_dtype
 from staticflow.graph.graph import Graph
-from staticflow.graph.interpret import interpret_graph
 from staticflow.graph.locs import Locs, format_locs, here
 from staticflow.graph.masked_arrays import refuse_masked
 from staticflow.ops.loops.printing import quiet
 from staticflow.runtime.executable import Executable
 from staticflow.static.budget import hold_to_budget
 from staticflow.static.donation import Donations
+from staticflow.static.interpretation import interpreter
 from staticflow.static.nan import find_nan
 
 __all__ = ["Caller"]
@@ -99,9 +99,14 @@ class Caller:
         says."""
         given = self.arrays(*args)
         try:
-            find_nan(self.graph, given)
+            find_nan(self.graph, given, self._flushes)
         except NanError as error:
             raise NanError(f"{error}; called at {format_locs(here())}") from None
+
+    @property
+    def _flushes(self) -> bool:
+        """Whether subnormal numbers are zero to the program."""
+        return self.executable.program.flushes is not None
 
     def _explain(self, args: tuple[Any, ...], status: int | None) -> Any:
         """The results, or the error worded, of a call that the native entry did not take (None), or
@@ -134,9 +139,11 @@ class Caller:
         op."""
         try:
             with quiet():
-                interpret_graph(self.graph, arrays)
+                interpreter(self._flushes)(self.graph, arrays)
         except type(found) as error:
             return "" if str(error) in str(found) else f" ({error})"
+        except Exception:  # of which the program says nothing
+            return ""
         return ""
 
     def _in_order(self, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:

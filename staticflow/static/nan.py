@@ -9,17 +9,18 @@ import numpy as np
 
 from staticflow.errors import NanError
 from staticflow.graph.graph import Graph
-from staticflow.graph.interpret import interpret_graph
 from staticflow.graph.locs import format_locs
 from staticflow.graph.node import Node
 from staticflow.graph.types import types_of
 from staticflow.ops.loops.printing import quiet
+from staticflow.static.interpretation import interpreter
 
 __all__ = ["find_nan"]
 
 
-def find_nan(graph: Graph, arrays: Sequence[Any]) -> None:
-    """Run ``graph`` on ``arrays``, one for each param, with NumPy.
+def find_nan(graph: Graph, arrays: Sequence[Any], flushes: bool = False) -> None:
+    """Run ``graph`` on ``arrays``, one for each param, with NumPy, as a program does that
+    ``flushes`` subnormal numbers or not.
 
     Raises `NanError` at a param that has a NaN, or at the first operation that gives one: the op,
     the element and the operands there, the iterations of the loops that it was in, and the user's
@@ -30,7 +31,7 @@ def find_nan(graph: Graph, arrays: Sequence[Any]) -> None:
         if at is not None:
             raise NanError(f"{p.attrs['name']} ({p.type}) has a NaN{_position(at)} to begin with")
     with quiet():
-        interpret_graph(graph, arrays, watch=_stop_at_nan)
+        interpreter(flushes)(graph, arrays, watch=_stop_at_nan)
 
 
 def _stop_at_nan(

@@ -11,9 +11,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from opinfo import ROWS
+from opinfo.modes import arrays_of, graph_of
+from slices import daily
 
 import staticflow as sf
 from staticflow.codegen.llvm.subnormals import FLUSH_MODES
+from staticflow.graph.dtypes import float32
+from staticflow.ops import OPS
+from staticflow.ops.symbols.symbol import Symbol
+from staticflow.runtime.float_mode import flushing, keeping
+from staticflow.static.interpretation import interpreter
 
 TINY = {"float32": 1e-40, "float64": 1e-310}
 
@@ -128,3 +136,91 @@ def test_an_unknown_machine_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(platform, "machine", lambda: "vax")
     with pytest.raises(sf.errors.CompileError, match="how vax is told so; it is for x86_64"):
         doubled(3, "float32", flush_subnormals=True)
+
+
+def test_check_nan_sees_what_the_program_does() -> None:
+    x = sf.placeholder((4,), name="x")
+    y = x * 2.0**-100
+    for outputs in (y / y, sf.scan(lambda c, _: (c / (y * 1.0), None), y, None, length=1)[0]):
+        kept, flushed = sf.compile([x], outputs), sf.compile([x], outputs, flush_subnormals=True)
+        given = np.full(4, 2.0**-40, np.float32)
+        assert kept(given).tolist() == [1.0] * 4 and flushed(given).isnan().all()
+        kept.check_nan(given)
+        with pytest.raises(
+            sf.errors.NanError, match=r"div\(.*makes the first NaN at \[0\] of 0.0, 0.0"
+        ):
+            flushed.check_nan(given)
+    assert np.float32(1e-40) * np.float32(2) > 0
+
+
+def test_bisect_sees_what_the_program_does() -> None:
+    x = sf.placeholder((1000,), name="x")
+    y = (x * 2.0**-100) * 2.0**100
+    flushed = sf.compile([x], y.cumsum(0), flush_subnormals=True)
+    given = np.full(1000, 2.0**-40, np.float32)
+    assert not flushed(given).numpy().any()
+    assert flushed.bisect(given) is None
+    assert np.float32(1e-40) * np.float32(2) > 0
+
+
+def test_what_an_interpreted_program_asks_of_numpy_is_computed_as_usual() -> None:
+    x = sf.placeholder((4, 4), "float64", name="x")
+    step = sf.compile([x], sf.linalg.svd(x)[1], flush_subnormals=True)
+    found = interpreter(flushes=True)(step.graph, [np.eye(4) * 1e-310])
+    assert (found[0] > 0).all()
+
+
+def test_an_interrupted_block_leaves_the_mode_as_it_was() -> None:
+    with pytest.raises(KeyboardInterrupt), flushing():
+        with keeping():
+            assert np.float32(1e-40) * np.float32(2) > 0
+        assert np.float32(1e-40) * np.float32(2) == 0
+        raise KeyboardInterrupt
+    assert np.float32(1e-40) * np.float32(2) > 0
+
+
+def subnormal_arrays(name: str) -> tuple[Any, list[Any]] | None:
+    """A graph of the op of this name on float32, and arrays of numbers nearly all subnormal."""
+    info = ROWS[name]
+    if info.dtypes[0] is not float32:
+        return None
+    sample = next((s for s in info.samples(float32, True)), None)
+    if sample is None:
+        return None
+    rng = np.random.default_rng(len(name))
+    arrays = [
+        (rng.choice([1e-40, -1e-40, 3e-39, 0.0, 1.0], a.shape)).astype(a.dtype)
+        if a.dtype == np.float32
+        else a
+        for a in arrays_of(sample)
+    ]
+    return graph_of(info, sample), arrays
+
+
+@pytest.mark.parametrize("name", daily(sorted(OPS), 40, "subnormals"))
+def test_the_interpreter_flushes_as_a_program_does(name: str) -> None:
+    check_flushes(name)
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("name", sorted(OPS))
+def test_the_interpreter_flushes_as_a_program_does_at_every_op(name: str) -> None:
+    check_flushes(name)
+
+
+def check_flushes(name: str) -> None:
+    made = subnormal_arrays(name)
+    if made is None:
+        return
+    graph, arrays = made
+    inputs = [Symbol(p) for p in graph.params]
+    outputs = [Symbol(o) for o in graph.outputs]
+    step = sf.compile(inputs, outputs, flush_subnormals=True)
+    found = [t.numpy() for t in step(*arrays)]
+    with np.errstate(all="ignore"):
+        wanted = interpreter(flushes=True)(step.graph, arrays)
+    for f, w in zip(found, wanted, strict=True):
+        with np.errstate(all="ignore"):
+            np.testing.assert_allclose(
+                f.astype(np.float64), np.asarray(w).astype(np.float64), 1e-3, 1e-45, err_msg=name
+            )
