@@ -11,6 +11,10 @@ tensor([2., 2., 2.])
 tensor([3., 3.])
 """
 
+from staticflow.tools import interrupts as _interrupts
+
+_interrupts.leave_at_interrupt()  # before the rest is imported
+
 from math import e, inf, nan, pi
 
 from staticflow import autograd, func, linalg, nn, optim, special, testing, utils

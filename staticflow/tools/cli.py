@@ -11,6 +11,7 @@ from typing import NoReturn
 
 from staticflow.errors import StaticflowError
 from staticflow.tools import bench, cache, compare, info, opt, view
+from staticflow.tools.interrupts import INTERRUPTED, raise_at_interrupt
 from staticflow.tools.printing import leave_output
 
 __all__ = ["COMMANDS", "Command", "main"]
@@ -55,6 +56,16 @@ class _Parser(argparse.ArgumentParser):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command that ``arguments`` (by default those of the process) name; the exit status
     is 0 if all went well, 1 if not, 2 for a mistake of the user's, 130 after an interrupt."""
+    try:
+        raise_at_interrupt()
+        return _run(arguments)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return INTERRUPTED
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    """What `main` does, but for interrupts."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     parser = _Parser(
         prog="python -m staticflow", description="Tensors in two modes: eager and compiled."
@@ -86,6 +97,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(" ".join(str(error).split()) or "there is not enough memory", file=sys.stderr)
         leave_output()
         return 2
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return 130
