@@ -164,6 +164,7 @@ NO_SIZES: Mapping[str, str] = {
             "runtime.fastcall_call.MOST_ARRAYS", "runtime.fastcall_call.MOST_NUMBERS",
             "runtime.fastcall_call.LONG", "runtime.counting.MOST_ENTRIES", "ops.loops.scan._ENDLESS",
             "runtime.fastcall_text._MOST_APART", "runtime.interpreter_lock.PATIENCE",
+            "runtime.overlaps._PATIENCE",
         ),
         "a code, a mask, a constant of an algorithm": (
             "codegen.kernel.INTERRUPTED", "codegen.kernel.NO_ROOM",
