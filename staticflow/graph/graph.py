@@ -266,13 +266,21 @@ def _settle(equalities: Iterable[Equality], values: Mapping[Sym, Size]) -> list[
 
 def _assumptions(order: Iterable[Node]) -> Iterator[Equality]:
     for node in order:
-        if not node.args:
+        if not node.args or not _may_assume(node):
             continue
         facts = Facts()
         node.op.infer(facts, *(a.type for a in node.args), **node.attrs)
         by = "" if "what" in node.attrs else f"{node.op.name}: "  # else the reason says by what
         for fact in facts.assumptions:
             yield Equality(fact.a, fact.b, f"{by}{fact.reason}", node.locs)
+
+
+def _may_assume(node: Node) -> bool:
+    """Whether a node may assume something of sizes: what takes known ones and has no attributes
+    has been told all when it was made."""
+    if node.attrs:
+        return True
+    return any(type(d) is not int for a in node.args for t in types_of(a.type) for d in t.shape)
 
 
 def _with_late_sizes(order: Iterable[Node], values: dict[Sym, Size]) -> dict[Sym, Size]:

@@ -41,6 +41,10 @@ class Loc:
     code: CodeType
     instruction: int
 
+    def __hash__(self) -> int:
+        """That of a code object goes over all its constants and names, each time."""
+        return hash((self.code.co_firstlineno, self.code.co_name, self.instruction))
+
     @staticmethod
     def at(file: str, line: int) -> Loc:
         """A line of a file whose code is not here, as that of a program that was saved."""

@@ -54,6 +54,10 @@ class Contraction(Generic[V]):
         """The rank of ``a`` and ``b`` as one vertex, and those of others that have to change; None
         if a second path leads from ``a`` to ``b``, or if that takes too long to tell."""
         low, high = self._rank[a], self._rank[b]
+        if len(self._after[a]) == 1 and b in self._after[a]:
+            return high, {}
+        if len(self._before[b]) == 1 and a in self._before[b]:
+            return low, {}
         below, above = [a], [b]  # what follows a, and what leads to b, each nearest first
         reached, leading = {a}, {b}
         for i in range(MOST_SEARCHED):

@@ -72,6 +72,7 @@ def fuse(graph: Graph, counts: Counts) -> Graph:
     units = Contraction(
         {groups.get(n, n): [groups.get(s, s) for s in sources] for n, sources in arrays.items()}
     )
+    plain = set(_plain_nodes(graph))
     refused = set[tuple[Group, Group]]()  # once two may not be joined, they never may
     across = set[tuple[Group, Group]]()  # refused because of what their kernel would write
 
@@ -96,7 +97,7 @@ def fuse(graph: Graph, counts: Counts) -> Graph:
                         joint = None
                     if (
                         joint is None
-                        or not _reads_in_place(other, mine, joint, arrays)
+                        or not _reads_in_place(other, mine, joint, arrays, plain)
                         or _reads_many(other, mine, arrays, groups)
                         or not units.contract(other, mine, joint)
                     ):
@@ -118,7 +119,7 @@ def fuse(graph: Graph, counts: Counts) -> Graph:
             continue
         joint.members = sorted(other.members + mine.members, key=order.__getitem__)
         pairs = ((mine, other), (other, mine))
-        if not all(_reads_in_place(a, b, joint, arrays) for a, b in pairs):
+        if not all(_reads_in_place(a, b, joint, arrays, plain) for a, b in pairs):
             continue
         if writes(joint, True):
             continue
@@ -286,11 +287,27 @@ def _joint(producer: Group, consumer: Group) -> Group | None:
     return None
 
 
+def _plain_nodes(graph: Graph) -> Iterator[Node]:
+    """The elementwise nodes that read their arguments themselves, and not through views or numbers
+    that are worked out where they are read."""
+    leads_on = {n for n in graph.nodes if n.args and is_inline(n)}
+    for node in graph.nodes:
+        if isinstance(node.op.lowering, Elementwise) and leads_on.isdisjoint(node.args):
+            yield node
+
+
 def _reads_in_place(
-    producer: Group, consumer: Group, joint: Group, arrays: Mapping[Node, Sequence[Node]]
+    producer: Group,
+    consumer: Group,
+    joint: Group,
+    arrays: Mapping[Node, Sequence[Node]],
+    plain: Set[Node],
 ) -> bool:
     """Whether every member of ``producer`` that one of ``consumer`` reads is read where it is made,
-    as both groups stand in their ``joint`` one."""
+    as both groups stand in their ``joint`` one. One that is ``plain`` reads so what has its own
+    shape, as all of a group without reductions has."""
+    if joint.kind in ("map", "contract") and plain.issuperset(consumer.members):
+        return True
     full = canonical_index(joint.domain, AXES[: len(joint.domain)])
     if joint.kind == "rows":
         return are_in_place(joint.members, joint.domain, joint.dims, arrays.__getitem__, full)
@@ -299,8 +316,9 @@ def _reads_in_place(
     def index_of(node: Node) -> Index:
         return member_index(node, full, joint.domain, joint.dims)
 
+    skips = plain if joint.kind in ("map", "contract") else frozenset[Node]()
     for node in consumer.members:
-        if made.isdisjoint(arrays[node]):
+        if node in skips or made.isdisjoint(arrays[node]):
             continue
         reduces = isinstance(node.op.lowering, Reduce)
         at = full if reduces else index_of(node)

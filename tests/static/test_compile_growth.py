@@ -83,3 +83,25 @@ def test_compiling_is_linear_in_the_nodes(make: Callable[[int], Any], few: int) 
         if four - two < 1.1 * 2 * (two - one):
             return
     pytest.fail(f"calls at {few} nodes, at twice and at four times as many: {counted}")
+
+
+@pytest.mark.parametrize(
+    ("make", "few", "most"),
+    [
+        (compile_chain, 330, 1150),
+        (compile_layers, 60, 6000),
+        (compile_adam, 20, 19_500),
+        (compile_inputs, 100, 3000),
+    ],
+)
+def test_a_node_takes_so_many_calls(make: Callable[[int], Any], few: int, most: int) -> None:
+    """Of Python functions, for each operation, layer, tensor and input more: what is asked again of
+    each cluster or each launch, though it is known of their kernel, shows here."""
+    make(3)
+    counted = []
+    for _ in range(2):
+        one, two = calls_of(make, few), calls_of(make, 2 * few)
+        counted.append((two - one) / few)
+        if counted[-1] < most:
+            return
+    pytest.fail(f"calls for one more: {counted}, where {most} are enough")

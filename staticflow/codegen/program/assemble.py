@@ -339,7 +339,7 @@ class _Assembler:
             if kind not in _WORKS_IN_MEMORY:
                 return 0
             shared, lies = self._over_args(node, results, places, direct)
-            own = structure_of(kind, body, shared, lies)
+            own = self._structure(body, kind, shared, lies)
             if own.key in self.lowered:
                 _, found, first = self.lowered[own.key]
             else:
@@ -357,10 +357,7 @@ class _Assembler:
     ) -> tuple[Kernel, Sequence[Scratch], tuple[Size, ...]]:
         """The kernel of a cluster, under a name of its own, the scratch memory that it wants, and
         the sizes that it is given. Equal clusters are lowered once, equal kernels are one."""
-        asked = (body, kind, tuple(shared.items()), tuple(lies.items()))
-        if asked not in self.structures:
-            self.structures[asked] = structure_of(kind, body, shared, lies)
-        structure = own = self.structures[asked]
+        structure = own = self._structure(body, kind, shared, lies)
         if structure.key not in self.lowered:
             draft = self.drafts.pop(structure.key, None)
             lowered, structure = draft or (
@@ -376,12 +373,22 @@ class _Assembler:
         sizes = tuple(substitute_dim(Dim.of(s), names) for s in kernel.sizes)
         return kernel, [replace(s, size=substitute_dim(s.size, names)) for s in scratch], sizes
 
+    def _structure(
+        self, body: Graph, kind: str, shared: Mapping[int, int], lies: Mapping[int, TensorType]
+    ) -> Structure:
+        """`structure_of`, asked once of clusters that have one body."""
+        asked = (body, kind, tuple(shared.items()), tuple(lies.items()))
+        found = self.structures.get(asked)
+        if found is None:
+            found = self.structures[asked] = structure_of(kind, body, shared, lies)
+        return found
+
     def _fails_in_kernel(self, node: Node) -> bool:
         """Whether the kernel of a cluster with a loop nest looks at anything that may be wrong."""
         body, kind = node.attrs["body"], node.attrs["kind"]
         if maker_of(body.outputs[0]).op.lowering.checks is not None:
             return True
-        structure = structure_of(kind, body, {}, {})
+        structure = self._structure(body, kind, {}, {})
         if structure.key not in self.drafts:
             self.drafts[structure.key] = lower_cluster(body, kind, self.target), structure
         lowered, _ = self.drafts[structure.key]
