@@ -301,7 +301,7 @@ def _reads_in_place(
     consumer: Group,
     joint: Group,
     arrays: Mapping[Node, Sequence[Node]],
-    plain: Set[Node],
+    plain: set[Node],
 ) -> bool:
     """Whether every member of ``producer`` that one of ``consumer`` reads is read where it is made,
     as both groups stand in their ``joint`` one. One that is ``plain`` reads so what has its own
