@@ -42,7 +42,7 @@ class Loc:
     instruction: int
 
     def __hash__(self) -> int:
-        """That of a code object goes over all its constants and names, each time."""
+        """The hash of the line and the instruction: that of the code goes over all its constants."""
         return hash((self.code.co_firstlineno, self.code.co_name, self.instruction))
 
     @staticmethod
