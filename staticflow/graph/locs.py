@@ -42,7 +42,7 @@ class Loc:
     instruction: int
 
     def __hash__(self) -> int:
-        """The hash of the line and the instruction: that of the code goes over all its constants."""
+        """The hash of line and instruction: that of the code goes over all its constants."""
         return hash((self.code.co_firstlineno, self.code.co_name, self.instruction))
 
     @staticmethod
