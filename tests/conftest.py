@@ -45,6 +45,15 @@ def pytest_report_header() -> str:
     return f"generated checks of {DAY}={today()}"
 
 
+@pytest.fixture(scope="session", autouse=True)
+def prepare_fast_path() -> None:
+    """Tests are of the fast path, whichever of them run before; `test_first_operations` is of those
+    that run without."""
+    from staticflow.eager.mode import EAGER
+
+    EAGER.prepare()
+
+
 @pytest.fixture(scope="module", autouse=True)
 def forget_what_is_old() -> None:
     """What the files before left alive is not looked through by each pass of the collector: after

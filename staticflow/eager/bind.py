@@ -28,7 +28,7 @@ __all__ = ["bind", "inherited_members"]
 
 def bind(tensor: Any) -> None:
     """Install the eager mode of this class, which is given the fast forms of what it would have
-    from `Methods` as soon as the first operation runs."""
+    from `Methods` when `EagerMode` prepares them."""
     install(EagerSide(
         tensor=tensor,
         mode=EAGER,

@@ -14,8 +14,8 @@ from math import inf
 from staticflow.graph.op import NumPy, Op
 
 __all__ = [
-    "BEYOND", "LARGE", "NEAR", "PRODUCT", "SHORT", "SMALL", "SPREAD", "STEPS", "kernel_from",
-    "often_below",
+    "BEYOND", "FIRST", "LARGE", "NEAR", "PRODUCT", "SHORT", "SMALL", "SPREAD", "STEPS",
+    "kernel_from", "often_below",
 ]  # fmt: skip
 
 # -- sizes ---------------------------------------------------------------------------------------
@@ -38,6 +38,13 @@ than NumPy does."""
 PRODUCT = 1 << 22
 """Multiplications from which on a product of matrices is a kernel's: some 50 microseconds of them.
 It takes 0.2 seconds to compile, and saves a tenth of the time or more."""
+
+# -- a process -----------------------------------------------------------------------------------
+
+FIRST = 1000
+"""Operations that a process runs on the general path, some 10 microseconds each, before it has the
+fast path, which takes 50 ms to load, and 500 ms to make where it is not on disk. What makes
+parameters, compiles a step and calls that never needs it."""
 
 # -- how arrays lie ------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from staticflow.eager.choose import compute_of
-from staticflow.eager.costs import LARGE
+from staticflow.eager.costs import FIRST, LARGE
 from staticflow.eager.device import run_on_gpu
 from staticflow.eager.fast.objects import joint_size
 from staticflow.eager.inference import unrecordable
@@ -66,6 +66,8 @@ class EagerMode:
 
     def __init__(self) -> None:
         self.forms: Mapping[Op, Any] | None = None
+        self.ran = 0
+        """How many operations have run without the fast path."""
 
     def prepare(self) -> Mapping[Op, Any]:
         """Have the functions of `staticflow.eager.fast` compiled, once in a process; gives them by
@@ -78,7 +80,12 @@ class EagerMode:
     def apply(self, op: Op, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
         """The result of ``op`` as a tensor, or several; inside a trace as symbols."""
         forms = self.forms
-        fast = (self.prepare() if forms is None else forms).get(op)
+        if forms is None:
+            self.ran += 1
+            if self.ran <= FIRST:
+                return self.general(op, args, attrs)
+            forms = self.prepare()
+        fast = forms.get(op)
         return self.general(op, args, attrs) if fast is None else fast(args, attrs)
 
     def general(self, op: Op, args: Sequence[Any], attrs: Mapping[str, Any] = _NO_ATTRS) -> Any:

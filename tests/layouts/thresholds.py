@@ -95,6 +95,9 @@ NO_SIZES: Mapping[str, str] = {
         "rows and columns of a matrix that is factored, of which tests/codegen/test_elimination.py has fewer and more": (
             "ops.matrices.elimination._BLOCK", "codegen.lower.nest._NARROW",
         ),
+        "operations of a process, of which tests/eager/test_first_operations.py runs fewer and more": (
+            "eager.costs.FIRST",
+        ),
         "counts statements, terms or nodes of a program": (
             "codegen.lower.saved_row._COSTLY", "codegen.schedule.cpu._SHORT", "codegen.schedule.short_loops._MOST", "codegen.maths.division._MOST_SHIFTS",
             "codegen.program.traffic._GUESS", "codegen.program.traffic._A_CALL", "codegen.program.packing._MANY", "passes.dump._MOST",

@@ -8,8 +8,8 @@ it does, where native code cannot read the objects of this Python.
 The way of ``z = x * w``, where a gradient of ``w`` is wanted:
 
 1. `Tensor.__mul__` is a method descriptor. Its code, one of those that `methods` writes, leads to
-   `apply.call_op_on` with what is known of the op, a `records.KnownOp`. (Before the first operation
-   of a process it is the op itself, for which `EagerMode.prepare` has all this made.)
+   `apply.call_op_on` with what is known of the op, a `records.KnownOp`. (In the first
+   operations of a process it is the op itself, until `EagerMode.prepare` has all this made.)
 2. `apply.apply` makes a `records.Call` of it. `operands.open_operands` looks whether it is the
    usual case, and takes the arrays up; `compute.compute_call` calls NumPy or a kernel.
 3. `apply.wrap_one` makes a tensor of the array that came, or `view.wrap_view` a view.
