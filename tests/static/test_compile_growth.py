@@ -88,7 +88,7 @@ def test_compiling_is_linear_in_the_nodes(make: Callable[[int], Any], few: int) 
 @pytest.mark.parametrize(
     ("make", "few", "most"),
     [
-        (compile_chain, 330, 1150),
+        (compile_chain, 330, 1050),
         (compile_layers, 60, 6000),
         (compile_adam, 20, 19_500),
         (compile_inputs, 100, 3000),

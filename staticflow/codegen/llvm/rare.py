@@ -26,23 +26,23 @@ from staticflow.codegen.llvm.parallel import uses_of
 from staticflow.codegen.llvm.text import FunctionText
 from staticflow.codegen.llvm.values import Value
 
-__all__ = ["RARELY", "give_all", "stands_alone", "take_all"]
+__all__ = ["RARELY", "find_reads", "give_all", "take_all"]
 
 RARELY = "noinline cold willreturn memory(none)"
 """The attributes of such a function: it makes values of values."""
 
 
-def stands_alone(block: Block) -> bool:
-    """Whether a block makes registers of registers, and does nothing else."""
+def find_reads(block: Block) -> tuple[str, ...] | None:
+    """The registers of which a block makes others, if it does nothing else; None if it does."""
     for stmt in walk(block):
         if isinstance(stmt, Let) and isinstance(stmt.expr, (Worker, Workers)):
-            return False
+            return None
         if isinstance(stmt, Loop) and stmt.kind != "serial":
-            return False
+            return None
         if not isinstance(stmt, (Let, Var, Set, Accumulate, If, Loop)):
-            return False
+            return None
     uses = uses_of(block)
-    return not uses.buffers and not uses.symbols
+    return None if uses.buffers or uses.symbols else uses.registers
 
 
 def give_all(text: FunctionText, values: Sequence[Value]) -> str:

@@ -65,7 +65,7 @@ from staticflow.codegen.llvm.parallel import (
     store_fields,
     uses_of,
 )
-from staticflow.codegen.llvm.rare import RARELY, give_all, stands_alone, take_all
+from staticflow.codegen.llvm.rare import RARELY, find_reads, give_all, take_all
 from staticflow.codegen.llvm.sqrt import has_fast_root, square_root
 from staticflow.codegen.llvm.text import I64, BasicBlock, FunctionText, local, phi
 from staticflow.codegen.llvm.values import (
@@ -394,13 +394,17 @@ class _Writer:
 
     def _write_branch(self, stmt: If, body: Block, entry: dict[str, Value]) -> dict[str, Value]:
         """Write one side of a branch; gives the values at its end of the registers in ``entry``."""
-        if stmt.cond in self.folds and entry and stands_alone(body):
-            return self._write_apart(body, entry)
-        return self._write_nested(body, entry)
+        reads = find_reads(body) if stmt.cond in self.folds and entry else None
+        if reads is None:
+            return self._write_nested(body, entry)
+        return self._write_apart(body, {name: self.registers[name] for name in reads}, entry)
 
-    def _write_apart(self, body: Block, entry: dict[str, Value]) -> dict[str, Value]:
-        """Write a rare block as a call of a function, one for all blocks that compute alike."""
-        read = {name: self.registers[name] for name in uses_of(body).registers} | entry
+    def _write_apart(
+        self, body: Block, reads: dict[str, Value], entry: dict[str, Value]
+    ) -> dict[str, Value]:
+        """Write a rare block, which ``reads`` these, as a call of a function, one for all blocks
+        that compute alike."""
+        read = reads | entry
         given = list(dict.fromkeys(v for v in read.values() if v.const is None))
         params = {v: replace(v, name=f"%given.{i}") for i, v in enumerate(given)}
         part = _Writer(self.kernel, self.target, {}, self, hints=False)

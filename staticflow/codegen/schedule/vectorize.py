@@ -163,18 +163,22 @@ def _vector_registers(body: Block, var: Sym) -> set[str]:
     """The registers bound in ``body`` whose value differs from iteration to iteration."""
     vectors: set[str] = set()
     own = {s.reg.name for s in walk(body) if isinstance(s, (Let, Var))}
+    made: list[tuple[str, set[str]]] = []  # of which others each register is made
+    for stmt in walk(body):
+        if not isinstance(stmt, (Let, Var, Set, Accumulate)) or stmt.reg.name not in own:
+            continue
+        expr = stmt.expr if isinstance(stmt, Let) else None
+        if isinstance(expr, Fold):
+            continue  # which is one for all of them
+        if isinstance(expr, (Load, Index)) and var in symbols_of(expr.index):
+            vectors.add(stmt.reg.name)
+        made.append((stmt.reg.name, {a.name for a in operands_of(stmt) if isinstance(a, Reg)}))
     size = -1
     while size != len(vectors):
         size = len(vectors)
-        for stmt in walk(body):
-            if not isinstance(stmt, (Let, Var, Set, Accumulate)) or stmt.reg.name not in own:
-                continue
-            expr = stmt.expr if isinstance(stmt, Let) else None
-            if isinstance(expr, Fold):
-                continue  # which is one for all of them
-            names_var = isinstance(expr, (Load, Index)) and var in symbols_of(expr.index)
-            if names_var or any(_is_vector(a, vectors) for a in operands_of(stmt)):
-                vectors.add(stmt.reg.name)
+        for name, parts in made:
+            if name not in vectors and not vectors.isdisjoint(parts):
+                vectors.add(name)
     return vectors
 
 
