@@ -420,8 +420,9 @@ _WITHOUT_SOURCES = """
 import importlib.machinery
 importlib.machinery.SourceFileLoader.get_source = lambda self, name: None
 import staticflow as sf
+from staticflow.eager.mode import EAGER
 try:
-    sf.tensor([1.0, 2.0], requires_grad=True) * 2.0
+    EAGER.prepare()
 except sf.errors.StaticflowError as error:
     print(error)
 """
