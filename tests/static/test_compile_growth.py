@@ -88,10 +88,10 @@ def test_compiling_is_linear_in_the_nodes(make: Callable[[int], Any], few: int) 
 @pytest.mark.parametrize(
     ("make", "few", "most"),
     [
-        (compile_chain, 330, 1050),
-        (compile_layers, 60, 6000),
-        (compile_adam, 20, 19_500),
-        (compile_inputs, 100, 3000),
+        (compile_chain, 330, 1250),
+        (compile_layers, 60, 7500),
+        (compile_adam, 20, 23_000),
+        (compile_inputs, 100, 3700),
     ],
 )
 def test_a_node_takes_so_many_calls(make: Callable[[int], Any], few: int, most: int) -> None:
