@@ -7,14 +7,17 @@ a cycle.
 
 from __future__ import annotations
 
+import inspect
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from staticflow.errors import ShapeError, VerifyError
-from staticflow.graph.dim_queries import substitute_dim, symbols_of
-from staticflow.graph.dims import Dim, Size, Sym
+from staticflow.graph.attr_kinds import KINDS
+from staticflow.graph.dim_queries import as_symbol, substitute_dim, symbols_of
+from staticflow.graph.dims import Dim, Size, Sym, is_provably_ge
 from staticflow.graph.equalities import Equality, unify
 from staticflow.graph.graph import (
     Graph,
@@ -25,7 +28,8 @@ from staticflow.graph.graph import (
     regions_of,
 )
 from staticflow.graph.locs import format_locs
-from staticflow.graph.node import Literal, Node, constant, param
+from staticflow.graph.node import Literal, Node, constant, item, param
+from staticflow.graph.op import Op, takes
 from staticflow.graph.printer import ATTR_CLASSES, excerpt
 from staticflow.graph.types import Facts, TensorType, Type, types_of
 
@@ -195,6 +199,61 @@ def _attrs_have_text(scope: _Scope, node: Node) -> str | None:
     return None
 
 
+def _attrs_are_of_their_kinds(scope: _Scope, node: Node) -> str | None:
+    if node.op in (param, constant):
+        return None
+    names, given = _attr_names(node.op), node.attrs.keys()
+    if names is not None and not names[0] <= given <= names[1]:
+        wrong = ", ".join(sorted((names[0] - given) | (given - names[1])))
+        known = ", ".join(sorted(names[1])) or "none"
+        return f"{node.op.name} has the attributes {known}; {wrong} is left out or unknown"
+    for name, value in node.attrs.items():
+        kind = KINDS.get(f"{node.op.name}.{name}") or KINDS.get(name)
+        if kind is not None and not kind.is_one(value):
+            shown = "a graph" if isinstance(value, Graph) else repr(value)
+            return f"the attribute {name} of {node.op.name} is {shown}, and must be {kind.words}"
+    return None
+
+
+@cache
+def _attr_names(op: Op) -> tuple[frozenset[str], frozenset[str]] | None:
+    """The names of the attributes that an op must have and of those that it may have, as its type
+    rule tells, or else its reference; None if neither does."""
+    parameters = inspect.signature(op.infer).parameters.values()
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        _, _, names = takes(op)
+        return None if names is None else (names, names)
+    named = [p for p in parameters if p.kind is p.KEYWORD_ONLY]
+    must = frozenset(p.name for p in named if p.default is p.empty)
+    return must, frozenset(p.name for p in named)
+
+
+def _items_are_there(scope: _Scope, node: Node) -> str | None:
+    if node.op is not item:
+        return None
+    of = node.args[0].type if len(node.args) == 1 else None
+    index = node.attrs.get("index")
+    if isinstance(of, tuple) and type(index) is int and 0 <= index < len(of):
+        return None
+    return f"the item {index} is none of the {len(of) if isinstance(of, tuple) else 0} results"
+
+
+def _bound_sizes_are_kept(scope: _Scope, node: Node) -> str | None:
+    """The bound of a size that a node binds is one that it keeps."""
+    if "binds" not in node.attrs or not node.attrs.keys() & {"most", "length"}:
+        return None
+    most = node.attrs.get("most", node.attrs.get("length"))
+    for size in node.attrs["binds"]:
+        symbol = as_symbol(size)
+        if symbol is None:
+            return f"{node.op.name} binds {size}, which is no name of a size"
+        if symbol.upper is None:
+            continue
+        if most is None or not is_provably_ge(symbol.upper, most + 1):
+            return f"{node.op.name} binds {size} below {symbol.upper}, and it may be {most}"
+    return None
+
+
 def _numbers_are_usual(scope: _Scope, node: Node) -> str | None:
     for name, value in node.attrs.items():
         for number in _flat(value) if name not in _ELEMENTS else ():
@@ -225,6 +284,8 @@ def _dims_are_dims(scope: _Scope, node: Node) -> str | None:
                 f"the attribute {name} of {node.op.name} is {node.attrs[name]}, of {ndim} dims; "
                 f"they are numbered from 0 to {ndim - 1}, each once"
             )
+    if "dim2" in named and node.attrs["dim1"] == node.attrs["dim2"]:
+        return f"the attributes dim1 and dim2 of {node.op.name} are one dim"
     return None
 
 
@@ -273,6 +334,9 @@ def _sizes_are_known(scope: _Scope, node: Node) -> str | None:
 _NODE_RULES: tuple[Callable[[_Scope, Node], str | None], ...] = (
     _params_are_the_graphs_own,
     _attrs_have_text,
+    _attrs_are_of_their_kinds,
+    _items_are_there,
+    _bound_sizes_are_kept,
     _numbers_are_usual,
     _sizes_are_not_negative,
     _dims_are_dims,

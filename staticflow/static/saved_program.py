@@ -46,6 +46,7 @@ from staticflow.passes.pipeline import PASSES, check_numerics, restore_passes
 from staticflow.runtime.overlaps import share_elements
 from staticflow.serialization import load, save
 from staticflow.static.compile import Options, Program
+from staticflow.static.free_positions import find_free_positions
 from staticflow.static.given import describe_shared_elements
 from staticflow.static.inputs import refuse_strange_sizes
 from staticflow.static.written import Written, with_checked_sizes
@@ -67,6 +68,7 @@ def save_program(program: Compiled, f: str | os.PathLike[str] | IO[bytes]) -> No
     written = program._written
     _refuse_unknown_ops(written.graph)
     _refuse_code(written.graph)
+    _refuse_free_positions(written.graph)
     _refuse_shared_memory(written)
     stored = store_graph(written.graph)
     files: dict[str, int] = {}
@@ -200,6 +202,7 @@ def _read(
     refuse_strange_sizes(graph)
     graph = with_checked_sizes(graph)
     _refuse_code(graph)
+    _refuse_free_positions(graph)
     bounded = [s for s in free_symbols(graph) if s.upper is not None]
     if bounded:
         raise ValueError(f"the size {bounded[0]} of a param has a bound, which no call keeps")
@@ -328,6 +331,17 @@ def _refuse_code(graph: Graph) -> None:
                 )
         for region in regions_of(node):
             _refuse_code(region)
+
+
+def _refuse_free_positions(graph: Graph) -> None:
+    """Raise `CheckpointError` if the graph goes to positions in memory that nothing checks."""
+    node = find_free_positions(graph)
+    if node is not None:
+        raise CheckpointError(
+            f"the program has {node.op.name}, made at {format_locs(node.locs)}, of positions of "
+            "which a file does not say that pooling found them in a plane of that size; let it "
+            f"pool where it needs them, at {format_locs(here())}"
+        )
 
 
 def _refuse_shared_memory(written: Written) -> None:

@@ -259,6 +259,32 @@ def test_what_is_printed_is_values_and_no_code(template: str) -> None:
         read({**found, "variables": {}})
 
 
+def test_positions_of_which_nothing_is_known_are_refused() -> None:
+    line = "%0: f32[1, 1, 4] = place_gather(%x, %i)"
+    text = f"graph (%x: f32[1, 1, 8], %i: i64[1, 1, 4]) {{ {line} return %0 }}"
+    entries = {"inputs": ["x", "i"], "variables": [], "updated": [], "donated": [], "outputs": "*"}
+    with pytest.raises(CheckpointError, match="does not say that pooling found them"):
+        read({**changed(graph=text, lines=[], **entries), "variables": {}})
+
+
+@pytest.mark.parametrize("pool", ["max_pool2d", "adaptive_max_pool2d"])
+def test_pooling_is_kept_in_loops_and_branches(pool: str) -> None:
+    x, w = sf.placeholder((None, 2, 6, 6), name="x"), sf.variable(sf.ones(2, 2, 3, 3), name="w")
+
+    def loss(rows: Any) -> Any:
+        found = sf.nn.functional.conv2d(rows, w)
+        return getattr(sf.nn.functional, pool)(found, 2).sum()
+
+    for value in (
+        loss(x),
+        sf.scan(lambda c, row: (c + loss(row[None]) * c, None), sf.ones(()), x)[0],
+        sf.cond(x.sum() > 0, lambda: loss(x), lambda: x.sum()),
+    ):
+        step = sf.compile([x], [value, sf.grad(value, w)])
+        given = np.random.default_rng(0).random((2, 2, 6, 6)).astype(np.float32)
+        same(again(step)(given), step(given))
+
+
 def test_whatever_an_integer_may_be_is_kept() -> None:
     x = sf.placeholder((4,), "int64", name="x")
     least = -(2**63)

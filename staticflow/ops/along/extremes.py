@@ -200,7 +200,7 @@ argmax_op = _by_dim(argmax_across_op, amax_op, lambda found: found[1])
 argmin_op = _by_dim(argmin_across_op, amin_op, lambda found: found[1])
 
 
-def choose_infer(facts: Facts, x: TensorType, *, dim: int, keepdim: bool, **attrs: Any) -> Any:
+def choose_infer(facts: Facts, x: TensorType, *, dim: int, keepdim: bool) -> Any:
     """The type rule of ops that choose one element along ``dim``: it and its index."""
     something(facts, x, (dim,))
     shape = reduced_shape(x.shape, (dim,), keepdim)

@@ -8,7 +8,7 @@ from typing import Any
 from staticflow.errors import ShapeError
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
-from staticflow.graph.types import TensorType
+from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.basics.view import same_view
 from staticflow.ops.declaring.by_shape import by_shape
 from staticflow.ops.declaring.declare import normalize_dim, normalize_dims, per_arg
@@ -46,10 +46,16 @@ def _inverse(dims: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(dims.index(i) for i in range(len(dims)))
 
 
+def _permute_infer(facts: Facts, x: TensorType, *, dims: tuple[int, ...]) -> TensorType:
+    if sorted(dims) != [*range(x.ndim)]:
+        raise ShapeError(f"the dims {list(dims)} are not all those of {x}, each once")
+    return TensorType(x.dtype, tuple(x.shape[d] for d in dims))
+
+
 permute_op: Op = Op(
     name="permute",
     doc="Dim ``i`` of the result is dim ``dims[i]`` of ``x``.",
-    infer=lambda facts, x, *, dims: TensorType(x.dtype, tuple(x.shape[d] for d in dims)),
+    infer=_permute_infer,
     reference=lambda xp, x, *, dims: x.transpose(dims),
     vjp=per_arg(lambda ct, out, x, *, dims: permute_op(ct, dims=_inverse(dims))),
     lowering=View(lambda i, src, dst, *, dims: tuple(i[p] for p in _inverse(dims))),

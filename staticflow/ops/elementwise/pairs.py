@@ -164,19 +164,20 @@ xlogy = compose(
 
 def _logit_reference(xp: Any, x: Any, *, low: float | None, high: float | None) -> Any:
     number = x.dtype.type
-    x = x if low is None else xp.minimum(xp.maximum(x, number(low)), number(high))
+    x = x if low is None or high is None else xp.minimum(xp.maximum(x, number(low)), number(high))
     return xp.log(x / (1 - x))
 
 
 def _logit_emit(k: Any, x: Any, *, low: float | None, high: float | None) -> Any:
-    if low is not None:
+    if low is not None and high is not None:
         x = k.select(k.compare("lt", x, low), low, x)
         x = k.select(k.compare("gt", x, high), high, x)
     return k.log(k.div(x, k.sub(k.const(1.0, x.dtype), x)))
 
 
 def _logit_vjp(ct: Any, out: Any, x: Any, *, low: float | None, high: float | None) -> Any:
-    first, last, beyond = (0.0, 1.0, math.nan) if low is None else (low, high, 0.0)
+    free = low is None or high is None
+    first, last, beyond = (0.0, 1.0, math.nan) if free else (low, high, 0.0)
     return where(logical_or(x < first, x > last), beyond, ct / (x * (1 - x)))
 
 

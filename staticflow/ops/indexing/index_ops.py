@@ -64,6 +64,8 @@ def _frame(
     """The frame of index tensors, whose dtypes are checked."""
     for index in indices:
         check_dtype(index)
+    if len(indices) != len(dims) or not all(0 <= d < x.ndim for d in dims):
+        raise ShapeError(f"{len(indices)} indices cannot stand for the dims {list(dims)} of {x}")
     return Frame(
         x.shape, dims, facts.broadcast([i.shape for i in indices], "the sizes of the indices")
     )
@@ -234,7 +236,7 @@ def _put_infer(
     values: TensorType,
     *indices: TensorType,
     dims: tuple[int, ...],
-    **_: Any,
+    accumulate: bool,
 ) -> TensorType:
     if values.dtype is not x.dtype:
         raise DTypeError(f"the values are {values.dtype} and the target {x.dtype}")

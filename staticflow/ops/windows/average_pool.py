@@ -148,6 +148,8 @@ avg_pool_op = Op(
 def _adaptive_infer(facts: Facts, x: TensorType, *, size: Shape) -> TensorType:
     if not x.dtype.is_floating:
         raise DTypeError(f"not defined for {x.dtype.name}; cast to a floating dtype")
+    if x.ndim != len(size) + 2:
+        raise ShapeError(f"takes numbers of {len(size) + 2} dims, not {x}")
     for n in x.shape[2:]:
         facts.at_least(n, 1, f"the size of {x} along a dim that is cut into windows")
     return TensorType(x.dtype, (*x.shape[:2], *size))

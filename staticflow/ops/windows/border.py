@@ -48,6 +48,7 @@ def _infer(facts: Facts, x: TensorType, *, before: Shape, after: Shape, mode: st
     sizes: list[Size] = []
     for d, (n, a, b) in enumerate(zip(x.shape[lead:], before, after, strict=True)):
         for count in (a, b):
+            facts.at_least(count, 0, f"the number of elements beside dim {lead + d} of {x}")
             least = dim_min(count, 1) if mode == "replicate" else count
             what = f"what dim {lead + d} of {x} has for {count} elements beside it ({mode})"
             facts.at_least(_reach(n, mode), least, what)

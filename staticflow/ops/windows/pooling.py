@@ -37,6 +37,9 @@ def count_windows(
 ) -> Size:
     """How many windows there are along a dim. With ``ceil`` the last may hang over the end, but it
     begins inside, or in the padding before."""
+    for number, least in ((kernel, 1), (stride, 1), (padding, 0), (dilation, 1)):
+        if number < least:
+            raise ShapeError(f"a window of {kernel} has {number} where {least} is the least")
     reach, more = span(kernel, dilation), stride - 1 if ceil else 0
     if 2 * padding > reach:
         raise ShapeError(f"padding {padding} is more than half of a window of {reach}")
