@@ -45,6 +45,12 @@ def _floating(facts: Facts, x: TensorType, *, dims: Any, keepdim: bool, **_: Any
 # -- variances ------------------------------------------------------------------------------------
 
 
+def _spread_type(
+    facts: Facts, x: TensorType, *, dims: Any, correction: float, keepdim: bool
+) -> TensorType:
+    return _floating(facts, x, dims=dims, keepdim=keepdim)
+
+
 def _freedom(x: Any, dims: tuple[int, ...], correction: float) -> Any:
     """What the sum of squares is divided by: 0 where there are too few elements, as in PyTorch."""
     count = prod(x.shape[d] for d in dims)
@@ -94,8 +100,8 @@ def _spread_op(name: str, doc: str, root: bool) -> Op:
     return Op(
         name=name,
         doc=doc,
-        infer=_floating,
-        reference=strict(_floating, reference),
+        infer=_spread_type,
+        reference=strict(_spread_type, reference),
         vjp=per_arg(vjp),
         decompose=decompose,
         grad_name=f"{name.title()}Backward0",

@@ -96,7 +96,8 @@ def _reference(xp: Any, x: Any, index: Any, *weights: Any, count: int) -> Any:
 
 
 def _key(xp: Any, x: Any, index: Any, i: int) -> Any:
-    return xp.arange(x.shape[0])[:, None], slice(None), index[:, i]
+    at = xp.clip(index[:, i], 0, x.shape[2] - 1) if index.size else index[:, i]
+    return xp.arange(x.shape[0])[:, None], slice(None), at
 
 
 def _emit(nest: Any) -> None:
