@@ -53,7 +53,7 @@ def _plane_of(positions: Node, known: Sources) -> Shape | None:
 
 
 def _sources_of(node: Node, region: Graph, known: Sources) -> Sources:
-    """Of the params of a region those that every run of it gets from the same place."""
+    """The sizes of planes by the params of a region, None of one that each run gets anew."""
     pairs = list(
         zip(region.params, node.args[1:] if node.op is cond_op else node.args, strict=False)
     )
