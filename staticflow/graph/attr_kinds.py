@@ -122,7 +122,7 @@ KINDS: Mapping[str, Kind] = {
     "attend.fill": _LOW,
     "attend_back.fill": _LOW,
     "low": _NUMBER,
-    **dict.fromkeys(("logit.low", "logit.high"), _or(_NONE, _NUMBER)),
+    **dict.fromkeys(("logit.low", "high"), _or(_NONE, _NUMBER)),
     "value": _ELEMENT,
     **dict.fromkeys(("min", "max"), _or(_NONE, _ELEMENT)),
 }  # fmt: skip
