@@ -197,13 +197,21 @@ def subnormal_arrays(name: str) -> tuple[Any, list[Any]] | None:
     return graph_of(info, sample), arrays
 
 
-@pytest.mark.parametrize("name", daily(sorted(OPS), 40, "subnormals"))
+OTHERWISE = {
+    "fmin": "which of two zeros is taken is a matter of their bits",
+    "remainder": "the C library, which NumPy asks, divides by such a number",
+    **dict.fromkeys(("cholesky", "solve", "solve_upper"), "the matrices are singular"),
+}
+COMPARED = sorted(OPS.keys() - OTHERWISE)
+
+
+@pytest.mark.parametrize("name", daily(COMPARED, 40, "subnormals"))
 def test_the_interpreter_flushes_as_a_program_does(name: str) -> None:
     check_flushes(name)
 
 
 @pytest.mark.campaign
-@pytest.mark.parametrize("name", sorted(OPS))
+@pytest.mark.parametrize("name", COMPARED)
 def test_the_interpreter_flushes_as_a_program_does_at_every_op(name: str) -> None:
     check_flushes(name)
 
