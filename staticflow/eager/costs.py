@@ -35,9 +35,10 @@ BEYOND = 1 << 22
 """Elements from which on an array is more than the caches hold, and whole vectors fill it sooner
 than NumPy does."""
 
-PRODUCT = 1 << 22
-"""Multiplications from which on a product of matrices is a kernel's: some 50 microseconds of them.
-It takes 0.2 seconds to compile, and saves a tenth of the time or more."""
+PRODUCT = 1 << 20
+"""Multiplications from which on a product of matrices is a kernel's: some 15 microseconds of them.
+It takes 0.2 seconds to compile, once for all sizes, and saves a fifth of the time or more; and
+NumPy's library has threads of its own, of which `set_num_threads` says nothing."""
 
 # -- a process -----------------------------------------------------------------------------------
 
