@@ -30,7 +30,14 @@ from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType, types_of
 from staticflow.ops.basics.expand import expand
 from staticflow.ops.declaring.declare import PerElement
-from staticflow.ops.declaring.lowering import Elementwise, Generate, LoopNest, Reduce, View
+from staticflow.ops.declaring.lowering import (
+    Checked,
+    Elementwise,
+    Generate,
+    LoopNest,
+    Reduce,
+    View,
+)
 from staticflow.ops.declaring.thread import recording
 from staticflow.ops.symbols.symbol import Symbol
 from staticflow.runtime.executable import Executable
@@ -40,7 +47,7 @@ __all__ = ["may_compile", "programs_of", "pull_by_program"]
 
 Array = np.ndarray[Any, Any]
 
-_FUSED = (Elementwise, Generate, LoopNest, Reduce, View, type(None))
+_FUSED = (Checked, Elementwise, Generate, LoopNest, Reduce, View, type(None))
 """The lowerings of what such a program may compute; None: said in other ops."""
 
 

@@ -19,7 +19,7 @@ from staticflow.graph.node import Node, constant
 from staticflow.graph.types import Shape
 from staticflow.ops.basics.slicing import slice_op
 from staticflow.ops.basics.view import reshape_op
-from staticflow.ops.declaring.lowering import Elementwise, Generate, Index, Reduce, View
+from staticflow.ops.declaring.lowering import Checked, Elementwise, Generate, Index, Reduce, View
 
 __all__ = [
     "broadcast_index", "canonical_index", "is_inline", "is_polynomial", "member_index", "reads",
@@ -67,7 +67,10 @@ def _count_operations(node: Node) -> float:
         at = stack.pop()
         if _is_given(at):
             continue
-        if not isinstance(at.op.lowering, _REPEATED) or at.tensor_type.shape:
+        lowering = at.op.lowering
+        if not isinstance(lowering, _REPEATED) or isinstance(lowering, Checked):
+            return math.inf
+        if at.tensor_type.shape:
             return math.inf
         operations += 1
         if operations > MOST_REPEATED:

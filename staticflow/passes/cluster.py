@@ -8,10 +8,12 @@ from staticflow.errors import VerifyError
 from staticflow.graph.dims import Dim
 from staticflow.graph.dtypes import int64
 from staticflow.graph.graph import Graph
+from staticflow.graph.node import Node
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType, Type
+from staticflow.ops.declaring.lowering import Checked
 
-__all__ = ["KINDS", "cluster"]
+__all__ = ["KINDS", "checked_member", "cluster"]
 
 KINDS = ("map", "reduce", "rows", "contract", "attend", "nest", "loop")
 """What leads a cluster: elementwise work alone, reductions over shared dims, such along rows
@@ -49,3 +51,8 @@ cluster = Op(
     reference=_reference,
     vjp=None,
 )
+
+
+def checked_member(body: Graph) -> Node | None:
+    """The member of a cluster whose elements are checked, if there is one."""
+    return next((n for n in body.nodes if isinstance(n.op.lowering, Checked)), None)

@@ -22,6 +22,7 @@ from staticflow.graph.order import in_order
 from staticflow.graph.types import Shape, TensorType, types_of
 from staticflow.ops.declaring.lowering import (
     Attend,
+    Checked,
     Contract,
     Elementwise,
     Index,
@@ -54,12 +55,14 @@ _OWN = frozenset(("nest", "attend"))
 
 @dataclass(eq=False, slots=True)
 class Group:
-    """Nodes that will be one kernel."""
+    """Nodes that will be one kernel. It ``checks`` one member at most, so that an error can name
+    it."""
 
     kind: str
     domain: Shape
     dims: tuple[int, ...]
     members: list[Node] = field(default_factory=list)
+    checks: bool = False
 
 
 def fuse(graph: Graph, counts: Counts) -> Graph:
@@ -165,7 +168,7 @@ def _writes_across(
     loops go down the columns, where each write is far from the one before. What others can work
     out ``anew`` need not be written."""
     sized = [axis for axis, d in enumerate(group.domain) if d != 1]
-    if group.kind != "reduce" or not sized or sized[-1] in group.dims:
+    if group.kind not in _REDUCING or not sized or sized[-1] in group.dims:
         return False
     members = set(group.members)
 
@@ -250,7 +253,8 @@ def _own_group(node: Node, kept: set[Node]) -> Group | None:
             return Group("map", node.tensor_type.shape, (), [node])
         return None
     if isinstance(lowering, Elementwise):
-        return Group("map", node.tensor_type.shape, (), [node])
+        checks = isinstance(lowering, Checked)
+        return Group("map", node.tensor_type.shape, (), [node], checks)
     if isinstance(lowering, Reduce):
         return Group("reduce", node.args[0].tensor_type.shape, node.attrs["dims"], [node])
     if isinstance(lowering, Contract):
@@ -266,6 +270,19 @@ def _joint(producer: Group, consumer: Group) -> Group | None:
     """The group that two would make, by their kinds and domains; None if they cannot."""
     kinds = (producer.kind, consumer.kind)
     if len(producer.members) + len(consumer.members) > MOST_MEMBERS or not _OWN.isdisjoint(kinds):
+        return None
+    if producer.checks and consumer.checks:
+        return None
+    joint = _joint_shape(producer, consumer)
+    if joint is not None:
+        joint.checks = producer.checks or consumer.checks
+    return joint
+
+
+def _joint_shape(producer: Group, consumer: Group) -> Group | None:
+    """The group that two would make, still without members."""
+    kinds = (producer.kind, consumer.kind)
+    if kinds == ("contract", "map") and consumer.checks:
         return None
     if kinds in (("map", "map"), ("contract", "map")) and producer.domain == consumer.domain:
         return Group(producer.kind, producer.domain, ())

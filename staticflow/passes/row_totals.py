@@ -3,8 +3,8 @@
 The gradients of a layer norm's weight and bias are sums down the columns of what another kernel
 computes row by row. A cluster of kind ``rows`` does both while a row is in the cache. It has a
 domain and the dims that its rows run along, as one of kind ``reduce`` does, and *totals*: sums over
-all rows of an element, which give a row of columns, or of a row's value, which give a number. What
-follows from totals has their shape, and is computed behind the last row.
+all rows of an element, which give a row of columns, or of a row's value or all its elements, which
+give a number. What follows from totals has their shape, and is computed behind the last row.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from staticflow.ops.declaring.lowering import Elementwise, Index, Reduce
 from staticflow.passes.access import member_index, reads, row_index
 
 __all__ = [
-    "adds_rows_up", "are_in_place", "follow_totals", "has_shape_of_total", "is_total",
+    "adds_all", "adds_rows_up", "are_in_place", "follow_totals", "has_shape_of_total", "is_total",
     "operand_index", "row_shapes", "rows_of", "total_index",
 ]  # fmt: skip
 
 _SHORT = 16
 """Elements of a row of known length; shorter ones are worked out side by side, in the lanes of
-vectors."""
+vectors, and no elements are added up beside them."""
 
 
 def row_shapes(domain: Shape, dims: tuple[int, ...]) -> tuple[Shape, Shape]:
@@ -38,17 +38,18 @@ def adds_rows_up(
     domain: Shape, dims: tuple[int, ...], total: Shape, along: tuple[int, ...]
 ) -> bool:
     """Whether a reduction of the shape ``total`` over the dims ``along`` is over all rows of a
-    ``domain`` whose rows are in ``dims``, and a kernel for both goes through memory in order."""
+    ``domain`` whose rows are in ``dims``, and a kernel for both goes through memory as one for the
+    rows does, and in order where the total is of elements."""
     sized = _long_axes(domain)
     outer = [axis for axis in sized if axis not in dims]
     columns = [domain[axis] for axis in sized if axis in dims]
-    if not outer or not columns or sized[-1] not in dims:
-        return False
-    length = prod(columns)
-    if isinstance(length, int) and length < _SHORT:
+    if not outer or not columns:
         return False
     if total == domain:
-        return [axis for axis in along if domain[axis] != 1] == outer
+        length = prod(columns)
+        short = isinstance(length, int) and length < _SHORT
+        added = [axis for axis in along if domain[axis] != 1]
+        return sized[-1] in dims and not short and added in (outer, sized)
     return total in row_shapes(domain, dims) and set(_long_axes(total)) <= set(along)
 
 
@@ -62,6 +63,11 @@ def is_total(node: Node, domain: Shape, dims: tuple[int, ...]) -> bool:
     if not isinstance(node.op.lowering, Reduce):
         return False
     return node.args[0].tensor_type.shape != domain or node.attrs["dims"] != dims
+
+
+def adds_all(reduction: Node) -> bool:
+    """Whether a reduction is over all dims of its operand."""
+    return set(_long_axes(reduction.args[0].tensor_type.shape)) <= set(reduction.attrs["dims"])
 
 
 def has_shape_of_total(shape: Shape, domain: Shape, dims: tuple[int, ...]) -> bool:
@@ -136,13 +142,14 @@ def follow_totals(body: Graph, domain: Shape, dims: tuple[int, ...]) -> set[Node
 
 def rows_of(body: Graph) -> tuple[Shape, tuple[int, ...]]:
     """The domain of a cluster of rows, and the dims that its rows run along: the reductions of the
-    largest operands are along rows, or are totals, and the innermost dim is one of a row."""
+    largest operands are along rows, or are totals of columns, and then the innermost dim is one of
+    a row."""
     reductions = [n for n in body.nodes if isinstance(n.op.lowering, Reduce)]
     shapes = [n.args[0].tensor_type.shape for n in reductions]
     domain = max(shapes, key=lambda shape: len(_long_axes(shape)))
     last = _long_axes(domain)[-1]
-    dims = next(
+    found = [
         n.attrs["dims"] for n, shape in zip(reductions, shapes, strict=True)
-        if shape == domain and last in n.attrs["dims"]
-    )  # fmt: skip
-    return domain, dims
+        if shape == domain and not adds_all(n)
+    ]  # fmt: skip
+    return domain, next((dims for dims in found if last in dims), found[0])

@@ -45,7 +45,7 @@ def rows_after(node: Node, position: int, rows: Rows) -> Rows | None:
     op, arg = node.op, node.args[position]
     if not isinstance(node.type, TensorType):
         return None
-    if isinstance(op.lowering, Elementwise) or op is expand_op:
+    if type(op.lowering) is Elementwise or op is expand_op:
         more = node.type.ndim - arg.tensor_type.ndim
         return tuple(r + more for r in rows)
     if isinstance(op.lowering, Reduce):
@@ -72,7 +72,7 @@ def rows_before(node: Node, rows: Rows) -> tuple[Rows, ...] | None:
         return {(0,): ((0,), FIXED), (1,): (FIXED, (1,)), TOTAL: ((1,), (0,))}.get(rows)
     if rows == TOTAL:
         return None
-    if isinstance(op.lowering, Elementwise) or op is expand_op:
+    if type(op.lowering) is Elementwise or op is expand_op:
         found = [_rows_before_stretching(s, node.tensor_type.shape, rows) for s in shapes]
         return None if None in found else tuple(r for r in found if r is not None)
     if isinstance(op.lowering, Reduce):

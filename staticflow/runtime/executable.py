@@ -19,7 +19,7 @@ from staticflow.codegen.llvm.arena import capacities_at
 from staticflow.codegen.llvm.parallel import DECLARATIONS
 from staticflow.codegen.llvm.probes import PROBED, Probes
 from staticflow.codegen.llvm.routine import NO_MEMORY, SIZES_DIFFER, render_routine
-from staticflow.codegen.lower.nest import REFUSALS
+from staticflow.codegen.lower.refusals import REFUSALS
 from staticflow.codegen.program.routine import Ask, Failure, Routine, walk_steps
 from staticflow.config import config
 from staticflow.errors import LinAlgError, ShapeError

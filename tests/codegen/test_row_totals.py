@@ -255,9 +255,26 @@ def rms_norm(x: Any, w: Any) -> Any:
 
 X, W, IMAGES = numbers(64, 100), numbers(100), numbers(8, 6, 5, 4)
 COUNTS: dict[str, tuple[Callable[..., Any], list[Array], int]] = {
-    "cross entropy": (cross_entropy, [X, np.arange(64)], 2),
+    "cross entropy": (cross_entropy, [X, np.arange(64)], 1),
     "cross entropy, gradient": (
-        lambda x, t: [y := cross_entropy(x, t), *sf.grad(y, [x])], [X, np.arange(64)], 3,
+        lambda x, t: [y := cross_entropy(x, t), *sf.grad(y, [x])], [X, np.arange(64)], 2,
+    ),
+    "sum of cross entropies, gradient": (
+        lambda x, t: [y := F.cross_entropy(x, t, reduction="sum"), *sf.grad(y, [x])],
+        [X, np.arange(64)], 1,
+    ),
+    "cross entropy of few classes": (cross_entropy, [X[:, :10], np.arange(64) % 10], 1),
+    "cross entropy of images": (cross_entropy, [IMAGES, np.arange(160).reshape(8, 5, 4) % 6], 1),
+    "softmax, mean square, gradient": (
+        lambda x, y: [z := F.mse_loss(F.softmax(x, 1), y), *sf.grad(z, [x])], [X, X], 1,
+    ),
+    "layer norm, sum, gradient": (
+        lambda x, w, b, y: [
+            z := (F.layer_norm(x, (100,), w, b) * y).sum(), *sf.grad(z, [x, w, b])
+        ], [X, W, W, X], 1,
+    ),
+    "RMS norm, sum, gradient": (
+        lambda x, w, y: [z := (rms_norm(x, w) * y).sum(), *sf.grad(z, [x, w])], [X, W, X], 1,
     ),
     "softmax, gradient": (with_gradient(lambda x: F.softmax(x, 1), [0]), [X, X], 1),
     "RMS norm": (rms_norm, [X, W], 1),

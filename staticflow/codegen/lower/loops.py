@@ -27,11 +27,13 @@ from staticflow.graph.dtypes import DType, float32, float64
 from staticflow.graph.graph import Graph
 from staticflow.graph.node import Node, param
 from staticflow.graph.types import Shape, TensorType
-from staticflow.ops.declaring.lowering import Generate, Index, Reduce, View, delinear
+from staticflow.ops.declaring.lowering import Checked, Generate, Index, Reduce, View, delinear
 from staticflow.passes.access import broadcast_index, is_polynomial, member_index
 from staticflow.passes.row_totals import operand_index, total_index
 
-__all__ = ["LANES_PART", "LoopWriter", "choose_loops", "lower_loops", "rounds"]
+__all__ = [
+    "LoopWriter", "choose_loops", "lower_loops", "part_of", "rounds", "runs_inward",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,14 +97,15 @@ def lower_loops(
     else:
         domain, dims = body.outputs[0].tensor_type.shape, ()
     nest = choose_loops(body, types, domain, dims)
-    inward = _runs_inward(body, types, nest)
-    part = LANES_PART if inward else _PART
+    inward = runs_inward(body, types, nest)
+    part = part_of(inward)
     results = [*zip(outs, body.outputs, strict=True)]
     kinds = dict(zip(outs, types, strict=True))
     writer = LoopWriter(k, body, names, results, nest, reductions, kinds, part)
     writer.write()
     kernel = k.kernel("reduce" if reductions else "map")
-    return kernel, writer.inner_vars if inward else writer.outer_vars, writer.scratch
+    innermost = writer.inner_vars if inward else writer.outer_vars
+    return kernel, [*writer.check_vars, *innermost], writer.scratch
 
 
 # -- the loops -----------------------------------------------------------------------------------
@@ -169,7 +172,7 @@ def _element_indices(
             stack += [(a, broadcast_index(index, a.tensor_type.shape)) for a in node.args]
 
 
-def _runs_inward(body: Graph, types: Sequence[TensorType], nest: _Nest) -> bool:
+def runs_inward(body: Graph, types: Sequence[TensorType], nest: _Nest) -> bool:
     """Whether the innermost reduced dim is the one to vectorise: of what the inner loops touch,
     more is contiguous along it, or nearly."""
     if not nest.inner.loops:
@@ -213,6 +216,11 @@ _ROWS_PART = 8
 """Iterations of the first of several loops, within which there are more additions."""
 
 
+def part_of(inward: bool) -> int:
+    """Elements that are summed up before they go into the total, along a row or down a column."""
+    return LANES_PART if inward else _PART
+
+
 def rounds(reduction: Node) -> bool:
     """Whether a reduction is a sum of floats."""
     dtype = reduction.tensor_type.dtype
@@ -243,8 +251,14 @@ class LoopWriter:
         self.phase = self._phases()
         self.elements = [(name, o) for name, o in results if self._is_element(o)]
         self.row_values = [(name, o) for name, o in results if not self._is_element(o)]
+        self.checked = [
+            n for n in body.nodes
+            if isinstance(n.op.lowering, Checked) and self.dims
+            and not (self.phase[n] or self._is_element(n))
+        ]  # fmt: skip
         self.inner_vars: list[Sym] = []
         self.outer_vars: list[Sym] = []
+        self.check_vars: list[Sym] = []
         self.scratch: list[Scratch] = []
         self.saved: SavedRow | None = None
 
@@ -274,15 +288,16 @@ class LoopWriter:
     def write(self) -> None:
         """The whole nest."""
         self.saved = self._find_saved_row()
+        self.check_rows()
         with self._loops("o", self.nest.outer.loops, "parallel", self.outer_vars) as outer:
             self.write_row(outer)
 
     def write_row(self, outer: Sequence[Size]) -> None:
         """One iteration of the outer loops."""
-        rows: dict[Node, tuple[Index, Operand]] = {}
+        full = self.nest.index(outer, [0] * len(self.nest.inner.loops))
+        rows = self._checked_values(full)
         for phase in range(self._passes()):
             self._pass(phase, outer, rows)
-        full = self.nest.index(outer, [0] * len(self.nest.inner.loops))
         values = Values(self.k, self.names, rows)
         results = [
             (name, node, index, values.at(node, index))
@@ -292,6 +307,23 @@ class LoopWriter:
         self.add_row(values, full)
         for result in results:  # after every load: an output may lie over a param
             self.store(*result)
+
+    def check_rows(self) -> None:
+        """Look at the values to check that rows have, in a loop of its own: a way out of the loop
+        that works the rows out would cost registers there."""
+        if not self.checked:
+            return
+        with self._loops("o", self.nest.outer.loops, "parallel", self.check_vars) as outer:
+            full = self.nest.index(outer, [0] * len(self.nest.inner.loops))
+            values = Values(self.k, self.names)
+            for n in self.checked:
+                values.at(n, self.nest.place(n, full))
+
+    def _checked_values(self, full: Index) -> dict[Node, tuple[Index, Operand]]:
+        """What was checked of the row whose first element is at ``full``, and where it stands."""
+        values = Values(self.k, self.names, checks=False)
+        places = {n: self.nest.place(n, full) for n in self.checked}
+        return {n: (index, values.at(n, index)) for n, index in places.items()}
 
     def add_row(self, values: Values, full: Index) -> None:
         """What else is done with the values of a row, whose first element is at ``full``."""
@@ -317,26 +349,40 @@ class LoopWriter:
         due = [r for r in self.reductions if self.phase[r] == phase + 1]
         stored = [(name, o) for name, o in self.elements if self.phase[o] == phase]
         run = partial(self._run, phase, outer, rows, due, stored)
-        whole = prod(self.nest.outer.loops) == 1 and bool(self.nest.inner.loops)
-        blocks = cut_blocks(k, self.nest.inner.loops) if whole else None
-        if blocks is None:
-            sums, full = self._in_parts(run, due, 0, self.nest.inner.loops)
+        loops = self.nest.inner.loops
+        if prod(self.nest.outer.loops) == 1 and loops:
+            sums, full = self._in_blocks(run, due, loops)
         else:
-            blocked = [blocks.partial(k, self.total_dtype(r)) for r in due]
-            with blocks.each(k) as (number, start, length):
-                loops = (length, *self.nest.inner.loops[1:])
-                sums, full = self._in_parts(run, due, start, loops)
-                for scratch, total in zip(blocked, sums, strict=True):
-                    k.store(scratch.name, number, k.cast(k.freeze(total), scratch.dtype))
-            sums = [self.accumulator(r) for r in due]
-            if due:
-                with k.loop("block", blocks.count) as number:
-                    for r, scratch, total in zip(due, blocked, sums, strict=True):
-                        k.accumulate(total, r.op.lowering.combine, k.load(scratch.name, number))
-            self.scratch += blocked
+            sums, full = self._in_parts(run, due, 0, loops)
         for r, total in zip(due, sums, strict=True):
             index = self.nest.place(r, full)
-            rows[r] = (index, k.cast(k.freeze(total), r.tensor_type.dtype))
+            rows[r] = (index, self.value_of_sum(r, k.freeze(total)))
+
+    def value_of_sum(self, reduction: Node, total: Operand) -> Operand:
+        """What a sum over a row is to what reads it."""
+        return self.k.cast(total, reduction.tensor_type.dtype)
+
+    def _in_blocks(
+        self, run: Callable[[Size, Shape], tuple[list[Reg], Index]], due: list[Node], loops: Shape
+    ) -> tuple[list[Reg], Index]:
+        """The sums ``due`` as ``run(start, loops)`` makes them, where there are no loops around: in
+        blocks that threads share, if there is work for some."""
+        k = self.k
+        blocks = cut_blocks(k, loops)
+        if blocks is None:
+            return self._in_parts(run, due, 0, loops)
+        blocked = [blocks.partial(k, self.total_dtype(r)) for r in due]
+        with blocks.each(k) as (number, start, length):
+            sums, full = self._in_parts(run, due, start, (length, *loops[1:]))
+            for scratch, total in zip(blocked, sums, strict=True):
+                k.store(scratch.name, number, k.cast(k.freeze(total), scratch.dtype))
+        sums = [self.accumulator(r) for r in due]
+        if due:
+            with k.loop("block", blocks.count) as number:
+                for r, scratch, total in zip(due, blocked, sums, strict=True):
+                    k.accumulate(total, r.op.lowering.combine, k.load(scratch.name, number))
+        self.scratch += blocked
+        return sums, full
 
     def _in_parts(
         self,

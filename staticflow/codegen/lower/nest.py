@@ -13,11 +13,11 @@ from staticflow.codegen.gemm.copy import copy_columns
 from staticflow.codegen.gemm.plan import Column, Span, open_panels
 from staticflow.codegen.gemm.tile import Matrix, Product, each, emit_tiles
 from staticflow.codegen.kernel import Buffer, Operand, Reg
+from staticflow.codegen.lower.refusals import CODES
 from staticflow.codegen.lower.tasks import bind_index, each_in_groups
 from staticflow.codegen.lower.values import Values
 from staticflow.codegen.maths.scalars import Scalars
 from staticflow.codegen.target import PORTABLE, Target
-from staticflow.errors import ArgumentError, IndexRangeError, LinAlgError, StaticflowError
 from staticflow.graph.dim_queries import symbols_of
 from staticflow.graph.dims import Dim, Size, Sym, prod
 from staticflow.graph.dtypes import DType, bool_
@@ -25,16 +25,7 @@ from staticflow.graph.node import Node
 from staticflow.graph.types import Shape, TensorType, types_of
 from staticflow.ops.declaring.lowering import Index, LoopNest, delinear
 
-__all__ = ["REFUSALS", "Nest", "Scratch"]
-
-REFUSALS: Mapping[str, tuple[type[StaticflowError], str]] = {
-    "index": (IndexRangeError, ": an index lies outside the dim that it selects from"),
-    "singular": (LinAlgError, ": a matrix is singular"),
-    "definite": (LinAlgError, ": a matrix is not positive definite"),
-    "values": (ArgumentError, ""),
-}
-"""Why a kernel stops: the error, and what it says behind the op; a function that refuses values
-has words of its own. The code of the first is 1, and so on."""
+__all__ = ["Nest", "Scratch"]
 
 _FEW = 4
 """Iterations of a loop that `Nest.each` writes out: determinants of 3 x 3 take a third of the time.
@@ -43,8 +34,6 @@ With 8, those of 8 x 8 take 0.9 of it, and five times as long to compile."""
 _NARROW = 8
 """Columns that `Nest.lanes` takes one by one: what a vector with lanes off has stored is not at
 hand for the next load, and systems of 2 x 2 take a quarter of the time."""
-
-_CODES = {reason: code for code, reason in enumerate(REFUSALS, 1)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +83,7 @@ class Nest:
         if self._over:
             self._inside = self.k.var(self.k.const(True, bool_))
             lowering.emit(self)
-            self.k.check(self.k.freeze(self._inside), _CODES["index"])
+            self.k.check(self.k.freeze(self._inside), CODES["index"])
             self._inside, self._checked = None, True
         lowering.emit(self)
 
@@ -177,13 +166,13 @@ class Nest:
             k.compare("lt", index, k.index_value(size)),
         )
         if self._inside is None:
-            k.check(inside, _CODES["index"])
+            k.check(inside, CODES["index"])
         else:
             k.accumulate(self._inside, "and", inside)
 
     def require(self, cond: Operand, reason: str) -> None:
         """Stop for a reason of `REFUSALS` unless the scalar ``cond`` is true."""
-        self.k.check(cond, _CODES[reason])
+        self.k.check(cond, CODES[reason])
 
     @contextmanager
     def rows(self, shape: Shape, dim: int) -> Iterator[Callable[[Size], Index]]:

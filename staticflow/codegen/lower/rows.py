@@ -12,7 +12,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from staticflow.codegen.kernel import Buffer, Kernel, Operand, Reg
-from staticflow.codegen.lower.loops import LANES_PART, LoopWriter, choose_loops, rounds
+from staticflow.codegen.lower.loops import (
+    LoopWriter,
+    choose_loops,
+    part_of,
+    rounds,
+    runs_inward,
+)
 from staticflow.codegen.lower.nest import Scratch
 from staticflow.codegen.lower.values import Values
 from staticflow.codegen.maths.scalars import Scalars
@@ -23,7 +29,7 @@ from staticflow.graph.graph import Graph
 from staticflow.graph.node import Node
 from staticflow.graph.types import Shape, TensorType
 from staticflow.ops.declaring.lowering import Index, Reduce, delinear, linear
-from staticflow.passes.row_totals import follow_totals, is_total, rows_of
+from staticflow.passes.row_totals import adds_all, follow_totals, is_total, rows_of
 
 __all__ = ["lower_rows"]
 
@@ -52,7 +58,7 @@ def lower_rows(
     run over contiguous elements, and the working memory that it wants."""
     writer = _RowsWriter(k, body, names, outs, types)
     writer.write()
-    return k.kernel("rows"), writer.inner_vars, writer.scratch
+    return k.kernel("rows"), [*writer.check_vars, *writer.inner_vars], writer.scratch
 
 
 def _rows_of_block(length: Size) -> int:
@@ -78,11 +84,14 @@ class _RowsWriter(LoopWriter):
         results = [*zip(outs, body.outputs, strict=True)]
         reductions = [n for n in body.nodes if isinstance(n.op.lowering, Reduce)]
         totals = [n for n in reductions if is_total(n, domain, dims)]
+        nest = choose_loops(body, types, domain, dims, late)
+        columns = [r for r in totals if r.args[0].tensor_type.shape == domain and not adds_all(r)]
+        self.wholes = [r for r in totals if r.args[0].tensor_type.shape == domain and adds_all(r)]
+        self.inward = bool(columns) or runs_inward(body, types, nest)
         super().__init__(
-            k, body, names, [(name, o) for name, o in results if o not in late],
-            choose_loops(body, types, domain, dims, late),
-            [n for n in reductions if n not in totals],
-            dict(zip(outs, types, strict=True)), LANES_PART,
+            k, body, names, [(name, o) for name, o in results if o not in late], nest,
+            [n for n in reductions if n not in totals or n in self.wholes],
+            dict(zip(outs, types, strict=True)), part_of(self.inward),
         )  # fmt: skip
         self.late = [(name, o) for name, o in results if o in late]
         self.width = prod(self.nest.inner.loops)
@@ -92,7 +101,7 @@ class _RowsWriter(LoopWriter):
         self.columns: dict[str, Node] = {}
         self.numbers: dict[str, Node] = {}
         for r in totals:
-            if r.args[0].tensor_type.shape == domain:
+            if r in columns:
                 self.columns[self._working(r, self.blocks * self.width)] = r
             else:
                 self.numbers[self._working(r, self.rows)] = r
@@ -111,6 +120,7 @@ class _RowsWriter(LoopWriter):
         """The whole kernel."""
         k = self.k
         self.saved = self._find_saved_row()
+        self.check_rows()
         if self.columns:
             with k.loop("block", self.blocks, kind="parallel") as self.block:
                 self._clear_columns()
@@ -120,9 +130,11 @@ class _RowsWriter(LoopWriter):
                     self.row = k.bind(k.index_value(start + row), "at", upper=self.rows)
                     self.write_row(self._outer_index(self.row))
         else:
-            with self._loops("o", self.nest.outer.loops, "parallel", []) as outer:
+            with self._loops("o", self.nest.outer.loops, "parallel", self.outer_vars) as outer:
                 self.row = linear(outer, self.nest.outer.loops)
                 self.write_row(outer)
+            if not self.inward:
+                self.inner_vars = self.outer_vars
         known = self._add_up_numbers()
         if any(_has_columns(o) for _, o in self.late):
             with k.loop("column", self.width, kind="parallel") as column:
@@ -157,10 +169,18 @@ class _RowsWriter(LoopWriter):
         k.store(name, at, k.apply(total.op.lowering.combine, k.load(name, at), more))
 
     def add_row(self, values: Values, full: Index) -> None:
-        """Store what a row has one value of, for the totals that are numbers."""
+        """Store what a row has one value of, for the totals that are numbers: it, or the sum of all
+        its elements."""
         for name, r in self.numbers.items():
-            value = values.at(r.args[0], self.nest.operand_place(r, full))
+            if r in self.wholes:
+                _, value = values.known[r]
+            else:
+                value = values.at(r.args[0], self.nest.operand_place(r, full))
             self.k.store(name, self.row, self.k.cast(value, self.k.buffers[name].dtype))
+
+    def value_of_sum(self, reduction: Node, total: Operand) -> Operand:
+        """The part of a row in a total, as it is, or what a sum over the row is."""
+        return total if reduction in self.wholes else super().value_of_sum(reduction, total)
 
     # -- behind the last row --------------------------------------------------------------------
 
@@ -178,7 +198,7 @@ class _RowsWriter(LoopWriter):
 
         known: dict[Node, tuple[Index, Operand]] = {}
         if due:
-            sums, _ = self._in_parts(add_up, due, 0, (self.rows,))
+            sums, _ = self._in_blocks(add_up, due, (self.rows,))
             known = self._totals(due, sums, at)
         self._finish([(name, o) for name, o in self.late if not _has_columns(o)], at, known)
         return known

@@ -7,12 +7,13 @@ from typing import Any
 
 from staticflow.codegen.builder import Builder
 from staticflow.codegen.kernel import LANE_SYM, Operand
+from staticflow.codegen.lower.refusals import CODES
 from staticflow.errors import CompileError
 from staticflow.graph.dim_queries import symbols_of
 from staticflow.graph.dims import Size
 from staticflow.graph.locs import format_locs
 from staticflow.graph.node import Node, constant
-from staticflow.ops.declaring.lowering import Elementwise, Generate, Index, View
+from staticflow.ops.declaring.lowering import Checked, Elementwise, Generate, Index, View
 from staticflow.passes.access import broadcast_index, source_of
 
 __all__ = ["Values"]
@@ -23,7 +24,7 @@ class Values:
 
     ``buffers`` are the arrays that stand in memory; ``known`` the nodes that are already in a
     register, each at one index. With ``lanes`` the index names ``lane``, and lanes at or past
-    ``bound`` are not read.
+    ``bound`` are not read. Without ``checks`` what is to be checked is known to be right.
     """
 
     def __init__(
@@ -33,10 +34,11 @@ class Values:
         known: Mapping[Node, tuple[Index, Operand]] | None = None,
         lanes: int = 1,
         bound: Size | None = None,
+        checks: bool = True,
     ) -> None:
         self.k, self.buffers = k, dict(buffers)
         self.known = dict(known or {})
-        self.lanes, self.bound = lanes, bound
+        self.lanes, self.bound, self.checks = lanes, bound, checks
         self._done: dict[tuple[Node, Index], Operand] = {}
 
     def know(self, more: Mapping[Node, tuple[Index, Operand]]) -> None:
@@ -117,12 +119,20 @@ def _elementwise(values: Values, node: Node, index: Index, parts: list[Operand])
     return result
 
 
+def _checked(values: Values, node: Node, index: Index, parts: list[Operand]) -> Operand:
+    if values.checks:
+        inside = node.op.lowering.inside(values.k, *parts, **node.attrs)
+        values.k.check(inside, CODES["index"])
+    return _elementwise(values, node, index, parts)
+
+
 def _generate(values: Values, node: Node, index: Index, parts: list[Operand]) -> Operand:
     result: Operand = node.op.lowering.emit(values.k, index, values.lanes, **node.attrs)
     return result
 
 
 _EMITTERS: dict[type, Callable[..., Any]] = {
+    Checked: _checked,
     Elementwise: _elementwise,
     Generate: _generate,
     View: lambda values, node, index, parts: parts[0],

@@ -55,7 +55,7 @@ from staticflow.ops.declaring.lowering import Host
 from staticflow.ops.loops.cond_op import cond_op
 from staticflow.ops.loops.loop import Loop, scan_op, while_op
 from staticflow.passes.access import rows_start, shows_memory
-from staticflow.passes.cluster import cluster
+from staticflow.passes.cluster import checked_member, cluster
 
 __all__ = ["Wanted", "assemble"]
 
@@ -407,10 +407,12 @@ class _Assembler:
             self.checking[kernel.name] = checks
         if not checks:
             return 0
-        made = maker_of(body.outputs[0])
+        checked = checked_member(body)
+        made = checked or maker_of(body.outputs[0])
         operands = ", ".join(str(a.type) for a in made.args)
         asks = made.attrs.get("of", made.op.name)
-        return self._fails(made.attrs.get("what", f"{asks}({operands})"), node.locs)
+        locs = checked.locs if checked is not None else node.locs
+        return self._fails(made.attrs.get("what", f"{asks}({operands})"), locs)
 
     def _repeat(
         self,

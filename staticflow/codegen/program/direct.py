@@ -12,7 +12,7 @@ from staticflow.graph.types import types_of
 from staticflow.ops.declaring.lowering import Host
 from staticflow.ops.loops.cond_op import cond_op
 from staticflow.ops.loops.loop import loop_ops
-from staticflow.passes.cluster import cluster
+from staticflow.passes.cluster import checked_member, cluster
 
 __all__ = ["does_nothing", "split_direct"]
 
@@ -22,6 +22,7 @@ def does_nothing(node: Node) -> bool:
     return (
         node.op is cluster
         and node.attrs["kind"] != "nest"
+        and checked_member(node.attrs["body"]) is None
         and not bound_symbols(node)
         and all(t.size == 0 for t in types_of(node.type))
     )

@@ -23,7 +23,7 @@ from staticflow.passes.access import (
     source_of,
 )
 from staticflow.passes.arrays import AXES
-from staticflow.passes.cluster import cluster
+from staticflow.passes.cluster import checked_member, cluster
 
 __all__ = ["Order", "order_updates", "root_of"]
 
@@ -166,13 +166,15 @@ def _readers(graph: Graph, node: Node) -> Iterator[Node]:
 
 
 def _may_end(node: Node, fails: Callable[[Node], bool] = lambda nest: True) -> bool:
-    """Loop nests may check indices, loops look whether the user wants to stop, Python may raise
+    """Kernels may check indices, loops look whether the user wants to stop, Python may raise
     whatever it likes, and sizes that only the run can tell may be wrong."""
     if bound_symbols(node):
         return True
     if node.op is cluster:
         kind = node.attrs["kind"]
-        return kind == "loop" or (kind == "nest" and fails(node))
+        if kind == "nest":
+            return fails(node)
+        return kind == "loop" or checked_member(node.attrs["body"]) is not None
     if node.op in loop_ops() or isinstance(node.op.lowering, Host):
         return True
     if not has_regions(node):

@@ -63,8 +63,8 @@ def vectorize(kernel: Kernel, var: Sym, width: int) -> Kernel:
     accumulators. Combinations of floats are reordered.
 
     Raises `VerifyError` where the loop cannot be vectorised, and says why: there is no such loop,
-    its step is not 1 or its kind ``grid``; there is a `Check` in it, a vector, a `Set` of a
-    register from outside, an `If`, inner loop or bound symbol that depends on ``var``, an
+    its step is not 1 or its kind ``grid``; there is a vector in it, a `Set` of a register from
+    outside, an `If`, inner loop or bound symbol that depends on ``var``, an
     accumulator that is read or combined in two ways; or its iterations may touch the same element.
     """
     loop = find_loop(kernel, var)
@@ -111,7 +111,7 @@ def _obstacle(loop: Loop) -> str | None:
 
 
 def _statement_obstacle(stmt: Stmt, var: Sym, own: set[str], vectors: set[str]) -> str | None:
-    if isinstance(stmt, (If, Check)):
+    if isinstance(stmt, If):
         return "lanes cannot branch"
     if isinstance(stmt, Set) and stmt.reg.name not in own:
         return "the register is from outside the loop"
@@ -366,6 +366,13 @@ class _Lanes:
         value = self.vector(stmt.value)
         self.emit(Store(stmt.buffer, self.index(stmt.index), value, self.bound))
 
+    def check(self, stmt: Check) -> None:
+        if _is_vector(stmt.cond, self.vectors):
+            holds = Reg(self.names.fresh("holds"), bool_)
+            self.emit(Let(holds, Fold("and", self.active_or(stmt.cond, True))))
+            stmt = replace(stmt, cond=holds)
+        self.emit(stmt)
+
     def loop(self, stmt: Loop) -> None:
         self.emit(replace(stmt, body=self.block(stmt.body)))
 
@@ -391,6 +398,7 @@ _STATEMENTS: dict[type, Callable[[_Lanes, Any], None]] = {
     Loop: _Lanes.loop,
     If: _Lanes.branch,
     Bind: _Lanes.emit,
+    Check: _Lanes.check,
 }
 _EXPRESSIONS: dict[type, Callable[[_Lanes, Any], Expr]] = {
     Apply: _Lanes.apply,

@@ -141,8 +141,8 @@ def has_fast_form(op: Op) -> bool:
 
 
 _FORMS = frozenset((
-    lowering.Contract, lowering.Correlate, lowering.CorrelateKernel, lowering.Elementwise,
-    lowering.Generate, lowering.LoopNest, lowering.Reduce, lowering.View,
+    lowering.Checked, lowering.Contract, lowering.Correlate, lowering.CorrelateKernel,
+    lowering.Elementwise, lowering.Generate, lowering.LoopNest, lowering.Reduce, lowering.View,
 ))  # fmt: skip
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from staticflow.errors import DTypeError, ShapeError
+from staticflow.graph.dims import Size
 from staticflow.graph.dtypes import DType, int32, int64
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, Shape, TensorType
@@ -16,7 +17,7 @@ from staticflow.ops.basics.expand import expand
 from staticflow.ops.basics.reduce import accumulator, narrow_as, sum_op, wide, widen
 from staticflow.ops.basics.view import reshape, squeeze, unsqueeze
 from staticflow.ops.declaring.declare import per_arg, strict
-from staticflow.ops.declaring.lowering import LoopNest
+from staticflow.ops.declaring.lowering import Checked
 from staticflow.ops.elementwise.maths import exp
 from staticflow.ops.indexing.gather_ops import check_range, gather_op, take_along
 
@@ -43,13 +44,15 @@ def _rows(facts: Facts, x: TensorType, target: TensorType, what: str) -> Shape:
 # -- classes --------------------------------------------------------------------------------------
 
 
-def _class_emit(nest: Any) -> None:
-    k = nest.k
-    with nest.loops(nest.in_shape(0), "parallel") as at:
-        value = k.cast(nest.load(0, at), int64)
-        ignored = k.compare("eq", value, nest.attrs["ignore_index"])
-        nest.check_index(k.select(ignored, 0, value), nest.attrs["classes"])
-        nest.store(0, at, k.select(ignored, -1, value))
+def _class_emit(k: Any, target: Any, *, ignore_index: int, **_: Any) -> Any:
+    value = k.cast(target, int64)
+    return k.select(k.compare("eq", value, ignore_index), -1, value)
+
+
+def _class_inside(k: Any, target: Any, *, classes: Size, ignore_index: int, **_: Any) -> Any:
+    value = k.cast(target, int64)
+    place = k.select(k.compare("eq", value, ignore_index), 0, value)
+    return k.apply("and", k.compare("ge", place, 0), k.compare("lt", place, k.index_value(classes)))
 
 
 def _class_reference(
@@ -68,7 +71,7 @@ class_op = Op(
     infer=lambda facts, target, *, dtype, **_: TensorType(dtype, target.shape),
     reference=_class_reference,
     vjp=None,
-    lowering=LoopNest(_class_emit),
+    lowering=Checked(_class_emit, _class_inside),
 )
 
 

@@ -16,6 +16,7 @@ from staticflow.graph.types import Shape
 
 __all__ = [
     "Attend",
+    "Checked",
     "Contract",
     "Correlate",
     "CorrelateKernel",
@@ -40,6 +41,14 @@ class Elementwise:
     of the arguments (broadcast). In the arguments' dtype; the result is cast to the node's."""
 
     emit: Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Checked(Elementwise):
+    """Elementwise work that ends the program, as an index outside of its dim does, unless
+    ``inside(k, *operands, **attrs)`` is true of every element."""
+
+    inside: Callable[..., Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -211,12 +211,12 @@ class StaticMode:
 
 def _refuse_symbolic(op: Op, attrs: Mapping[str, Any]) -> None:
     """Refuse numbers that only the run can tell where a kernel has Python's in its code. Of sizes
-    there are ops that take them, but none is elementwise."""
+    there are ops that take them, but none is elementwise, unless it checks its elements."""
     if op.lowering is None:  # other ops, whose operands they become
         return
     for name, value in attrs.items():
         kind = type(value)
-        if kind is Symbol or (kind is Dim and isinstance(op.lowering, Elementwise)):
+        if kind is Symbol or (kind is Dim and type(op.lowering) is Elementwise):
             raise SymbolicError(
                 f"{op.name}: {name} is {value}, which is known only when the program runs; it must "
                 "be a Python number: give one, or write the function out with operators and "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from staticflow.graph.graph import Graph, new_param, rebuild, substitute_nodes
 from staticflow.graph.node import Node, constant
 from staticflow.graph.types import TensorType
-from staticflow.ops.declaring.lowering import Contract, Elementwise, Reduce
+from staticflow.ops.declaring.lowering import Checked, Contract, Elementwise, Reduce
 from staticflow.ops.loops.loop import Loop, loop_ops
 from staticflow.passes.access import is_inline
 from staticflow.passes.rewrite import Counts, with_args
@@ -37,7 +37,7 @@ def _hoist_loop(node: Node, counts: Counts) -> Node:
         if inner.op is constant or (
             isinstance(inner.type, TensorType)
             and all(a in same for a in inner.args)
-            and (is_inline(inner) or isinstance(inner.op.lowering, _MOVED))
+            and (is_inline(inner) or _is_movable(inner))
         ):
             same.add(inner)
     used = {a for n in loop.body.nodes if n not in same for a in n.args} | set(loop.body.outputs)
@@ -58,4 +58,10 @@ _MOVED = (Elementwise, Reduce, Contract)
 
 def _is_work(node: Node) -> bool:
     """Whether a node is computed, not worked out where it is read, and not a param."""
-    return isinstance(node.op.lowering, _MOVED) and not is_inline(node)
+    return _is_movable(node) and not is_inline(node)
+
+
+def _is_movable(node: Node) -> bool:
+    """Whether a node is work that cannot fail."""
+    lowering = node.op.lowering
+    return isinstance(lowering, _MOVED) and not isinstance(lowering, Checked)

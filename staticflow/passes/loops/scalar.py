@@ -29,7 +29,7 @@ from staticflow.ops.basics.view import reshape_op
 from staticflow.ops.loops.cond_op import cond_op
 from staticflow.ops.loops.loop import Loop, loop_ops
 from staticflow.ops.symbols.symbol import Symbol, constant_node
-from staticflow.passes.cluster import cluster
+from staticflow.passes.cluster import checked_member, cluster
 from staticflow.passes.rewrite import Counts, with_args
 
 __all__ = ["scalar_loops"]
@@ -89,13 +89,20 @@ def _is_scalar_work(node: Node) -> bool:
         return False
     if node.op is cond_op:
         return all(_is_scalar_work(n) for branch in regions_of(node) for n in branch.nodes)
-    return node.op is cluster and node.attrs["kind"] == "map"
+    return _is_map(node)
+
+
+def _is_map(node: Node) -> bool:
+    """Whether a node is a cluster of elementwise work that cannot fail."""
+    if node.op is not cluster or node.attrs["kind"] != "map":
+        return False
+    return checked_member(node.attrs["body"]) is None
 
 
 def _is_for(loop: Node, operand: Node, graph: Graph) -> bool:
     """Whether a number is computed for this loop alone, or from nothing."""
     maker = maker_of(operand)
-    if maker.op is not cluster or maker.attrs["kind"] != "map":
+    if not _is_map(maker):
         return False
     results = [maker, *(n for n in graph.users[maker] if n.op is item)]
     if any(t.shape for t in types_of(maker.type)):
