@@ -56,7 +56,7 @@ SHOWS = {  # what an example that trains nothing prints
     "profiles": [
         "conv2d",
         "Adam.step",
-        "15 kernels",
+        "13 kernels",
         "profiling makes it",
         "trained nothing: True",
         "every kernel has a row: True",

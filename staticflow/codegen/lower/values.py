@@ -119,7 +119,7 @@ def _elementwise(values: Values, node: Node, index: Index, parts: list[Operand])
     return result
 
 
-def _checked(values: Values, node: Node, index: Index, parts: list[Operand]) -> Operand:
+def _check_and_emit(values: Values, node: Node, index: Index, parts: list[Operand]) -> Operand:
     if values.checks:
         inside = node.op.lowering.inside(values.k, *parts, **node.attrs)
         values.k.check(inside, CODES["index"])
@@ -132,7 +132,7 @@ def _generate(values: Values, node: Node, index: Index, parts: list[Operand]) ->
 
 
 _EMITTERS: dict[type, Callable[..., Any]] = {
-    Checked: _checked,
+    Checked: _check_and_emit,
     Elementwise: _elementwise,
     Generate: _generate,
     View: lambda values, node, index, parts: parts[0],
