@@ -5,12 +5,14 @@ import os
 import shutil
 import sys
 import tempfile
+import zlib
 
 import pytest
 from calling import call_path
 from filetests import pytest_addoption, pytest_collect_file
 from slices import DAY, today
 
+import staticflow as sf
 from staticflow.config import config as settings
 
 __all__ = ["call_path", "pytest_addoption", "pytest_collect_file"]
@@ -43,6 +45,12 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_report_header() -> str:
     """The line above the tests that says which day's share of the generated checks runs."""
     return f"generated checks of {DAY}={today()}"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """What a test draws is its own on each day, whichever tests ran before it in the process."""
+    sf.manual_seed(zlib.crc32(f"{today()} {item.nodeid}".encode()))
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -270,7 +270,7 @@ def test_jit_follows_the_dtype_of_a_module() -> None:
     model.double()
     assert f(x.double()).dtype is sf.float64
     model.float()
-    assert f(x).tolist() == model(x).tolist()
+    sf.testing.assert_close(f(x), model(x))
 
 
 def test_what_detach_gives_in_a_forward_follows_its_tensor() -> None:
