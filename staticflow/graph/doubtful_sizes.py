@@ -4,30 +4,38 @@ where something is divided by them, than 1: ``n - m`` and ``n // m`` of two inpu
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from staticflow.graph.dim_queries import as_call, as_symbol, substitute_dim, symbols_of
 from staticflow.graph.dims import Call, Dim, Size, Sym, dim_max, is_provably_ge, terms_of
 from staticflow.graph.equalities import Equality
 from staticflow.graph.graph import Graph, regions_of
-from staticflow.graph.node import Node
+from staticflow.graph.node import Node, param
 from staticflow.graph.types import types_of
 
-__all__ = ["doubtful_sizes", "inner_divisors"]
+__all__ = ["checks_divisor", "doubtful_sizes", "inner_divisors"]
 
 
 def doubtful_sizes(nodes: Iterable[Node], assumed: Sequence[Equality]) -> Iterator[Equality]:
-    """What must hold of the sizes of ``nodes``, as ``max(n - m, 0) == n - m``, where that is
-    neither proved nor ``assumed``. What is divided by stands before what it divides."""
+    """What must hold of the sizes of ``nodes``, as ``max(n - m, 0) == n - m``, and of what is
+    divided by in them and in attributes, where that is neither proved nor ``assumed``. What is
+    divided by stands before what it divides."""
     least = _least_sizes(assumed)
     held = {(e.a, e.b) for e in assumed}
-    seen: set[Size] = set()
+    seen: set[tuple[Size, bool]] = set()
     for node in nodes:
-        for d in (d for t in types_of(node.type) for d in t.shape):
-            if not isinstance(d, Dim) or d in seen:
+        name = "an input" if node.op is param else node.op.name
+        sizes = [(d, True) for t in types_of(node.type) for d in t.shape]
+        for value in node.attrs.values():
+            if isinstance(value, (Dim, tuple)):
+                sizes += [(d, False) for d in _sizes_in(value)]
+        for d, is_shape in sizes:
+            if not isinstance(d, Dim) or (d, is_shape) in seen:
                 continue
-            seen.add(d)
-            bounds = [(b, 1, f"what a size of {node.op.name} is divided by") for b in _divisors(d)]
-            for size, bound, what in (*bounds, (d, 0, f"a size of {node.op.name}")):
+            seen.add((d, is_shape))
+            bounds = [(b, 1, f"what a size of {name} is divided by") for b in _divisors(d)]
+            bounds += [(d, 0, f"a size of {name}")] if is_shape else []
+            for size, bound, what in bounds:
                 if is_provably_ge(size, bound) or is_provably_ge(
                     substitute_dim(size, least), bound
                 ):
@@ -45,10 +53,21 @@ def inner_divisors(graph: Graph, assumed: Sequence[Equality]) -> Iterator[Equali
     for region in (r for node in graph.nodes for r in regions_of(node)):
         own, within = region.bound_sizes, (*assumed, *region.equalities)
         for e in (*doubtful_sizes(region.nodes, within), *inner_divisors(region, within)):
-            divides = e.a == dim_max(e.b, 1)
-            if divides and own.isdisjoint(symbols_of(e.b)) and (e.a, e.b) not in held:
+            if checks_divisor(e) and own.isdisjoint(symbols_of(e.b)) and (e.a, e.b) not in held:
                 held.add((e.a, e.b))
                 yield e
+
+
+def _sizes_in(value: Any) -> list[Dim]:
+    """The sizes in an attribute."""
+    if isinstance(value, Dim):
+        return [value]
+    return [d for v in value for d in _sizes_in(v)] if isinstance(value, tuple) else []
+
+
+def checks_divisor(equality: Equality) -> bool:
+    """Whether an equality says that what is divided by is at least 1."""
+    return equality.a == dim_max(equality.b, 1)
 
 
 def _divisors(size: Size) -> Iterator[Size]:

@@ -94,7 +94,7 @@ def _arrays_of_attention(node: Node, kept: set[Node]) -> list[Node]:
         array = stack.pop()
         t = array.tensor_type
         large = not t.dtype.is_floating or (t.ndim > 1 and 1 not in t.shape[-2:])
-        if large and isinstance(array.op.lowering, Elementwise) and len(anew) < MOST_MEMBERS:
+        if large and type(array.op.lowering) is Elementwise and len(anew) < MOST_MEMBERS:
             if array not in anew:
                 anew.add(array)
                 stack += reversed(_arrays_behind(array.args, kept, True))

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from staticflow.errors import VerifyError
 from staticflow.graph.dims import Dim
 from staticflow.graph.dtypes import int64
 from staticflow.graph.graph import Graph
-from staticflow.graph.node import Node
+from staticflow.graph.node import Node, param
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType, Type
 from staticflow.ops.declaring.lowering import Checked
 
-__all__ = ["KINDS", "checked_member", "cluster"]
+__all__ = ["KINDS", "checked_member", "cluster", "inner_nodes"]
 
 KINDS = ("map", "reduce", "rows", "contract", "attend", "nest", "loop")
 """What leads a cluster: elementwise work alone, reductions over shared dims, such along rows
@@ -56,3 +57,12 @@ cluster = Op(
 def checked_member(body: Graph) -> Node | None:
     """The member of a cluster whose elements are checked, if there is one."""
     return next((n for n in body.nodes if isinstance(n.op.lowering, Checked)), None)
+
+
+def inner_nodes(graph: Graph) -> Iterator[Node]:
+    """The nodes of a graph and of its clusters that compute something, if any size is unknown."""
+    for node in graph.nodes if graph.symbols else ():
+        if node.op is cluster:  # whose nodes have the names that a user knows
+            yield from inner_nodes(node.attrs["body"])
+        if node.op is not param:
+            yield node

@@ -82,7 +82,7 @@ class _Narrowing:
             return False
         if node.op is matmul_op or self._rows_of_product(node) is not None:
             return True
-        return isinstance(node.op.lowering, Elementwise) and any(
+        return type(node.op.lowering) is Elementwise and any(
             a.type == node.type and self.reaches_product(a, depth - 1) for a in node.args
         )
 

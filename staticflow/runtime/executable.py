@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import itertools
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -35,7 +34,7 @@ from staticflow.runtime.fastcall_text import Entry
 from staticflow.runtime.host import host, host_symbols, memory_symbols
 from staticflow.runtime.native import NativeModule, compile_native, host_target
 from staticflow.runtime.object_layout import BoxType
-from staticflow.runtime.overlaps import overlaps_itself, share_elements
+from staticflow.runtime.overlaps import find_sharing, overlaps_itself
 from staticflow.runtime.plan import Plan
 from staticflow.runtime.sealed import Sealed
 from staticflow.runtime.threads import pool_symbols
@@ -273,11 +272,12 @@ class Executable(Sealed):
             elif any(np.may_share_memory(own, u) for _, u in named):
                 own = own.copy()
             ready.append(own)
-        for (one, a), (other, b) in itertools.combinations(named, 2):
-            if share_elements(a, b):
-                raise ShapeError(
-                    f"{one} and {other} are both written over, and share memory; give each its own"
-                )
+        shared = find_sharing([a for _, a in named])
+        if shared is not None:
+            one, other = (named[i][0] for i in shared)
+            raise ShapeError(
+                f"{one} and {other} are both written over, and share memory; give each its own"
+            )
         return ready, write_back
 
     def _in_loops(self, failure: Failure) -> str:

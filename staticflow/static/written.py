@@ -9,7 +9,7 @@ from typing import Any
 
 from staticflow import pytree
 from staticflow.eager.tensor import Tensor
-from staticflow.graph.doubtful_sizes import doubtful_sizes, inner_divisors
+from staticflow.graph.doubtful_sizes import checks_divisor, doubtful_sizes, inner_divisors
 from staticflow.graph.equalities import Equality
 from staticflow.graph.graph import Graph, close
 from staticflow.graph.node import Node, toposort
@@ -60,7 +60,9 @@ def with_checked_sizes(graph: Graph) -> Graph:
     runs."""
     found = [*doubtful_sizes(graph.nodes, graph.equalities)]
     found += inner_divisors(graph, (*graph.equalities, *found))
-    return replace(graph, equalities=(*graph.equalities, *found)) if found else graph
+    divisors = [e for e in found if checks_divisor(e)]  # before whatever compares a quotient
+    others = [e for e in found if not checks_divisor(e)]
+    return replace(graph, equalities=(*divisors, *graph.equalities, *others)) if found else graph
 
 
 def write(

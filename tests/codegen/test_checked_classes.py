@@ -12,6 +12,7 @@ import pytest
 import staticflow as sf
 import staticflow.nn.functional as F
 from staticflow.errors import IndexRangeError
+from staticflow.ops.along.class_losses import class_op
 
 Array = np.ndarray[Any, Any]
 
@@ -235,3 +236,30 @@ def test_alone_it_is_looked_at_by_whole_vectors() -> None:
     t = sf.placeholder((64,), "int64", name="t")
     text = sf.compile([x, t], F.nll_loss(x, t, reduction="none")).source("kernels")
     assert "fold and" in text
+
+
+def test_classes_of_columns_are_not_read_by_rows() -> None:
+    """They stand behind the totals of the columns, of which there may be fewer than rows."""
+    x, t = sf.placeholder((None, None), name="x"), sf.placeholder((None,), "int64", name="t")
+    shares = x / x.sum(1, keepdim=True)
+    classes = class_op(t, classes=7, ignore_index=-100, dtype=sf.int32, of="columns")
+    step = sf.compile([x, t], [shares, shares.sum(0) * classes.to(sf.float32)])
+    for rows, columns in ((5000, 20), (6, 20), (6, 0), (0, 6), (1, 1)):
+        of_columns = np.arange(columns) % 7
+        found = step(np.ones((rows, columns), np.float32), of_columns)[1].numpy()
+        wanted = of_columns * rows / max(columns, 1)
+        np.testing.assert_allclose(found, wanted, rtol=1e-4)
+    with pytest.raises(IndexRangeError, match=r"the index 9, at \[19\]"):
+        step(np.ones((6, 20), np.float32), np.where(np.arange(20) == 19, 9, 0))
+
+
+def test_classes_in_a_mask_of_attention_are_checked() -> None:
+    q = sf.placeholder((2, 64, 16), name="q")
+    t = sf.placeholder((2, 64, 64), "int64", name="t")
+    mask = class_op(t, classes=7, ignore_index=-100, dtype=sf.int32, of="a mask") >= 0
+    step = sf.compile([q, t], F.scaled_dot_product_attention(q, q, q, attn_mask=mask))
+    values, classes = np.ones((2, 64, 16), np.float32), np.zeros((2, 64, 64), np.int64)
+    np.testing.assert_allclose(step(values, classes).numpy(), values, rtol=1e-6)
+    classes[1, 3, 5] = 9
+    with pytest.raises(IndexRangeError, match=r"the index 9, at \[1, 3, 5\]"):
+        step(values, classes)

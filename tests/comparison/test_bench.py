@@ -337,14 +337,25 @@ def test_a_later_run_takes_the_place_of_what_it_measured_again() -> None:
             ("a", "now", {"a step": WRITTEN["tables"]["a step"]}),
         )
     )
-    first = dataclasses.replace(first, failed=("b b.py: it fell", "interrupted in a a.py"))
-    second = dataclasses.replace(second, when="now", took={"a a.py": 2.0})
+    first = dataclasses.replace(
+        first,
+        failed=(
+            "b b.py, threads 1: it fell",
+            "a a.py, threads 16: it fell",
+            "a a.py, threads 1: no",
+            "interrupted in a a.py, threads 1",
+        ),
+    )
+    second = dataclasses.replace(second, when="now", took={"a a.py, threads 1": 2.0})
     joined = join_results(first, second)
     assert {table.title: table.when for table in joined.tables} == {
         "a step": "now",
         "memory": "then",
     }
-    assert joined.when == "now" and joined.failed == ("b b.py: it fell",)
+    assert joined.when == "now" and joined.failed == (
+        "b b.py, threads 1: it fell",
+        "a a.py, threads 16: it fell",
+    )
     two = dataclasses.replace(MACHINE, threads=2)
     both = join_results(dataclasses.replace(first, machines=(two,)), second).machines
     assert both == (MACHINE, two)

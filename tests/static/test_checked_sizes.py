@@ -58,6 +58,24 @@ def test_a_division_by_0_is_refused() -> None:
     assert step(ones(7), ones(2)).shape == (3,)
 
 
+QUOTIENTS = {
+    "an index": lambda z, q: z[q],
+    "a place": lambda z, q: z.narrow(0, q, 2).exp(),
+    "a number": lambda z, q: z * q,
+    "iterations": lambda z, q: sf.scan(lambda c, _: (c + 1, None), z, None, length=q)[0],
+    "what must be equal": lambda z, q: z[:3] + sf.full((q,), 1.0),
+}
+
+
+@pytest.mark.parametrize("name", QUOTIENTS)
+def test_a_division_by_0_is_refused_wherever_it_stands(name: str) -> None:
+    (x, y), z = two(), sf.placeholder((None,), name="z")
+    step = sf.compile([x, y, z], QUOTIENTS[name](z, x.shape[0] // y.shape[0]))
+    step(ones(6), ones(2), ones(9))
+    with pytest.raises(sf.ShapeError, match="is divided by: y_0 must be at least 1"):
+        step(ones(5), ones(0), ones(9))
+
+
 def test_jit_refuses_them_too() -> None:
     f = sf.jit(lambda x, y: sf.zeros(x.shape[0] - y.shape[0]).sum() + x.sum())
     assert f(sf.ones(5), sf.ones(3)).item() == 5
@@ -221,3 +239,21 @@ def test_a_size_that_is_wrong_leaves_variables_as_they_were(wrong: int) -> None:
     with pytest.raises(sf.ShapeError):
         step(np.int64(wrong))
     assert v.tolist() == [1, 1, 1]
+
+
+def test_a_size_that_is_wrong_inside_of_a_kernel_of_a_branch_leaves_variables_as_they_were() -> (
+    None
+):
+    x, y = two()
+    more = x.shape[0] - y.shape[0]
+    for branch in (
+        lambda: sf.rand(more).sum(),
+        lambda: (sf.full((more,), 1.0) * x.sum()).exp().sum(),
+    ):
+        v = sf.zeros(3)
+        out = sf.cond(x.sum() > 0, branch, lambda: x.sum())
+        step = sf.compile([x, y], out, updates={v: sf.symbol(v) + 1})
+        step(ones(5), ones(3))
+        with pytest.raises(sf.ShapeError, match="must be at least 0"):
+            step(ones(3), ones(5))
+        assert v.tolist() == [1, 1, 1]

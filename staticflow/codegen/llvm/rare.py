@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from staticflow.codegen.kernel import (
+    ENDLESS,
     Accumulate,
     Block,
     If,
@@ -37,7 +38,7 @@ def find_reads(block: Block) -> tuple[str, ...] | None:
     for stmt in walk(block):
         if isinstance(stmt, Let) and isinstance(stmt.expr, (Worker, Workers)):
             return None
-        if isinstance(stmt, Loop) and stmt.kind != "serial":
+        if isinstance(stmt, Loop) and (stmt.kind != "serial" or stmt.hi == ENDLESS):
             return None
         if not isinstance(stmt, (Let, Var, Set, Accumulate, If, Loop)):
             return None

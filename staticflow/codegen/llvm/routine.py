@@ -148,7 +148,7 @@ class _Writer:
         self.asked = 0  # of the answers, which are in the order of the steps
         self.probes, self.poison = probes, poison
         self.site = 0  # the latest
-        self.written = 0  # of the outermost steps, those in a stretch once
+        self.written = 0  # of the steps, those in a stretch once
         self.tables: list[str] = []  # of stretches
         self.text = FunctionText()
         self.open: list[int] = []  # the loops around the step that is written
@@ -244,7 +244,6 @@ class _Writer:
             long = self.text.op(f"icmp ne ptr {thread}, null")
         keys = [self._key(step) for step in steps]
         stretches = [*find_stretches(keys, 0, first), *find_stretches(keys, first)]
-        self.written = len(stretches)
         for i, stretch in enumerate(stretches):
             if 1 <= stretch.first <= count:
                 self._look_if(long)
@@ -283,6 +282,7 @@ class _Writer:
         text.start(on)
 
     def _steps(self, steps: Sequence[Step]) -> None:
+        self.written += len(steps)
         for step in steps:
             site = self.site = self.site + 1
             if self.probes is None:
@@ -352,6 +352,7 @@ class _Writer:
         wants to stop."""
         text, launches = self.text, [s for s in steps if isinstance(s, Launch)]
         self.site += len(launches)
+        self.written += stretch.period
         numbers = [self._number(p) for s in launches for p in s.places]
         width = len(numbers) // stretch.times
         rows = ", ".join(f"i64 {n}" for n in numbers)

@@ -29,7 +29,7 @@ from staticflow.graph.node import Node, param
 from staticflow.graph.types import Shape, TensorType
 from staticflow.ops.declaring.lowering import Checked, Generate, Index, Reduce, View, delinear
 from staticflow.passes.access import broadcast_index, is_polynomial, member_index
-from staticflow.passes.row_totals import operand_index, total_index
+from staticflow.passes.row_totals import operand_index, row_shapes, total_index
 
 __all__ = [
     "LoopWriter", "choose_loops", "lower_loops", "part_of", "rounds", "runs_inward",
@@ -253,8 +253,8 @@ class LoopWriter:
         self.row_values = [(name, o) for name, o in results if not self._is_element(o)]
         self.checked = [
             n for n in body.nodes
-            if isinstance(n.op.lowering, Checked) and self.dims
-            and not (self.phase[n] or self._is_element(n))
+            if isinstance(n.op.lowering, Checked) and self.dims and not self.phase[n]
+            and n.tensor_type.shape in row_shapes(nest.domain, self.dims) and n not in nest.late
         ]  # fmt: skip
         self.inner_vars: list[Sym] = []
         self.outer_vars: list[Sym] = []

@@ -55,7 +55,7 @@ from staticflow.ops.declaring.lowering import Host
 from staticflow.ops.loops.cond_op import cond_op
 from staticflow.ops.loops.loop import Loop, scan_op, while_op
 from staticflow.passes.access import rows_start, shows_memory
-from staticflow.passes.cluster import checked_member, cluster
+from staticflow.passes.cluster import checked_member, cluster, inner_nodes
 
 __all__ = ["Wanted", "assemble"]
 
@@ -169,7 +169,7 @@ class _Assembler:
         outside = self.bound, self.assumed
         self.bound -= graph.bound_sizes  # of a region that is there twice, as in a derivative
         self.assumed += graph.equalities
-        doubts = [*doubtful_sizes(_inner_nodes(graph), self.assumed)]
+        doubts = [*doubtful_sizes(inner_nodes(graph), self.assumed)]
         doubts += inner_divisors(graph, (*self.assumed, *doubts))
         self.assumed += tuple(doubts)
         self.buffers.doubted |= {e.b for e in doubts}
@@ -540,15 +540,6 @@ class _Assembler:
 
 _WORKS_IN_MEMORY = "contract", "attend", "nest", "rows"
 """Kinds of clusters whose kernels may work in much memory."""
-
-
-def _inner_nodes(graph: Graph) -> Iterator[Node]:
-    """The nodes of a graph and of its clusters that compute something, if any size is unknown."""
-    for node in graph.nodes if graph.symbols else ():
-        if node.op is cluster:  # whose nodes have the names that a user knows
-            yield from _inner_nodes(node.attrs["body"])
-        if node.op is not param:
-            yield node
 
 
 def _stand_in(node: Node, kept: Place, places: dict[Node, Place]) -> Node:

@@ -23,7 +23,7 @@ from staticflow.passes.access import (
     source_of,
 )
 from staticflow.passes.arrays import AXES
-from staticflow.passes.cluster import checked_member, cluster
+from staticflow.passes.cluster import checked_member, cluster, inner_nodes
 
 __all__ = ["Order", "order_updates", "root_of"]
 
@@ -179,8 +179,10 @@ def _may_end(node: Node, fails: Callable[[Node], bool] = lambda nest: True) -> b
         return True
     if not has_regions(node):
         return False
-    nodes = [n for region in regions_of(node) for n in region.nodes]
-    return any(_may_end(n, fails) for n in nodes) or any(doubtful_sizes(nodes, ()))
+    regions = regions_of(node)
+    if any(_may_end(n, fails) for region in regions for n in region.nodes):
+        return True
+    return any(doubtful_sizes((n for region in regions for n in inner_nodes(region)), ()))
 
 
 def _positions_of(maker: Node, over: Node) -> tuple[int, ...]:

@@ -206,7 +206,10 @@ def join_results(before: Results, after: Results) -> Results:
     anew = {table.key for table in after.tables}
     tables = [table for table in before.tables if table.key not in anew] + [*after.tables]
     machines = {m.threads: m for m in (*before.machines, *after.machines)}
-    failed = [f for f in before.failed if not any(name in f for name in after.took)]
+    failed = [
+        f for f in before.failed
+        if not any(f.startswith(f"{name}:") or f == f"interrupted in {name}" for name in after.took)
+    ]  # fmt: skip
     return dataclasses.replace(
         after,
         machines=tuple(machines[threads] for threads in sorted(machines)),
