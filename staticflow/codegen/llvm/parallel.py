@@ -59,7 +59,7 @@ declare i1 @stopping() cold"""
 
 @dataclass(frozen=True, slots=True)
 class Uses:
-    """What a loop uses of its surroundings, each once."""
+    """What a block uses of its surroundings, each once."""
 
     buffers: tuple[str, ...]
     symbols: tuple[Sym, ...]

@@ -328,8 +328,8 @@ class _Writer:
         probes.end(self.text, site, began, number, isinstance(step, Repeat | Choose))
 
     def _key(self, step: Step) -> Hashable | None:
-        """What launches have alike that differ in their arrays alone, where these are found by
-        numbers; None of other steps."""
+        """The kernel, the kinds of places and the sizes of a launch, which those of a stretch have
+        alike; None of a step that no stretch may have."""
         watched = self.probes is not None or self.poison is not None
         if watched or not isinstance(step, Launch) or step.site:
             return None

@@ -22,9 +22,9 @@ def does_nothing(node: Node) -> bool:
     return (
         node.op is cluster
         and node.attrs["kind"] != "nest"
+        and all(t.size == 0 for t in types_of(node.type))
         and checked_member(node.attrs["body"]) is None
         and not bound_symbols(node)
-        and all(t.size == 0 for t in types_of(node.type))
     )
 
 
