@@ -84,8 +84,9 @@ KINDS: Mapping[str, Kind] = {
     **dict.fromkeys(("carries", "xs", "results", "ndim", "n", "count"), _COUNT),
     "own": _some(_COUNT),
     "groups": _POSITIVE,
-    **dict.fromkeys(("diagonal", "offset", "shift", "ignore_index"), _INTEGER),
-    "padding_idx": _or(_NONE, _INTEGER),
+    "ignore_index": _INTEGER,
+    **dict.fromkeys(("diagonal", "offset", "shift"), _PLACE),
+    "padding_idx": _or(_NONE, _PLACE),
     "divisor": _or(_NONE, _INTEGER),
     "index": _PLACE,
     "bytes": _SIZE,
@@ -113,7 +114,7 @@ KINDS: Mapping[str, Kind] = {
     "pairs": _some(_PAIR),
     **dict.fromkeys(
         (
-            "alpha", "beta", "correction", "eps", "fill", "input_scale", "lambd", "max_val",
+            "correction", "eps", "fill", "input_scale", "lambd", "max_val",
             "min_val", "nan", "neginf", "negative_slope", "ord", "posinf", "scale", "threshold",
         ),
         _NUMBER,
@@ -121,6 +122,7 @@ KINDS: Mapping[str, Kind] = {
     "softshrink.lambd": Kind("a number from 0 on", lambda v: _NUMBER.is_one(v) and v >= 0),
     "attend.fill": _LOW,
     "attend_back.fill": _LOW,
+    **dict.fromkeys(("alpha", "beta"), _or(_NUMBER, _PLACE)),
     "low": _NUMBER,
     **dict.fromkeys(("logit.low", "high"), _or(_NONE, _NUMBER)),
     "value": _ELEMENT,

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -68,6 +69,12 @@ def docstrings_of(tree: ast.AST) -> Iterator[tuple[str, str]]:
             text = ast.get_docstring(node)
             if text is not None:
                 yield getattr(node, "name", "module"), text
+
+
+def test_no_two_files_of_tests_have_one_name() -> None:
+    """Or one of them is not run: they are no packages, so a name is a module."""
+    names = Counter(path.name for path in (PACKAGE.parent / "tests").rglob("test_*.py"))
+    assert not [name for name, count in names.items() if count > 1]
 
 
 def test_no_function_is_a_bare_participle() -> None:

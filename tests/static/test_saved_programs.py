@@ -54,6 +54,36 @@ def check_text(graph: Graph) -> None:
     assert store_graph(found) == stored
 
 
+# -- sizes as numbers -------------------------------------------------------------------------------
+
+BY_SIZES = {
+    "roll": lambda x, n: x.roll((n - 1, 1), (0, 1)),
+    "tril": lambda x, n: x.tril(n - 3),
+    "triu": lambda x, n: sf.ones(n, n + 2).triu(n - 2) + x.sum(),
+    "diagonal": lambda x, n: x.diagonal().sum() + n,
+    "embedding": lambda x, n: sf.nn.functional.embedding(
+        sf.tensor([0, 1, 2]), x, padding_idx=n - 1
+    ),
+    "addmm": lambda x, n: sf.addmm(sf.ones(8), x, sf.ones(8, 8), alpha=n, beta=n),
+    "baddbmm": lambda x, n: sf.baddbmm(sf.ones(2, 8, 8), sf.ones(2, 8, 8), sf.ones(2, 8, 8), alpha=n)
+    + x.sum(),
+    "narrow": lambda x, n: x.narrow(0, n - 2, 2),
+    "product": lambda x, n: x * n + n // 2,
+    "full": lambda x, n: sf.full((n, 2), 1.5) * x.sum(),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BY_SIZES)
+def test_a_size_may_be_an_attribute(name: str) -> None:
+    """Its gradient has it, too."""
+    x = sf.placeholder((None, 8), name="x")
+    y = BY_SIZES[name](x, x.shape[0])
+    step = sf.compile([x], [y, *sf.grad((y * y).sum(), [x])])
+    check_text(step.graph)
+    given = np.random.default_rng(0).standard_normal((6, 8)).astype("f")
+    same(again(step)(given), step(given))
+
+
 # -- graphs ----------------------------------------------------------------------------------------
 
 
