@@ -223,3 +223,19 @@ def test_a_target_that_is_broadcast_is_warned_of(name: str, recwarn: Any) -> Non
     with pytest.warns(UserWarning, match=says) as caught:
         loss(sf.ones(4, 1), sf.zeros(4))
     assert [w.filename for w in caught] == [__file__]
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_what_is_ignored_has_no_part_in_smoothed_labels(reduction: str) -> None:
+    """Neither an infinite loss of an ignored row, nor the slope of a mean over none."""
+    scores = sf.tensor([[1.0, 2.0, 3.0], [2.0, 1.0, 0.0]], requires_grad=True)
+    for weight in (None, sf.tensor([1.0, 2.0, 3.0])):
+        none = F.cross_entropy(
+            scores, sf.tensor([-100, -100]), weight, reduction=reduction, label_smoothing=0.1
+        )
+        assert sf.autograd.grad(none.sum(), [scores])[0].tolist() == [[0.0] * 3] * 2
+        infinite = sf.tensor([[1.0, 2.0, 3.0], [float("inf"), 1.0, 0.0]])
+        one = F.cross_entropy(
+            infinite, sf.tensor([0, -100]), weight, reduction=reduction, label_smoothing=0.1
+        )
+        assert one.isfinite().all().item()

@@ -120,10 +120,10 @@ def _cross_entropy_loss(
     logs = log_softmax(input, dim)
     classes = input.shape[dim]
     smooth = -(logs if weight is None else logs * _along(weight, logs, dim)).sum(dim)
-    keep = (target.long() != ignore_index).to(smooth.dtype)
-    smooth = smooth * keep
+    keep = target.long() != ignore_index
+    smooth = where(keep, smooth, 0.0)  # no product: what is ignored, or its slope, may be infinite
     if reduction == "mean":
-        smooth = smooth.sum() / _weigh(keep, target, weight, ignore_index)[1].sum()
+        smooth = smooth.sum() / _weigh(keep.to(smooth.dtype), target, weight, ignore_index)[1].sum()
     else:
         smooth = reduce(smooth, reduction)
     return (1 - label_smoothing) * loss + label_smoothing * smooth / classes
