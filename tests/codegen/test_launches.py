@@ -10,7 +10,7 @@ import pytest
 import staticflow as sf
 from staticflow.codegen.kernel import Kernel, Stmt, walk
 from staticflow.codegen.llvm import routine
-from staticflow.codegen.program import assemble
+from staticflow.codegen.program import kernels
 from staticflow.codegen.program.routine import Launch, walk_steps
 
 
@@ -31,7 +31,7 @@ def test_a_kernel_is_looked_through_once_however_often_it_is_launched(
         return walk(tuple(block))
 
     monkeypatch.setattr(routine, "looks", count_looks)
-    monkeypatch.setattr(assemble, "walk", count_walks)
+    monkeypatch.setattr(kernels, "walk", count_walks)
     y = x = sf.placeholder((4, 4), name="x")
     for _ in range(12):
         y = (y @ sf.ones(4, 4)).tanh()

@@ -116,8 +116,8 @@ NO_SIZES: Mapping[str, str] = {
         "the iterations of a loop, which tests/ops/loops/test_loop_memory.py and tests/arguments/test_long.py vary": (
             "codegen.lower.state._STRETCH.0", "codegen.lower.state._STRETCH.1",
             "codegen.lower.state._STRETCH.2", "codegen.lower.state._ROOM", "codegen.llvm.arena._LITTLE",
-            "codegen.llvm.routine._BETWEEN_LOOKS", "codegen.llvm.routine._MOST_ITERATIONS",
-            "codegen.llvm.render._BETWEEN_LOOKS", "codegen.llvm.render._FEW", "runtime.pool.LONGEST",
+            "codegen.llvm.repeats._BETWEEN_LOOKS", "codegen.llvm.repeats._MOST_ITERATIONS",
+            "codegen.llvm.loops._BETWEEN_LOOKS", "codegen.llvm.loops._FEW", "runtime.pool.LONGEST",
             "passes.loops.batch_products._LARGE",
         ),
         "so many calls or kinds of calls are remembered, which tests/eager/test_eager_recall.py varies": (

@@ -17,8 +17,6 @@ from dataclasses import replace
 
 from staticflow.codegen.endless import find_counted_loop
 from staticflow.codegen.kernel import (
-    ENDLESS,
-    INTERRUPTED,
     NO_ROOM,
     Accumulate,
     Active,
@@ -52,22 +50,16 @@ from staticflow.codegen.kernel import (
 )
 from staticflow.codegen.llvm.arena import make_room
 from staticflow.codegen.llvm.float_parts import PARTS, float_part
-from staticflow.codegen.llvm.index import IndexWriter, Induction
+from staticflow.codegen.llvm.index import IndexWriter
+from staticflow.codegen.llvm.loops import write_loop
 from staticflow.codegen.llvm.memory import load, store
 from staticflow.codegen.llvm.parallel import (
     DECLARATIONS,
-    MANY_WORKERS,
     WANTED,
-    Field,
-    is_worth_sharing,
-    load_fields,
-    may_be_much,
-    store_fields,
-    uses_of,
 )
 from staticflow.codegen.llvm.rare import RARELY, find_reads, give_all, take_all
 from staticflow.codegen.llvm.sqrt import has_fast_root, square_root
-from staticflow.codegen.llvm.text import I64, BasicBlock, FunctionText, local, phi
+from staticflow.codegen.llvm.text import BasicBlock, FunctionText, local
 from staticflow.codegen.llvm.values import (
     Value,
     apply,
@@ -76,12 +68,11 @@ from staticflow.codegen.llvm.values import (
     constant,
     fold,
     splat,
+    value_phi,
     zip_lanes,
 )
-from staticflow.codegen.schedule.loops import iteration_count, thread_bound
 from staticflow.codegen.target import PORTABLE, Target
-from staticflow.codegen.work import work_of
-from staticflow.graph.dims import Dim, Sym, dim_max, is_provably_ge
+from staticflow.graph.dims import Sym
 from staticflow.graph.dtypes import bool_, int64
 
 __all__ = ["LOOK", "join_kernels", "looks", "may_stop", "render_kernel", "render_module"]
@@ -91,16 +82,6 @@ LOOK = "declare i1 @look(ptr) cold\ndeclare void @commit()\n"
 
 # LLVM narrows vectors to 256 bits on some CPUs with AVX-512 unless it is told not to.
 _ATTRIBUTES = 'nounwind "prefer-vector-width"="512" "min-legal-vector-width"="512"'
-
-_BETWEEN_LOOKS = (1 << 20) - 1
-"""The work of a loop from one look to the next, about: a tenth of a millisecond, against some tens
-of nanoseconds for a look."""
-
-_FEW = 64
-"""Iterations of a loop of loops that looks after each."""
-
-_SOME = 6
-"""Statements of a loop of which it costs nothing to count the iterations."""
 
 # With a profile LLVM leaves the constants of a rare branch there, and not before the loop around,
 # where they would take the registers of what runs each time.
@@ -128,7 +109,7 @@ def render_kernel(kernel: Kernel, target: Target = PORTABLE, counts: bool = Fals
     ]
     parameters += [f"i64 {name}" for name in sizes.values()]
     parameters += ["ptr %call"] if looks(kernel) else []
-    writer = _Writer(kernel, target, sizes)
+    writer = KernelWriter(kernel, target, sizes)
     writer.counted = find_counted_loop(kernel) if counts else None
     writer.block(kernel.body)
     return "\n".join([*writer.parts, writer.function(kernel.name, parameters)])
@@ -153,7 +134,7 @@ def looks(kernel: Kernel) -> bool:
     return any(isinstance(s, Loop) and s.kind == "long" for s in walk(kernel.body))
 
 
-class _Writer:
+class KernelWriter:
     """Writes statements; ``registers`` holds the value that each register has by now. Loops that
     threads may share become functions in ``parts``, ``inside`` of one only if they hold loops.
     What one of the ``folds`` decides is rare; ``rare`` has the names of such branches that are
@@ -164,7 +145,7 @@ class _Writer:
         kernel: Kernel,
         target: Target,
         symbols: dict[Sym, str],
-        outer: _Writer | None = None,
+        outer: KernelWriter | None = None,
         hints: bool = True,
     ) -> None:
         self.text = FunctionText(hints)
@@ -185,6 +166,10 @@ class _Writer:
         head = f"define internal i32 @{name}({', '.join(parameters)}) {_ATTRIBUTES}"
         head += _COUNTED if self.has_rare else ""
         return f"{head} {{\n{self.text}}}\n"
+
+    def part(self, symbols: dict[Sym, str], hints: bool = True) -> KernelWriter:
+        """A writer of a function that this one calls."""
+        return KernelWriter(self.kernel, self.target, symbols, self, hints)
 
     def block(self, block: Block) -> None:
         """Write the statements of a block."""
@@ -225,150 +210,22 @@ class _Writer:
         self.indices.define(stmt.sym, value)
 
     def check(self, stmt: Check) -> None:
-        self._return_unless(self.operand(stmt.cond).name, str(stmt.code))
+        self.return_unless(self.operand(stmt.cond).name, str(stmt.code))
 
     def reserve(self, stmt: Reserve) -> None:
         cell = local(f"b.{stmt.buffer}")
         bytes_ = self.indices.value(stmt.count * self.buffers[stmt.buffer].dtype.itemsize)
-        self._return_unless(make_room(self.text, cell, bytes_), str(NO_ROOM))
+        self.return_unless(make_room(self.text, cell, bytes_), str(NO_ROOM))
         self.indices.define_base(stmt.buffer, self.text.op(f"load ptr, ptr {cell}"))
 
-    def loop(self, stmt: Loop) -> None:
-        if is_worth_sharing(stmt, self.kernel.sizes, self.inside):
-            self.spread_loop(stmt)
-        else:
-            around = self.worker
-            self.worker = "0"
-            self.loop_in_order(stmt)
-            self.worker = around
-
-    def spread_loop(self, stmt: Loop) -> None:
-        """Write a parallel loop as a call of a function of its own, a part, which goes to
-        ``parts``."""
-        text, value = self.text, self.indices.value
-        uses = uses_of(stmt.body, stmt.var)
-        buffers = [Field("ptr", name := local(f"b.{b}"), name) for b in uses.buffers]
-        symbols = [
-            Field("i64", value(Dim.of(s)), local(f"s{i}.{s}")) for i, s in enumerate(uses.symbols)
-        ]
-        kept = {r: self.registers[r] for r in uses.registers}
-        registers = [Field(str(v.type), v.name, local(f"r.{r}")) for r, v in kept.items()]
-        ends = [Field("i64", value(stmt.lo), "%lo"), Field("i64", value(stmt.hi), "%hi")]
-        struct = [*buffers, *symbols, *registers, *ends]
-
-        known = {s: field.name for s, field in zip(uses.symbols, symbols, strict=True)}
-        known |= {_FROM: "%from", _TO: "%to"}
-        part = _Writer(self.kernel, self.target, known, self)
-        part.worker = "%worker"
-        load_fields(part.text, "%struct", struct)
-        for (r, v), field in zip(kept.items(), registers, strict=True):
-            part.registers[r] = Value(field.name, v.dtype, v.lanes)
-        part.text.do(f"%start = mul i64 %first, {stmt.step}")
-        part.text.do("%from = add i64 %lo, %start")
-        part.text.do(f"%end = mul i64 %last, {stmt.step}")
-        part.text.do("%far = add i64 %lo, %end")
-        part.text.do("%to = call i64 @llvm.smin.i64(i64 %far, i64 %hi)")
-        part.loop_in_order(replace(stmt, lo=Dim.of(_FROM), hi=Dim.of(_TO)))
-        name = f"{self.kernel.name}.{len(self.parts)}"
-        parameters = ["ptr %struct", "i64 %first", "i64 %last", "i64 %worker"]
-        self.parts.append(part.function(name, parameters))
-
-        given = f"ptr @{name}, ptr {store_fields(text, struct)}"
-        work = work_of(stmt, self.indices.name)
-        most = thread_bound(stmt)
-        threads = MANY_WORKERS if most is None else most
-        amounts = f"i64 {value(iteration_count(stmt))}, i64 {value(work)}, i64 {value(threads)}"
-        code = text.op(f"call i32 @parallel({given}, {amounts})")
-        self._return_unless(text.op(f"icmp eq i32 {code}, 0"), code)
-
-    def _return_unless(self, condition: str, code: str) -> None:
+    def return_unless(self, condition: str, code: str) -> None:
+        """Return ``code`` unless ``condition`` holds."""
         text = self.text
         passed, failed = text.new_block("passed"), text.new_block("failed")
         text.branch(condition, passed, failed)
         text.start(failed)
         failed.end = f"ret i32 {code}"
         text.start(passed)
-
-    def loop_in_order(self, stmt: Loop) -> None:
-        """Bottom-tested, and entered only if it runs at all; what the body sets is a phi at its
-        head, and one behind the loop where that can be reached both ways."""
-        text = self.text
-        lo, hi = self.indices.value(stmt.lo), self.indices.value(stmt.hi)
-        between = self._iterations_between_looks(stmt)
-        before, head, done = text.block, text.new_block("loop"), text.new_block("done")
-        always = stmt.going is None and is_provably_ge(stmt.hi, stmt.lo + 1)
-        if always:
-            text.jump(head)
-        else:
-            text.branch(self._again(stmt, lo, hi), head, done)
-        entry = self._values_to_set(stmt.body)
-        text.start(head)
-        variable = text.fresh(stmt.var.name)
-        carried = {name: Value(text.fresh(name), v.dtype, v.lanes) for name, v in entry.items()}
-        has_loops = any(isinstance(s, Loop) for s in walk(stmt.body))
-        induction = None if has_loops else Induction(stmt.var, stmt.lo, stmt.step)
-        with self.indices.scope(before, induction=induction):
-            self.indices.define(stmt.var, variable)
-            last = self._write_nested(stmt.body, carried)
-        latch = text.block
-        multiples = [] if induction is None else induction.multiples
-        sums = [text.op(f"add i64 {name}, {more}") for name, _, more in multiples]
-        following = text.op(f"add nuw nsw i64 {variable}, {stmt.step}", stmt.var.name)
-        again = self._again(stmt, following, hi)
-        backs = [latch]
-        if stmt.kind == "long" or between is not None:
-            backs = [text.new_block("on")]
-            text.branch(again, backs[0], done)
-            text.start(backs[0])
-            if between is not None:
-                rest = text.op(f"and i64 {following}, {between}")
-                backs.append(text.new_block("look"))
-                text.branch(text.op(f"icmp ult i64 {rest}, {stmt.step}"), backs[1], head)
-                text.start(backs[1])
-            self._go_on(head, "@stopping()" if between else "@look(ptr %call)")
-        else:
-            text.branch(again, head, done)
-        starts = [(following, back) for back in backs]
-        head.phis.append(phi(variable, I64, [(lo, before), *starts]))
-        for (name, first, _), total in zip(multiples, sums, strict=True):
-            head.phis.append(phi(name, I64, [(first, before), *((total, back) for back in backs)]))
-        for name, value in carried.items():
-            ends = [(last[name], back) for back in backs]
-            head.phis.append(_phi(value, [(entry[name], before), *ends]))
-        text.start(done)
-        self.registers.update(last if always else self._merge(done, (entry, before), (last, latch)))
-        if stmt is self.counted:  # whose variable goes on from stretch to stretch
-            count = text.fresh("count")
-            done.phis.append(phi(count, I64, [(lo, before), (following, latch)]))
-            text.do(f"store i64 {count}, ptr @counted")
-
-    def _go_on(self, head: BasicBlock, look: str) -> None:
-        """Go back to ``head`` unless the user wants to stop."""
-        text = self.text
-        stopped = text.new_block("stopped")
-        text.branch(text.op(f"call i1 {look}"), stopped, head)
-        text.start(stopped)
-        stopped.end = f"ret i32 {INTERRUPTED}"
-
-    def _iterations_between_looks(self, stmt: Loop) -> str | None:
-        """A mask of the variable of a loop that runs in order and may take long: where it finds no
-        bit, the loop looks whether the user wants to stop. None of other loops."""
-        if self.inside or stmt.kind != "serial" or not _may_take_long(stmt, self.kernel.sizes):
-            return None
-        if is_provably_ge(_FEW, stmt.hi - stmt.lo):
-            return "0"
-        text, value = self.text, self.indices.value
-        work = value(work_of(stmt, self.indices.name) // dim_max(stmt.hi - stmt.lo, 1))
-        zeros = text.call("ctlz.i64", I64, (I64, text.op(f"or i64 {work}, 1")), ("i1", "true"))
-        return text.op(f"lshr i64 {_BETWEEN_LOOKS}, {text.op(f'sub i64 63, {zeros}')}")
-
-    def _again(self, stmt: Loop, at: str, hi: str) -> str:
-        """Whether there is an iteration where the loop's variable is ``at``."""
-        going = None if stmt.going is None else self.operand(stmt.going).name
-        if going is not None and stmt.hi == ENDLESS:
-            return going
-        below = self.text.op(f"icmp slt i64 {at}, {hi}")
-        return below if going is None else self.text.op(f"and i1 {going}, {below}")
 
     def branch(self, stmt: If) -> None:
         text = self.text
@@ -378,7 +235,7 @@ class _Writer:
         rare = stmt.cond in self.folds or any(isinstance(s, Loop) for s in stmt.then)
         self.has_rare |= rare
         text.branch(self.operand(stmt.cond).name, then, orelse, rare)
-        entry = self._values_to_set(stmt.then + stmt.orelse)
+        entry = self.values_to_set(stmt.then + stmt.orelse)
         ends = []
         for block, body in ((then, stmt.then), (orelse, stmt.orelse)):
             if block is join:
@@ -390,13 +247,13 @@ class _Writer:
             text.jump(join)
             ends.append((values, text.block))
         text.start(join)
-        self.registers.update(self._merge(join, *ends))
+        self.registers.update(self.merge(join, *ends))
 
     def _write_branch(self, stmt: If, body: Block, entry: dict[str, Value]) -> dict[str, Value]:
         """Write one side of a branch; gives the values at its end of the registers in ``entry``."""
         reads = find_reads(body) if stmt.cond in self.folds and entry else None
         if reads is None:
-            return self._write_nested(body, entry)
+            return self.write_nested(body, entry)
         return self._write_apart(body, {name: self.registers[name] for name in reads}, entry)
 
     def _write_apart(
@@ -407,7 +264,7 @@ class _Writer:
         read = reads | entry
         given = list(dict.fromkeys(v for v in read.values() if v.const is None))
         params = {v: replace(v, name=f"%given.{i}") for i, v in enumerate(given)}
-        part = _Writer(self.kernel, self.target, {}, self, hints=False)
+        part = self.part({}, hints=False)
         part.registers = {name: params.get(v, v) for name, v in read.items()}
         part.block(body)
         kind = give_all(part.text, [part.registers[name] for name in entry])
@@ -423,25 +280,25 @@ class _Writer:
         values = take_all(self.text, kind, made, [*entry.values()])
         return dict(zip(entry, values, strict=True))
 
-    def _values_to_set(self, body: Block) -> dict[str, Value]:
+    def values_to_set(self, body: Block) -> dict[str, Value]:
         """The registers of enclosing blocks that ``body`` sets, with their values before it."""
         names = (s.reg.name for s in walk(body) if isinstance(s, (Set, Accumulate)))
         return {name: self.registers[name] for name in names if name in self.registers}
 
-    def _write_nested(self, body: Block, entry: dict[str, Value]) -> dict[str, Value]:
+    def write_nested(self, body: Block, entry: dict[str, Value]) -> dict[str, Value]:
         """Write a nested block; gives the values at its end of the registers in ``entry``."""
         self.registers.update(entry)
         self.block(body)
         return {name: self.registers[name] for name in entry}
 
-    def _merge(
+    def merge(
         self, block: BasicBlock, *ends: tuple[dict[str, Value], BasicBlock]
     ) -> dict[str, Value]:
         """The registers behind a join, each a phi of its values at the ``ends``."""
         merged = {}
         for name, value in ends[0][0].items():
             merged[name] = Value(self.text.fresh(name), value.dtype, value.lanes)
-            block.phis.append(_phi(merged[name], [(values[name], at) for values, at in ends]))
+            block.phis.append(value_phi(merged[name], [(values[name], at) for values, at in ends]))
         return merged
 
     # -- expressions -------------------------------------------------------------------------
@@ -489,47 +346,29 @@ class _Writer:
         return Value(self.text.op(f"load i64, ptr {WANTED}"), int64)
 
 
-def _may_take_long(loop: Loop, sizes: Sequence[Sym]) -> bool:
-    """Whether a loop, of which threads share nothing, may be much work at some ``sizes`` of the
-    kernel, in iterations that are some work each."""
-    body = list(walk(loop.body))
-    if len(body) < _SOME or any(isinstance(s, Loop) and s.kind != "serial" for s in body):
-        return False
-    has_unknown = any(isinstance(s, Bind) and s.sym.upper is None for s in body)
-    return has_unknown or may_be_much(loop, sizes)
-
-
-_FROM, _TO = Sym("from", -1), Sym("to", -1)
-"""The iterations that a part runs."""
-
-
-def _phi(result: Value, incoming: list[tuple[Value, BasicBlock]]) -> str:
-    return phi(result.name, result.type, [(value.name, block) for value, block in incoming])
-
-
 _STATEMENTS: dict[type[Stmt], Callable[..., None]] = {
-    Let: _Writer.let,
-    Var: _Writer.var,
-    Set: _Writer.set,
-    Accumulate: _Writer.accumulate,
-    Store: _Writer.store,
-    Loop: _Writer.loop,
-    If: _Writer.branch,
-    Bind: _Writer.bind,
-    Check: _Writer.check,
-    Reserve: _Writer.reserve,
+    Let: KernelWriter.let,
+    Var: KernelWriter.var,
+    Set: KernelWriter.set,
+    Accumulate: KernelWriter.accumulate,
+    Store: KernelWriter.store,
+    Loop: write_loop,
+    If: KernelWriter.branch,
+    Bind: KernelWriter.bind,
+    Check: KernelWriter.check,
+    Reserve: KernelWriter.reserve,
 }
 
 _EXPRESSIONS: dict[type[Expr], Callable[..., Value]] = {
-    Apply: _Writer.apply,
-    Load: _Writer.load,
-    Cast: _Writer.cast,
-    Bitcast: _Writer.bitcast,
-    Splat: _Writer.splat,
-    Fold: _Writer.fold,
-    Zip: _Writer.zip,
-    Index: _Writer.index,
-    Active: _Writer.active,
-    Worker: _Writer.number,
-    Workers: _Writer.count,
+    Apply: KernelWriter.apply,
+    Load: KernelWriter.load,
+    Cast: KernelWriter.cast,
+    Bitcast: KernelWriter.bitcast,
+    Splat: KernelWriter.splat,
+    Fold: KernelWriter.fold,
+    Zip: KernelWriter.zip,
+    Index: KernelWriter.index,
+    Active: KernelWriter.active,
+    Worker: KernelWriter.number,
+    Workers: KernelWriter.count,
 }

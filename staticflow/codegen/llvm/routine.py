@@ -18,18 +18,19 @@ allocates nothing (`staticflow.codegen.llvm.arena`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from staticflow.codegen.kernel import INTERRUPTED, NO_ROOM
-from staticflow.codegen.llvm.addresses import Places, Reached
+from staticflow.codegen.llvm.addresses import Places
 from staticflow.codegen.llvm.arena import CELL, arena_text, header_bytes, make_room
 from staticflow.codegen.llvm.index import IndexWriter
 from staticflow.codegen.llvm.probes import Probes
 from staticflow.codegen.llvm.render import LOOK, join_kernels, looks, may_stop, render_kernel
-from staticflow.codegen.llvm.stretches import Stretch, find_stretches
+from staticflow.codegen.llvm.repeats import write_choose, write_repeat
+from staticflow.codegen.llvm.stretches import find_stretches, launch_key, write_stretch
 from staticflow.codegen.llvm.subnormals import flush_subnormals
-from staticflow.codegen.llvm.text import I64, BasicBlock, FunctionText, Type, phi
+from staticflow.codegen.llvm.text import BasicBlock, FunctionText, Type
 from staticflow.codegen.program.layout import Layout
 from staticflow.codegen.program.routine import (
     Arena,
@@ -46,13 +47,10 @@ from staticflow.codegen.program.routine import (
     Routine,
     Step,
     Table,
-    iteration_count,
     walk_steps,
 )
-from staticflow.codegen.program.traffic import moved_bytes
 from staticflow.codegen.target import PORTABLE, Target
-from staticflow.graph.dim_queries import symbols_of
-from staticflow.graph.dims import Call, Dim, Size, is_provably_ge, terms_of
+from staticflow.graph.dims import Call, Dim, Size, terms_of
 
 if TYPE_CHECKING:
     from staticflow.codegen.llvm.poison import Poison
@@ -69,10 +67,6 @@ SIZES_DIFFER = 255
 
 _HUGE = 2.0**62
 
-_BETWEEN_LOOKS = (1 << 18) - 1
-"""Bytes that the iterations of a loop move from one look to the next, about: some ten microseconds'
-work, against some ten nanoseconds for a look."""
-
 _IN_REGISTERS = 32
 """Arrays of the caller's whose addresses are loaded as a run begins. More are no sooner at hand
 where registers are spilled to, and what LLVM takes for them grows with the square of their number:
@@ -83,9 +77,6 @@ the time, and 8 ns more a launch."""
 _STEPS_OF_A_BLOCK = 32
 """Outermost steps in one basic block, at most: what LLVM takes for one grows faster than its
 length, 6.5 s for 3,000 launches that are one block and 0.9 s for as many in such parts."""
-
-_MOST_ITERATIONS = (1 << 6) - 1
-"""Iterations between two looks where each moves next to nothing. Those of nested loops multiply."""
 
 
 def render_routine(
@@ -114,7 +105,7 @@ def render_routine(
     kernels = join_kernels(texts.values())
     if probes is not None:
         kernels = probes.around_parts(kernels, sum(1 for _ in walk_steps(program.steps)))
-    run = _Writer(program, layout, table, updated, stopping, keeps_arena, probes, poison).write()
+    run = RunWriter(program, layout, table, updated, stopping, keeps_arena, probes, poison).write()
     asks = sum(isinstance(s, Ask) for s in walk_steps(program.steps))
     answers = "".join(f"@answer{i} = external global i8\n" for i in range(asks))
     ask = f"{answers}declare i1 @ask(ptr, ptr, ptr)\n" if asks else ""
@@ -125,7 +116,7 @@ def render_routine(
     return text if program.flushes is None else flush_subnormals(text, program.flushes)
 
 
-class _Writer:
+class RunWriter:
     """Writes ``run``."""
 
     def __init__(
@@ -242,11 +233,11 @@ class _Writer:
         if count >= 1:
             thread = self.text.op("load ptr, ptr %call")
             long = self.text.op(f"icmp ne ptr {thread}, null")
-        keys = [self._key(step) for step in steps]
+        keys = [launch_key(self, step) for step in steps]
         stretches = [*find_stretches(keys, 0, first), *find_stretches(keys, first)]
         for i, stretch in enumerate(stretches):
             if 1 <= stretch.first <= count:
-                self._look_if(long)
+                self.look_if(long)
             if i and i % _STEPS_OF_A_BLOCK == 0:
                 part = self.text.new_block("part")
                 self.text.jump(part)
@@ -255,10 +246,10 @@ class _Writer:
                 self.overwrites = True
                 self.text.do("call void @commit()")
             if stretch.times == 1:
-                self._steps([steps[stretch.first]])
+                self.steps([steps[stretch.first]])
             else:
                 look = long if stretch.first < first else ""
-                self._loop_over(steps[stretch.first : stretch.end], stretch, look)
+                write_stretch(self, steps[stretch.first : stretch.end], stretch, look)
 
     def _overwrites(self, step: Step) -> bool:
         """Whether a step writes the new value of a variable over the old one."""
@@ -270,7 +261,7 @@ class _Writer:
             written = (step.target,)
         return any(isinstance(p, Table) and p.slot in self.updated for p in written)
 
-    def _look_if(self, condition: str) -> None:
+    def look_if(self, condition: str) -> None:
         """Where ``condition`` holds, end the run if the user wants to stop."""
         text = self.text
         look, on = text.new_block("look"), text.new_block("on")
@@ -281,7 +272,8 @@ class _Writer:
         text.branch(text.op("call i1 @look(ptr %call)"), self.stopped, on)
         text.start(on)
 
-    def _steps(self, steps: Sequence[Step]) -> None:
+    def steps(self, steps: Sequence[Step]) -> None:
+        """Write steps one after the other."""
         self.written += len(steps)
         for step in steps:
             site = self.site = self.site + 1
@@ -327,63 +319,9 @@ class _Writer:
             number = self.indices.value(Dim.of(step.binds))
         probes.end(self.text, site, began, number, isinstance(step, Repeat | Choose))
 
-    def _key(self, step: Step) -> Hashable | None:
-        """The kernel, the kinds of places and the sizes of a launch, which those of a stretch have
-        alike; None of a step that no stretch may have."""
-        watched = self.probes is not None or self.poison is not None
-        if watched or not isinstance(step, Launch) or step.site:
-            return None
-        if not all(isinstance(self._number(p), int) for p in step.places):
-            return None
-        return step.kernel, tuple(map(type, step.places)), step.sizes
-
-    def _number(self, place: Place) -> int | None:
-        """The slot of an array of the table, or how many bytes a buffer is behind the beginning of
-        the arena; None of other places."""
-        if isinstance(place, Table):
-            return place.slot
-        if not isinstance(place, Arena) or place.buffer in self.places.cells:
-            return None
-        at = self.layout.offsets[place.buffer]
-        return at if isinstance(at, int) else None
-
-    def _loop_over(self, steps: Sequence[Step], stretch: Stretch, long: str) -> None:
-        """A stretch of launches as a loop, in which a run that is ``long`` looks whether the user
-        wants to stop."""
-        text, launches = self.text, [s for s in steps if isinstance(s, Launch)]
-        self.site += len(launches)
-        self.written += stretch.period
-        numbers = [self._number(p) for s in launches for p in s.places]
-        width = len(numbers) // stretch.times
-        rows = ", ".join(f"i64 {n}" for n in numbers)
-        name = f"@places.{len(self.tables)}"
-        kind = f"[{len(numbers)} x i64]"
-        self.tables.append(f"{name} = private constant {kind} [{rows}]\n")
-        before, head, done = text.block, text.new_block("stretch"), text.new_block("stretched")
-        text.jump(head)
-        text.start(head)
-        count = text.fresh("count")
-        with self.indices.scope(before):
-            if long:
-                self._look_if(long)
-            at = text.op(f"getelementptr [{width} x i64], ptr {name}, i64 {count}")
-            column = 0
-            for step in launches[: stretch.period]:
-                arrays = []
-                for place in step.places:
-                    cell = text.op(f"getelementptr i64, ptr {at}, i64 {column}")
-                    arrays.append(self.places.address_at(place, text.op(f"load i64, ptr {cell}")))
-                    column += 1
-                self._call(step, arrays)
-        stepped = text.op(f"add i64 {count}, 1")
-        latch = text.block
-        text.branch(text.op(f"icmp ult i64 {stepped}, {stretch.times}"), head, done)
-        head.phis.append(phi(count, I64, [("0", before), (stepped, latch)]))
-        text.start(done)
-
     def launch(self, step: Launch) -> None:
         buffers = self.kernels[step.kernel].buffers
-        self._call(
+        self.call(
             step,
             [
                 self.places.cell(p) if b.access == "grows" else self.places.address(p)
@@ -391,7 +329,7 @@ class _Writer:
             ],
         )
 
-    def _call(self, step: Launch, arrays: Sequence[str]) -> None:
+    def call(self, step: Launch, arrays: Sequence[str]) -> None:
         """Launch a kernel on arrays at these addresses."""
         text = self.text
         kernel = self.kernels[step.kernel]
@@ -477,19 +415,7 @@ class _Writer:
         stopped = text.op(f"call i1 @ask(ptr %call, ptr @answer{number}, ptr {words})")
         self._go_on_if(text.op(f"xor i1 {stopped}, true"), str(INTERRUPTED))
 
-    def choose(self, step: Choose) -> None:
-        text = self.text
-        before = text.block
-        then, orelse, done = (text.new_block(n) for n in ("then", "else", "chosen"))
-        text.branch(self._flag(step.flag), then, orelse)
-        for block, steps in ((then, step.then), (orelse, step.orelse)):
-            text.start(block)
-            with self.indices.scope(before, is_loop=False):
-                self._steps(steps)
-            text.jump(done)
-        text.start(done)
-
-    def _flag(self, place: Place) -> str:
+    def flag(self, place: Place) -> str:
         """The bool that lies at a place."""
         byte = self.text.op(f"load i8, ptr {self.places.address(place)}")
         return self.text.op(f"icmp ne i8 {byte}, 0")
@@ -501,81 +427,15 @@ class _Writer:
             f"call void @llvm.memcpy.p0.p0.i64(ptr {target}, ptr {source}, i64 {size}, i1 false)"
         )
 
-    def repeat(self, step: Repeat) -> None:
-        """A loop that counts its iterations; all places that move follow from their number."""
-        text = self.text
-        length = last = None
-        if step.length is not None:
-            length = self.indices.value(step.length)  # here, where all that follows can use it
-            last = self.indices.value(step.length - 1) if step.reverse else None
-        mask = self._iterations_between_looks(step)
-        before, head, done = text.block, text.new_block("loop"), text.new_block("looped")
-        self.places.reached[step.loop] = Reached("0", length, last)
-        once = step.flag is None and step.length is not None and is_provably_ge(step.length, 1)
-        if once:
-            text.jump(head)
-        else:
-            text.branch(self._again(step), head, done)
-        text.start(head)
-        count = text.fresh("count")
-        with self.indices.scope(before, is_loop=True):
-            (counter,) = symbols_of(iteration_count(step.loop))
-            self.indices.define(counter, count)
-            if mask is not None:
-                rest = text.op(f"and i64 {count}, {mask}")
-                self._look_if(text.op(f"icmp eq i64 {rest}, {mask}"))
-            self.places.reached[step.loop] = Reached(count, length, last)
-            self.open.append(step.loop)
-            self._steps(step.body)
-            self.open.pop()
-            stepped = text.op(f"add i64 {count}, 1")
-            self.places.reached[step.loop] = Reached(stepped, length, last)
-            again = self._again(step)
-        latch = text.block
-        text.branch(again, head, done)
-        head.phis.append(phi(count, I64, [("0", before), (stepped, latch)]))
-        text.start(done)
-        total = text.fresh("iterations")
-        done.phis.append(phi(total, I64, [(stepped, latch), *([] if once else [("0", before)])]))
-        self.places.reached[step.loop] = Reached(total, length, last)
-        if step.binds is not None:
-            self.indices.define(step.binds, total)
 
-    def _iterations_between_looks(self, step: Repeat) -> str | None:
-        """A mask: where it covers the bits of the number of iterations that are done, the loop
-        looks whether the user wants to stop. The more an iteration moves, the fewer they are. None
-        if there are never so many."""
-        moved = moved_bytes(self.program, self.table, step.body)
-        if isinstance(moved, int):
-            mask = min(_MOST_ITERATIONS, _BETWEEN_LOOKS >> moved.bit_length())
-            short = step.length is not None and is_provably_ge(mask, step.length)
-            return None if short else str(mask)
-        text = self.text
-        zeros = text.call("ctlz.i64", I64, (I64, self.indices.value(moved)), ("i1", "false"))
-        bits = text.op(f"sub i64 64, {zeros}")
-        many = text.op(f"lshr i64 {_BETWEEN_LOOKS}, {bits}")
-        return text.call("umin.i64", I64, (I64, many), (I64, str(_MOST_ITERATIONS)))
-
-    def _again(self, step: Repeat) -> str:
-        """Whether there is another iteration."""
-        text = self.text
-        flags = [] if step.flag is None else [self._flag(step.flag)]
-        if step.length is not None:
-            length = self.indices.value(step.length)
-            flags.append(
-                text.op(f"icmp slt i64 {self.places.reached[step.loop].iteration}, {length}")
-            )
-        return flags[0] if len(flags) == 1 else text.op(f"and i1 {flags[0]}, {flags[1]}")
-
-
-_STEPS: dict[type, Callable[[_Writer, Any], None]] = {
-    Launch: _Writer.launch,
-    Copy: _Writer.copy,
-    Repeat: _Writer.repeat,
-    Choose: _Writer.choose,
-    Ensure: _Writer.ensure,
-    Require: _Writer.require,
-    Measure: _Writer.measure,
-    Give: _Writer.give,
-    Ask: _Writer.ask,
+_STEPS: dict[type, Callable[[RunWriter, Any], None]] = {
+    Launch: RunWriter.launch,
+    Copy: RunWriter.copy,
+    Repeat: write_repeat,
+    Choose: write_choose,
+    Ensure: RunWriter.ensure,
+    Require: RunWriter.require,
+    Measure: RunWriter.measure,
+    Give: RunWriter.give,
+    Ask: RunWriter.ask,
 }

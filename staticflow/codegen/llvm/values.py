@@ -14,10 +14,27 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from staticflow.codegen.kernel import Const
-from staticflow.codegen.llvm.text import FunctionText, Type, literal, register_type
+from staticflow.codegen.llvm.text import (
+    BasicBlock,
+    FunctionText,
+    Type,
+    literal,
+    phi,
+    register_type,
+)
 from staticflow.graph.dtypes import DType, bfloat16, bool_, float16, float32, float64, int32
 
-__all__ = ["Value", "apply", "bitcast", "cast", "constant", "fold", "splat", "zip_lanes"]
+__all__ = [
+    "Value",
+    "apply",
+    "bitcast",
+    "cast",
+    "constant",
+    "fold",
+    "splat",
+    "value_phi",
+    "zip_lanes",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +55,11 @@ class Value:
 def constant(value: bool | int | float, dtype: DType, lanes: int = 1) -> Value:
     """A literal in every lane."""
     return Value(literal(Const(value, dtype, lanes)), dtype, lanes, value)
+
+
+def value_phi(result: Value, incoming: list[tuple[Value, BasicBlock]]) -> str:
+    """The line that merges values where control flow meets."""
+    return phi(result.name, result.type, [(value.name, block) for value, block in incoming])
 
 
 # {t} is the type, {s} its suffix in names of intrinsics, {m} the mask type, {a} {b} {c} operands.

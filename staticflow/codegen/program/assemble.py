@@ -7,16 +7,14 @@ that makes it; only what no kernel makes (an input given back, a view of an outp
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
 
 from staticflow.codegen.endless import find_counted_loop
-from staticflow.codegen.kernel import Check, Kernel, walk
-from staticflow.codegen.lower.cluster import Lowered, lower_cluster
-from staticflow.codegen.lower.nest import Scratch
+from staticflow.codegen.kernel import Kernel
 from staticflow.codegen.program.buffers import Buffers, nbytes
 from staticflow.codegen.program.carries import lay_out, may_be_over
 from staticflow.codegen.program.direct import does_nothing, split_direct
+from staticflow.codegen.program.kernels import Kernels
 from staticflow.codegen.program.node_order import Scratches, order_nodes
 from staticflow.codegen.program.routine import (
     Arena,
@@ -30,21 +28,17 @@ from staticflow.codegen.program.routine import (
     Part,
     Place,
     Repeat,
-    Require,
     Routine,
     Row,
     Step,
     Table,
 )
-from staticflow.codegen.program.same_kernel import Structure, structure_of
+from staticflow.codegen.program.size_checks import SizeChecks
 from staticflow.codegen.program.update_order import Order, order_updates, root_of
-from staticflow.codegen.schedule.cpu import schedule_cpu
 from staticflow.codegen.target import Target
 from staticflow.errors import CompileError
-from staticflow.graph.dim_queries import substitute_dim, symbols_of
-from staticflow.graph.dims import Dim, Size, Sym, total
-from staticflow.graph.doubtful_sizes import doubtful_sizes, inner_divisors
-from staticflow.graph.equalities import Equality, describe_requirement, unify
+from staticflow.graph.dim_queries import symbols_of
+from staticflow.graph.dims import Size, Sym
 from staticflow.graph.graph import Graph, bound_symbols, new_param
 from staticflow.graph.locs import Locs, format_locs
 from staticflow.graph.node import Node, constant, item, maker_of, param
@@ -55,7 +49,7 @@ from staticflow.ops.declaring.lowering import Host
 from staticflow.ops.loops.cond_op import cond_op
 from staticflow.ops.loops.loop import Loop, scan_op, while_op
 from staticflow.passes.access import rows_start, shows_memory
-from staticflow.passes.cluster import checked_member, cluster, inner_nodes
+from staticflow.passes.cluster import checked_member, cluster
 
 __all__ = ["Wanted", "assemble"]
 
@@ -79,51 +73,45 @@ def assemble(
 ) -> Routine:
     """The program of a fused graph. ``slots`` are the table slots of params and of constants that
     are arrays."""
-    work = _Assembler(target, {n: Table(s) for n, s in slots.items()})
+    work = _Assembler(Kernels(target), {n: Table(s) for n, s in slots.items()})
     steps = work.top(graph, dict(work.tables), wanted)
     count = 1 + max([-1, *slots.values(), *(w.slot for w in wanted)])
     return Routine(
-        tuple(work.kernels.values()), tuple(steps), tuple(work.buffers.all), sizes, count,
+        tuple(work.kernels.named.values()), tuple(steps), tuple(work.buffers.all), sizes, count,
         tuple(work.failures), work.buffers.late_sizes([w.node for w in wanted]),
     )  # fmt: skip
 
 
 @dataclass(slots=True)
 class _Assembler:
-    target: Target
+    kernels: Kernels
     tables: Mapping[Node, Place]
-    kernels: dict[Kernel, Kernel] = field(default_factory=dict)
-    lowered: dict[Any, tuple[Kernel, tuple[Scratch, ...], Structure]] = field(default_factory=dict)
-    drafts: dict[Any, tuple[Lowered, Structure]] = field(default_factory=dict)
-    structures: dict[Any, Structure] = field(default_factory=dict)
-    checking: dict[str, bool] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)
     loops: int = 0
     open: list[tuple[int, str, Locs]] = field(default_factory=list)
-    bound: frozenset[Sym] = frozenset()
-    assumed: tuple[Equality, ...] = ()
-    sizes: dict[Sym, Size] = field(default_factory=dict)
     updated: set[Place] = field(default_factory=set)
     strided: dict[Place, TensorType] = field(default_factory=dict)
     homes: dict[Node, dict[int, Place]] = field(default_factory=dict)
     buffers: Buffers = field(init=False)
+    sizes: SizeChecks = field(init=False)
 
     def __post_init__(self) -> None:
         self.buffers = Buffers(self._fails)
+        self.sizes = SizeChecks(self.buffers, self._fails)
 
     # -- the whole program -------------------------------------------------------------------
 
     def top(self, graph: Graph, places: dict[Node, Place], wanted: Sequence[Wanted]) -> list[Step]:
         """The steps of the outermost graph."""
         updates = [(root_of(w.node), w.over) for w in wanted if w.over is not None]
-        order, in_place = order_updates(graph, updates, self._fails_in_kernel)
+        order, in_place = order_updates(graph, updates, self.kernels.may_fail)
         overs = [w.over for w in wanted if w.over is not None]
         self.updated = {places[p] for p in overs}
         self.strided = {places[p]: p.tensor_type for p in overs if p.tensor_type.strides}
         first = [w for w in wanted if w.over is None or w.over in in_place]
         later = [w for w in wanted if w.over is not None and w.over not in in_place]
         given: list[Step] = []
-        self._settle_sizes(graph)
+        self.sizes.settle(graph)
         targets = {w.slot: self._target(w, given) for w in wanted}
         direct, copied = split_direct([(w.node, targets[w.slot]) for w in first])
         copied += [(w.node, targets[w.slot]) for w in later]
@@ -165,39 +153,28 @@ class _Assembler:
         direct: Mapping[Node, Place],
     ) -> list[Step]:
         """The steps of a graph, with ``order`` an order of its nodes."""
-        self._settle_sizes(graph)
-        outside = self.bound, self.assumed
-        self.bound -= graph.bound_sizes  # of a region that is there twice, as in a derivative
-        self.assumed += graph.equalities
-        doubts = [*doubtful_sizes(inner_nodes(graph), self.assumed)]
-        doubts += inner_divisors(graph, (*self.assumed, *doubts))
-        self.assumed += tuple(doubts)
-        self.buffers.doubted |= {e.b for e in doubts}
-        steps: list[Step] = [*self._check_sizes(doubts, None)]
-        checks = (*graph.equalities, *doubts)
         items: dict[Node, dict[int, Node]] = {}
         for node in order:
             if node.op is item:
                 items.setdefault(node.args[0], {})[node.attrs["index"]] = node
-        direct = {**direct, **self._carry_homes(graph, order, items, direct)}
-        for node in order:
-            results = items.get(node, {}) if isinstance(node.type, tuple) else {0: node}
-            if node.op is prefix_op or shows_memory(node):
-                places[node] = places[node.args[0]]
-            elif (start := self._start_in_memory(node, places, direct)) is not None:
-                places[node] = Part(places[node.args[0]], start)
-            elif (make := _maker(node.op)) is not None:
-                made = make(self, node, results, places, direct)
-                steps += [*self.buffers.take_pending(), *(() if does_nothing(node) else made)]
-                fresh = bound_symbols(node) - self.bound
-                self.bound |= fresh
-                steps += self._check_sizes(checks if fresh else (), fresh)
-            elif node.op not in (item, param, constant):
-                raise CompileError(
-                    f"{node.op.name} ({node.type}, at {format_locs(node.locs)}) has no lowering to "
-                    "native code"
-                )
-        self.bound, self.assumed = outside
+        with self.sizes.inside(graph) as checks:
+            steps: list[Step] = [*checks]
+            direct = {**direct, **self._carry_homes(graph, order, items, direct)}
+            for node in order:
+                results = items.get(node, {}) if isinstance(node.type, tuple) else {0: node}
+                if node.op is prefix_op or shows_memory(node):
+                    places[node] = places[node.args[0]]
+                elif (start := self._start_in_memory(node, places, direct)) is not None:
+                    places[node] = Part(places[node.args[0]], start)
+                elif (make := _maker(node.op)) is not None:
+                    made = make(self, node, results, places, direct)
+                    steps += [*self.buffers.take_pending(), *(() if does_nothing(node) else made)]
+                    steps += self.sizes.behind(node)
+                elif node.op not in (item, param, constant):
+                    raise CompileError(
+                        f"{node.op.name} ({node.type}, at {format_locs(node.locs)}) has no "
+                        "lowering to native code"
+                    )
         return steps
 
     def _carry_homes(
@@ -240,7 +217,7 @@ class _Assembler:
     def _order_body(self, body: Graph, over: Iterable[int]) -> tuple[Order, set[Node]]:
         """What an order of a body keeps to that writes the carries ``over``, and which it can."""
         updates = [(root_of(body.outputs[i]), body.params[i]) for i in over]
-        return order_updates(body, updates, self._fails_in_kernel)
+        return order_updates(body, updates, self.kernels.may_fail)
 
     def _start_in_memory(
         self, node: Node, places: Mapping[Node, Place], direct: Mapping[Node, Place]
@@ -253,25 +230,6 @@ class _Assembler:
         if not isinstance(source, Table | Arena) or source in self.updated:
             return None
         return rows_start(node.attrs["body"])
-
-    def _check_sizes(
-        self, found: Iterable[Equality], fresh: frozenset[Sym] | None
-    ) -> Iterator[Require]:
-        """Checks of what must hold of sizes, as soon as all are known, with those that are
-        ``fresh`` (None: from the beginning)."""
-        for e in found:
-            names = symbols_of(e.a) | symbols_of(e.b)
-            if (fresh is None or fresh & names) and not names & self.buffers.late - self.bound:
-                a, b = (substitute_dim(size, self.sizes) for size in (e.a, e.b))
-                wanted = describe_requirement(e.a, e.b)
-                site = self._fails(f"{e.reason}: {wanted}", e.locs)
-                yield Require(a, b, site)
-
-    def _settle_sizes(self, graph: Graph) -> None:
-        """Learn which sizes a graph binds, and by which others it has replaced some."""
-        own = graph.bound_sizes
-        self.buffers.late |= own
-        self.sizes |= unify(graph.equalities, own)[0]
 
     # -- steps -------------------------------------------------------------------------------
 
@@ -294,9 +252,10 @@ class _Assembler:
             if result is not None:
                 places[result] = place
         shared, lies = self._over_args(node, results, places, direct)
-        kernel, scratch, sizes = self._kernel(body, node.attrs["kind"], shared, lies)
+        launched = self.kernels.make(body, node.attrs["kind"], shared, lies)
+        kernel, sizes = launched.kernel, launched.sizes
         told = frozenset[Sym]().union(*map(symbols_of, sizes))
-        for s in scratch:
+        for s in launched.scratch:
             own = symbols_of(s.size) - told  # which only the kernel can tell
             self.buffers.late |= own
             t = TensorType(s.dtype, (s.size,))
@@ -339,60 +298,9 @@ class _Assembler:
             if kind not in _WORKS_IN_MEMORY:
                 return 0
             shared, lies = self._over_args(node, results, places, direct)
-            own = self._structure(body, kind, shared, lies)
-            if own.key in self.lowered:
-                _, found, first = self.lowered[own.key]
-            else:
-                if own.key not in self.drafts:
-                    self.drafts[own.key] = lower_cluster(body, kind, self.target, shared, lies), own
-                draft, first = self.drafts[own.key]
-                found = draft.scratch
-            bytes_ = total(s.size * s.dtype.itemsize for s in found)
-            return substitute_dim(bytes_, own.names_of(first))
+            return self.kernels.scratch_bytes(body, kind, shared, lies)
 
         return scratch
-
-    def _kernel(
-        self, body: Graph, kind: str, shared: Mapping[int, int], lies: Mapping[int, TensorType]
-    ) -> tuple[Kernel, Sequence[Scratch], tuple[Size, ...]]:
-        """The kernel of a cluster, under a name of its own, the scratch memory that it wants, and
-        the sizes that it is given. Equal clusters are lowered once, equal kernels are one."""
-        structure = own = self._structure(body, kind, shared, lies)
-        if structure.key not in self.lowered:
-            draft = self.drafts.pop(structure.key, None)
-            lowered, structure = draft or (
-                lower_cluster(body, kind, self.target, shared, lies),
-                structure,
-            )
-            kernel = schedule_cpu(lowered, self.target)
-            named = kernel.with_name(f"{kernel.name}{len(self.kernels)}")
-            named = self.kernels.setdefault(kernel, named)
-            self.lowered[structure.key] = named, lowered.scratch, structure
-        kernel, scratch, first = self.lowered[structure.key]
-        names = own.names_of(first)
-        sizes = tuple(substitute_dim(Dim.of(s), names) for s in kernel.sizes)
-        return kernel, [replace(s, size=substitute_dim(s.size, names)) for s in scratch], sizes
-
-    def _structure(
-        self, body: Graph, kind: str, shared: Mapping[int, int], lies: Mapping[int, TensorType]
-    ) -> Structure:
-        """`structure_of`, asked once of clusters that have one body."""
-        asked = (body, kind, tuple(shared.items()), tuple(lies.items()))
-        found = self.structures.get(asked)
-        if found is None:
-            found = self.structures[asked] = structure_of(kind, body, shared, lies)
-        return found
-
-    def _fails_in_kernel(self, node: Node) -> bool:
-        """Whether the kernel of a cluster with a loop nest looks at anything that may be wrong."""
-        body, kind = node.attrs["body"], node.attrs["kind"]
-        if maker_of(body.outputs[0]).op.lowering.checks is not None:
-            return True
-        structure = self._structure(body, kind, {}, {})
-        if structure.key not in self.drafts:
-            self.drafts[structure.key] = lower_cluster(body, kind, self.target), structure
-        lowered, _ = self.drafts[structure.key]
-        return any(isinstance(s, Check) for s in walk(lowered.kernel.body))
 
     def _fails(self, what: str, locs: Locs) -> int:
         """Another way to fail, in the loops that are open; gives its number."""
@@ -401,11 +309,7 @@ class _Assembler:
 
     def _site(self, kernel: Kernel, body: Graph, node: Node) -> int:
         """The number under which a failure of this launch is explained; 0 if it cannot fail."""
-        checks = self.checking.get(kernel.name)
-        if checks is None:  # a kernel may have thousands of launches
-            checks = any(isinstance(s, Check) for s in walk(kernel.body))
-            self.checking[kernel.name] = checks
-        if not checks:
+        if not self.kernels.checks(kernel):
             return 0
         checked = checked_member(body)
         made = checked or maker_of(body.outputs[0])

@@ -1,0 +1,192 @@
+"""The loops of a kernel in LLVM text: in order, or as a function whose iterations threads share.
+
+A loop is bottom-tested, and entered only if it runs at all. What its body sets is a phi at its
+head. One that takes long asks on its way whether the user wants to stop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from staticflow.codegen.kernel import ENDLESS, INTERRUPTED, Bind, Loop, walk
+from staticflow.codegen.llvm.index import Induction
+from staticflow.codegen.llvm.parallel import (
+    MANY_WORKERS,
+    Field,
+    is_worth_sharing,
+    load_fields,
+    may_be_much,
+    store_fields,
+    uses_of,
+)
+from staticflow.codegen.llvm.text import I64, BasicBlock, local, phi
+from staticflow.codegen.llvm.values import Value, value_phi
+from staticflow.codegen.schedule.loops import iteration_count, thread_bound
+from staticflow.codegen.work import work_of
+from staticflow.graph.dims import Dim, Sym, dim_max, is_provably_ge
+
+if TYPE_CHECKING:
+    from staticflow.codegen.llvm.render import KernelWriter
+
+__all__ = ["write_loop"]
+
+_BETWEEN_LOOKS = (1 << 20) - 1
+"""The work of a loop from one look to the next, about: a tenth of a millisecond, against some tens
+of nanoseconds for a look."""
+
+_FEW = 64
+"""Iterations of a loop of loops that looks after each."""
+
+_SOME = 6
+"""Statements of a loop of which it costs nothing to count the iterations."""
+
+_FROM, _TO = Sym("from", -1), Sym("to", -1)
+"""The iterations that a part runs."""
+
+
+def write_loop(writer: KernelWriter, stmt: Loop) -> None:
+    """Write a loop of any kind."""
+    if is_worth_sharing(stmt, writer.kernel.sizes, writer.inside):
+        _spread(writer, stmt)
+    else:
+        around = writer.worker
+        writer.worker = "0"
+        _write_in_order(writer, stmt)
+        writer.worker = around
+
+
+def _spread(writer: KernelWriter, stmt: Loop) -> None:
+    """Write a parallel loop as a call of a function of its own, a part, which goes to
+    ``parts``."""
+    text, value = writer.text, writer.indices.value
+    uses = uses_of(stmt.body, stmt.var)
+    buffers = [Field("ptr", name := local(f"b.{b}"), name) for b in uses.buffers]
+    symbols = [
+        Field("i64", value(Dim.of(s)), local(f"s{i}.{s}")) for i, s in enumerate(uses.symbols)
+    ]
+    kept = {r: writer.registers[r] for r in uses.registers}
+    registers = [Field(str(v.type), v.name, local(f"r.{r}")) for r, v in kept.items()]
+    ends = [Field("i64", value(stmt.lo), "%lo"), Field("i64", value(stmt.hi), "%hi")]
+    struct = [*buffers, *symbols, *registers, *ends]
+
+    known = {s: field.name for s, field in zip(uses.symbols, symbols, strict=True)}
+    known |= {_FROM: "%from", _TO: "%to"}
+    part = writer.part(known)
+    part.worker = "%worker"
+    load_fields(part.text, "%struct", struct)
+    for (r, v), field in zip(kept.items(), registers, strict=True):
+        part.registers[r] = Value(field.name, v.dtype, v.lanes)
+    part.text.do(f"%start = mul i64 %first, {stmt.step}")
+    part.text.do("%from = add i64 %lo, %start")
+    part.text.do(f"%end = mul i64 %last, {stmt.step}")
+    part.text.do("%far = add i64 %lo, %end")
+    part.text.do("%to = call i64 @llvm.smin.i64(i64 %far, i64 %hi)")
+    _write_in_order(part, replace(stmt, lo=Dim.of(_FROM), hi=Dim.of(_TO)))
+    name = f"{writer.kernel.name}.{len(writer.parts)}"
+    parameters = ["ptr %struct", "i64 %first", "i64 %last", "i64 %worker"]
+    writer.parts.append(part.function(name, parameters))
+
+    given = f"ptr @{name}, ptr {store_fields(text, struct)}"
+    work = work_of(stmt, writer.indices.name)
+    most = thread_bound(stmt)
+    threads = MANY_WORKERS if most is None else most
+    amounts = f"i64 {value(iteration_count(stmt))}, i64 {value(work)}, i64 {value(threads)}"
+    code = text.op(f"call i32 @parallel({given}, {amounts})")
+    writer.return_unless(text.op(f"icmp eq i32 {code}, 0"), code)
+
+
+def _write_in_order(writer: KernelWriter, stmt: Loop) -> None:
+    """Write a loop bottom-tested, entered only if it runs at all; what the body sets is a phi at
+    its head, and one behind the loop where that can be reached both ways."""
+    text = writer.text
+    lo, hi = writer.indices.value(stmt.lo), writer.indices.value(stmt.hi)
+    between = _iterations_between_looks(writer, stmt)
+    before, head, done = text.block, text.new_block("loop"), text.new_block("done")
+    always = stmt.going is None and is_provably_ge(stmt.hi, stmt.lo + 1)
+    if always:
+        text.jump(head)
+    else:
+        text.branch(_again(writer, stmt, lo, hi), head, done)
+    entry = writer.values_to_set(stmt.body)
+    text.start(head)
+    variable = text.fresh(stmt.var.name)
+    carried = {name: Value(text.fresh(name), v.dtype, v.lanes) for name, v in entry.items()}
+    has_loops = any(isinstance(s, Loop) for s in walk(stmt.body))
+    induction = None if has_loops else Induction(stmt.var, stmt.lo, stmt.step)
+    with writer.indices.scope(before, induction=induction):
+        writer.indices.define(stmt.var, variable)
+        last = writer.write_nested(stmt.body, carried)
+    latch = text.block
+    multiples = [] if induction is None else induction.multiples
+    sums = [text.op(f"add i64 {name}, {more}") for name, _, more in multiples]
+    following = text.op(f"add nuw nsw i64 {variable}, {stmt.step}", stmt.var.name)
+    again = _again(writer, stmt, following, hi)
+    backs = [latch]
+    if stmt.kind == "long" or between is not None:
+        backs = [text.new_block("on")]
+        text.branch(again, backs[0], done)
+        text.start(backs[0])
+        if between is not None:
+            rest = text.op(f"and i64 {following}, {between}")
+            backs.append(text.new_block("look"))
+            text.branch(text.op(f"icmp ult i64 {rest}, {stmt.step}"), backs[1], head)
+            text.start(backs[1])
+        _go_on(writer, head, "@stopping()" if between else "@look(ptr %call)")
+    else:
+        text.branch(again, head, done)
+    starts = [(following, back) for back in backs]
+    head.phis.append(phi(variable, I64, [(lo, before), *starts]))
+    for (name, first, _), total in zip(multiples, sums, strict=True):
+        head.phis.append(phi(name, I64, [(first, before), *((total, back) for back in backs)]))
+    for name, value in carried.items():
+        ends = [(last[name], back) for back in backs]
+        head.phis.append(value_phi(value, [(entry[name], before), *ends]))
+    text.start(done)
+    writer.registers.update(last if always else writer.merge(done, (entry, before), (last, latch)))
+    if stmt is writer.counted:  # whose variable goes on from stretch to stretch
+        count = text.fresh("count")
+        done.phis.append(phi(count, I64, [(lo, before), (following, latch)]))
+        text.do(f"store i64 {count}, ptr @counted")
+
+
+def _go_on(writer: KernelWriter, head: BasicBlock, look: str) -> None:
+    """Go back to ``head`` unless the user wants to stop."""
+    text = writer.text
+    stopped = text.new_block("stopped")
+    text.branch(text.op(f"call i1 {look}"), stopped, head)
+    text.start(stopped)
+    stopped.end = f"ret i32 {INTERRUPTED}"
+
+
+def _iterations_between_looks(writer: KernelWriter, stmt: Loop) -> str | None:
+    """A mask of the variable of a loop that runs in order and may take long: where it finds no
+    bit, the loop looks whether the user wants to stop. None of other loops."""
+    if writer.inside or stmt.kind != "serial" or not _may_take_long(stmt, writer.kernel.sizes):
+        return None
+    if is_provably_ge(_FEW, stmt.hi - stmt.lo):
+        return "0"
+    text, value = writer.text, writer.indices.value
+    work = value(work_of(stmt, writer.indices.name) // dim_max(stmt.hi - stmt.lo, 1))
+    zeros = text.call("ctlz.i64", I64, (I64, text.op(f"or i64 {work}, 1")), ("i1", "true"))
+    return text.op(f"lshr i64 {_BETWEEN_LOOKS}, {text.op(f'sub i64 63, {zeros}')}")
+
+
+def _again(writer: KernelWriter, stmt: Loop, at: str, hi: str) -> str:
+    """Whether there is an iteration where the loop's variable is ``at``."""
+    going = None if stmt.going is None else writer.operand(stmt.going).name
+    if going is not None and stmt.hi == ENDLESS:
+        return going
+    below = writer.text.op(f"icmp slt i64 {at}, {hi}")
+    return below if going is None else writer.text.op(f"and i1 {going}, {below}")
+
+
+def _may_take_long(loop: Loop, sizes: Sequence[Sym]) -> bool:
+    """Whether a loop, of which threads share nothing, may be much work at some ``sizes`` of the
+    kernel, in iterations that are some work each."""
+    body = list(walk(loop.body))
+    if len(body) < _SOME or any(isinstance(s, Loop) and s.kind != "serial" for s in body):
+        return False
+    has_unknown = any(isinstance(s, Bind) and s.sym.upper is None for s in body)
+    return has_unknown or may_be_much(loop, sizes)
