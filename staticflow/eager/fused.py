@@ -53,7 +53,8 @@ from staticflow.ops.declaring.eager_side import eager
 from staticflow.ops.declaring.thread import thread
 from staticflow.ops.declaring.tracing import tracing
 from staticflow.ops.symbols.symbol import Symbol
-from staticflow.passes.pipeline import INTO_KERNELS
+from staticflow.passes.pipeline import AS_WRITTEN, INTO_KERNELS, WITH_ATTENTION
+from staticflow.passes.rewrite import Pass
 from staticflow.runtime.executable import Executable
 
 __all__ = ["fused_form", "in_place_form"]
@@ -75,7 +76,12 @@ class _Program:
     """
 
     def __init__(
-        self, fn: Function, args: tuple[Any, ...], needs: tuple[bool, ...], kinds: Kinds
+        self,
+        fn: Function,
+        args: tuple[Any, ...],
+        needs: tuple[bool, ...],
+        passes: Sequence[tuple[str, Pass]],
+        kinds: Kinds,
     ) -> None:
         self.fn, self.args, self.operands = fn, args, len(kinds)
         params = params_of(kinds)
@@ -83,9 +89,9 @@ class _Program:
         self.outputs = len(outputs)
         self.derivative: Derivative | None = None
         if not needs or not any(o.tensor_type.dtype.is_floating for o in outputs):
-            self.forward = compile_graph(close_over(params, outputs))
+            self.forward = compile_graph(close_over(params, outputs), passes=passes)
             return
-        self.derivative = differentiate(params, outputs, needs)
+        self.derivative = differentiate(params, outputs, needs, passes)
         self.unread = self.derivative.unread()
         self.forward = compile_graph(self.derivative.forward(), passes=INTO_KERNELS)
         self._backward: Programs[Executable] = Programs()
@@ -177,8 +183,9 @@ def _vjp(needs: Sequence[bool], cts: Any, out: Any, *args: Any, fused: _Program)
     return [next(pulled) if need else None for need in needs]
 
 
-def fused_form(fn: Function, grad_name: str, only_large: bool) -> Function:
+def fused_form(fn: Function, grad_name: str, only_large: bool, attends: bool) -> Function:
     """What a fused function is called as."""
+    passes = WITH_ATTENTION if attends else AS_WRITTEN
     programs: Programs[_Program] = Programs()
     op = Op(fn.__name__, fn.__doc__ or "", _never_run, _never_run, _vjp, grad_name=grad_name)
 
@@ -213,7 +220,7 @@ def fused_form(fn: Function, grad_name: str, only_large: bool) -> Function:
         except TypeError:  # no hashable argument
             return fn(*args)
         if program is UNMET:
-            program = programs.remember(call, _find(fn, programs, args, arrays, needs))
+            program = programs.remember(call, _find(fn, programs, args, arrays, needs, passes))
         results = None if program is None else _run(program.forward, arrays)
         if results is None:
             return fn(*args)
@@ -242,13 +249,14 @@ def _find(
     args: Sequence[Any],
     arrays: Sequence[Any],
     needs: tuple[bool, ...],
+    passes: Sequence[tuple[str, Pass]],
 ) -> _Program | None:
     """The program of a call; None if it is to run op by op."""
     marked = mark(args, lambda a: hasattr(a, "_data"))
     known = get_default_dtype(), exactly(marked), needs
     # (what does not lie in order is copied)
     kinds = tuple([replace(kind_of(a), steps=None) for a in arrays])
-    make = partial(_Program, fn, marked, needs)
+    make = partial(_Program, fn, marked, needs, passes)
     return programs.find(known, make, kinds, with_sizes(kinds, arrays))
 
 

@@ -18,6 +18,7 @@ from staticflow.ops.declaring.thread import recording, stabilizing
 from staticflow.ops.symbols.gradient import pullback
 from staticflow.ops.symbols.symbol import Symbol
 from staticflow.passes.pipeline import AS_WRITTEN, SIMPLIFY, optimize
+from staticflow.passes.rewrite import Pass
 
 __all__ = ["Derivative", "differentiate"]
 
@@ -59,9 +60,13 @@ class Derivative:
 
 @recording(True)
 def differentiate(
-    params: Sequence[Node], outputs: Sequence[Node], needs: Sequence[bool]
+    params: Sequence[Node],
+    outputs: Sequence[Node],
+    needs: Sequence[bool],
+    passes: Sequence[tuple[str, Pass]] = AS_WRITTEN,
 ) -> Derivative:
-    """The derivative of ``outputs`` by those of ``params`` that are needed."""
+    """The derivative of ``outputs`` by those of ``params`` that are needed, after those of
+    ``passes`` that simplify."""
     seeds = [new_param(o.tensor_type, f"ct{i}") for i, o in enumerate(outputs)]
     wanted = [Symbol(p) for p, need in zip(params, needs, strict=True) if need]
     cts = [Symbol(s) if s.tensor_type.dtype.is_floating else None for s in seeds]
@@ -69,7 +74,7 @@ def differentiate(
         found = pullback(list(map(Symbol, outputs)), cts, wanted)
     pulled = [zeros_like(w) if g is None else g for w, g in zip(wanted, found, strict=True)]
     graph = close([*params, *seeds], [*outputs, *(g.node for g in pulled)])
-    graph, _ = optimize(graph, passes=[p for p in SIMPLIFY if p in AS_WRITTEN])
+    graph, _ = optimize(graph, passes=[p for p in SIMPLIFY if p in passes])
     own, ends = graph.params[: len(params)], graph.params[len(params) :]
     outs, roots = graph.outputs[: len(outputs)], graph.outputs[len(outputs) :]
     residuals = _residuals(own, ends, roots)

@@ -50,8 +50,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AS_WRITTEN", "INTO_KERNELS", "NUMERICS", "ONCE", "ORDER", "PASSES", "REORDERING", "SIMPLIFY",
-    "STABILIZING", "Before", "PassReport", "arrange_passes", "check_numerics", "choose_passes",
-    "is_allowed", "least_numerics", "optimize", "passes_for",
+    "STABILIZING", "WITH_ATTENTION", "Before", "PassReport", "arrange_passes", "check_numerics",
+    "choose_passes", "is_allowed", "least_numerics", "optimize", "passes_for",
 ]  # fmt: skip
 
 
@@ -137,6 +137,9 @@ REORDERING = (
 
 AS_WRITTEN = tuple(p for p in PASSES if p[0] not in (*STABILIZING, *REORDERING))
 """The passes that only change how results are computed, as operations that run eagerly need it."""
+
+WITH_ATTENTION = tuple(p for p in PASSES if p in AS_WRITTEN or p[0] == "attention")
+"""`AS_WRITTEN`, and the pass that leaves the weights of attention out of memory."""
 
 NUMERICS = ("exact", "strict", "fast")
 """How much results may differ from what was written, each more than the one before: by nothing; by

@@ -129,7 +129,20 @@ def scaled_dot_product_attention(
         key, value = (
             _for_each_head(query, x, name) for x, name in ((key, "key"), (value, "value"))
         )
+    if not dropout_p:
+        return _attend(query, key, value, attn_mask, is_causal, scale)
     weights = attention_weights(widen(query), widen(key), attn_mask, is_causal, scale)
-    weights = dropout(weights, dropout_p) if dropout_p else weights
+    return _averages(dropout(weights, dropout_p), query, key, value)
+
+
+@fused("ScaledDotProductFlashAttentionForCpuBackward0", only_large=True, attends=True)
+def _attend(query: Any, key: Any, value: Any, mask: Any, is_causal: bool, scale: Any) -> Any:
+    """What `scaled_dot_product_attention` gives without dropout."""
+    weights = attention_weights(widen(query), widen(key), mask, is_causal, scale)
+    return _averages(weights, query, key, value)
+
+
+def _averages(weights: Any, query: Any, key: Any, value: Any) -> Any:
+    """The averages of the values, of the dtype of all three."""
     out, dtype = matmul(weights, widen(value)), result_type((query, key, value))
     return out if out.dtype is dtype else cast(out, dtype=dtype)

@@ -29,8 +29,8 @@ class EagerSide:
       somebody else has, and the others as they are.
     - ``versions`` tells how often the memory of each of some tensors was changed in place.
     - ``expression`` gives the symbol of a tensor with a history.
-    - ``fused(fn, grad_name, only_large)`` and ``in_place(fn, count, by_element)`` are the forms of
-      `staticflow.ops.declaring.fused`.
+    - ``fused(fn, grad_name, only_large, attends)`` and ``in_place(fn, count, by_element)`` are the
+      forms of `staticflow.ops.declaring.fused`.
     - ``prints`` is the count of prints, an int64 tensor of no dims.
     """
 
@@ -43,7 +43,7 @@ class EagerSide:
     own: Callable[[list[Any]], list[Any]]
     versions: Callable[[Sequence[Any]], list[int]]
     expression: Callable[[Any], Any]
-    fused: Callable[[Form, str, bool], Form]
+    fused: Callable[[Form, str, bool, bool], Form]
     in_place: Callable[[Form, int, bool], Callable[..., bool]]
     prints: Any
 

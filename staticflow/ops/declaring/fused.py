@@ -33,13 +33,14 @@ FUSED: list[Fused] = []
 """All of them."""
 
 
-def fused(grad_name: str, only_large: bool = False) -> Callable[[F], F]:
+def fused(grad_name: str, only_large: bool = False, attends: bool = False) -> Callable[[F], F]:
     """``fn(*args)`` of tensors, symbols and hashable values, that gives a tensor or a tuple of
     them, and of the tensors asks shapes and dtypes only.
 
     It is called by position, has no state, and closes over no tensor. Sizes other than 1 are
     unknown to it as a rule, and what it checks of them it checks before anything is computed. If it
-    is fused ``only_large``, small tensors go through its ops, which other calls have compiled.
+    is fused ``only_large``, small tensors go through its ops, which other calls have compiled. One
+    that ``attends`` never has the weights of its attention in memory, forward or backward.
     """
 
     def mark(fn: F) -> F:
@@ -49,7 +50,7 @@ def fused(grad_name: str, only_large: bool = False) -> Callable[[F], F]:
         def call(*args: Any) -> Any:
             form = marked.form
             if form is None:
-                form = marked.form = eager.fused(fn, grad_name, only_large)
+                form = marked.form = eager.fused(fn, grad_name, only_large, attends)
             return form(*args)
 
         FUSED.append(marked)
