@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
@@ -67,14 +67,14 @@ class _Parser:
     ) -> None:
         self.tokens, self.arrays, self.locs = tokens, arrays, locs
         self.ops = {**ops, **_STRUCTURAL}
-        self.symbols = _Symbols()
+        self.symbols = _Symbols(tokens.names_behind("binds", "=", "["))
 
     def bounds(self) -> None:
         """The bounds of symbols, before the graph."""
         while self.tokens.accept("size"):
             name = self.tokens.name("the name of a size")
             self.tokens.expect("below")
-            self.symbols[name] = Sym(name, 0, self.size())
+            self.symbols.bound(name, self.size())
 
     # -- graphs and nodes --------------------------------------------------------------------------
 
@@ -304,13 +304,22 @@ class _Parser:
 
 
 class _Symbols(dict[str, Sym]):
-    """Symbols by name. Any name is that of a symbol, which is made where it is asked for."""
+    """Symbols by name. Any name is that of a symbol, which is made where it is asked for. The
+    ``late`` ones are those that a node binds, which may be named before."""
+
+    def __init__(self, late: Collection[str]) -> None:
+        super().__init__()
+        self.late = late
+
+    def bound(self, name: str, upper: Size) -> None:
+        """Say that the symbol of this name is below ``upper``."""
+        self[name] = Sym(name, 0, upper, name in self.late)
 
     def __contains__(self, name: object) -> bool:
         return name not in WORDS
 
     def __missing__(self, name: str) -> Sym:
-        self[name] = symbol = Sym(name)
+        self[name] = symbol = Sym(name, 0, None, name in self.late)
         return symbol
 
 

@@ -56,6 +56,19 @@ class Tokens:
             len(texts) == 1 or tuple(self._tokens[at : at + len(texts)]) == texts
         )
 
+    def names_behind(self, *texts: str) -> set[str]:
+        """The names that stand anywhere in the text right behind these tokens, and those that
+        follow each with a comma between."""
+        found: set[str] = set()
+        count, tokens = len(texts), self._tokens
+        for start, token in enumerate(tokens):
+            if token == texts[0] and tuple(tokens[start : start + count]) == texts:
+                at = start + count
+                while _kind(tokens[at]) == "name":
+                    found.add(tokens[at])
+                    at += 2 if tokens[at + 1] == "," else 1
+        return found
+
     def sees_kind(self, kind: str) -> bool:
         """Whether the next token is a ``name``, ``number``, ``string``, ``mark`` or the ``end``."""
         return _kind(self._tokens[self._next]) == kind

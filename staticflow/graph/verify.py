@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -53,20 +53,27 @@ class _Scope:
     symbols: frozenset[Sym]
     equalities: tuple[Equality, ...]
     values: dict[Sym, Size]  # what the equalities replace symbols by
+    others: dict[Size, Size]  # what they say of sizes that are no symbols, as of n m and k l
 
     def one_form(self, type: Type) -> Type:
         """The type in the one form that all equal ones share."""
-        if not self.values:
+        if not self.equalities:
             return type
         if isinstance(type, tuple):
-            return tuple(t.substitute(self.values) for t in type)
-        return type.substitute(self.values)
+            return tuple(map(self._one_form, type))
+        return self._one_form(type)
+
+    def _one_form(self, type: TensorType) -> TensorType:
+        strides = None if type.strides is None else tuple(map(self._settled, type.strides))
+        return TensorType(type.dtype, tuple(map(self._settled, type.shape)), strides)
+
+    def _settled(self, size: Size) -> Size:
+        size = substitute_dim(size, self.values)
+        return self.others.get(size, size)
 
     def equal(self, a: Size, b: Size) -> bool:
         """Whether two sizes are equal by the equalities."""
-        pairs = [(e.a, e.b) for e in self.equalities]
-        settled = [{substitute_dim(s, self.values) for s in pair} for pair in (*pairs, (a, b))]
-        return len(settled[-1]) == 1 or settled[-1] in settled[:-1]
+        return self._settled(a) == self._settled(b)
 
 
 def _verify(root: Graph, graph: Graph, around: _Scope | None) -> None:
@@ -96,7 +103,19 @@ def _scope(root: Graph, graph: Graph, around: _Scope | None) -> _Scope:
         values, _ = unify(equalities)
     except ShapeError as error:
         raise _error(root, graph, f"the equalities contradict each other: {error}") from error
-    return _Scope(graph, symbols, equalities, values)
+    return _Scope(graph, symbols, equalities, values, _join_equal(equalities, values))
+
+
+def _join_equal(equalities: Sequence[Equality], values: dict[Sym, Size]) -> dict[Size, Size]:
+    """For sizes that equalities name, with ``values`` put in, the first that each is equal to."""
+    found: dict[Size, Size] = {}
+    for e in equalities:
+        a, b = (substitute_dim(size, values) for size in (e.a, e.b))
+        first, second = found.get(a, a), found.get(b, b)
+        if first != second:
+            found = {s: first if one == second else one for s, one in found.items()}
+            found |= {second: first, b: first}
+    return found
 
 
 def _error(root: Graph, at: Node | Graph, problem: str) -> VerifyError:

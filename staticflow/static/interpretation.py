@@ -11,7 +11,7 @@ from staticflow.graph.graph import Graph
 from staticflow.graph.interpret import Watch, interpret_graph
 from staticflow.graph.op import Op
 from staticflow.ops.declaring.lowering import Host, View
-from staticflow.runtime.float_mode import flushing, keeping
+from staticflow.runtime.float_mode import run_flushing, run_keeping
 
 __all__ = ["Interpret", "interpreter"]
 
@@ -28,8 +28,7 @@ def interpreter(flushes: bool) -> Interpret:
 def _interpret_flushing(
     graph: Graph, arrays: Sequence[Any], watch: Watch | None = None
 ) -> list[Any]:
-    with flushing():
-        return interpret_graph(graph, arrays, watch=watch, evaluate=_evaluate)
+    return run_flushing(lambda: interpret_graph(graph, arrays, watch=watch, evaluate=_evaluate))
 
 
 def _evaluate(op: Op, xp: ModuleType, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
@@ -37,5 +36,4 @@ def _evaluate(op: Op, xp: ModuleType, args: Sequence[Any], attrs: Mapping[str, A
     subnormal numbers."""
     if not isinstance(op.lowering, Host | View):
         return op.reference(xp, *args, **attrs)
-    with keeping():
-        return op.reference(xp, *args, **attrs)
+    return run_keeping(lambda: op.reference(xp, *args, **attrs))

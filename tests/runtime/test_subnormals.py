@@ -20,7 +20,7 @@ from staticflow.codegen.llvm.subnormals import FLUSH_MODES
 from staticflow.graph.dtypes import float32
 from staticflow.ops import OPS
 from staticflow.ops.symbols.symbol import Symbol
-from staticflow.runtime.float_mode import flushing, keeping
+from staticflow.runtime.float_mode import run_flushing, run_keeping
 from staticflow.static.interpretation import interpreter
 
 TINY = {"float32": 1e-40, "float64": 1e-310}
@@ -170,13 +170,63 @@ def test_what_an_interpreted_program_asks_of_numpy_is_computed_as_usual() -> Non
     assert (found[0] > 0).all()
 
 
-def test_an_interrupted_block_leaves_the_mode_as_it_was() -> None:
-    with pytest.raises(KeyboardInterrupt), flushing():
-        with keeping():
-            assert np.float32(1e-40) * np.float32(2) > 0
-        assert np.float32(1e-40) * np.float32(2) == 0
-        raise KeyboardInterrupt
-    assert np.float32(1e-40) * np.float32(2) > 0
+def is_usual() -> bool:
+    return bool(np.float32(1e-40) * np.float32(2) > 0)
+
+
+class Interrupt:
+    """A trace function that raises KeyboardInterrupt at the line of a number, wherever that is."""
+
+    def __init__(self, at: int) -> None:
+        self.left = at
+
+    def __call__(self, frame: Any, event: str, arg: Any) -> Any:
+        if event == "line":
+            self.left -= 1
+            if self.left == 0:
+                raise KeyboardInterrupt
+        return self
+
+
+def interrupted(run: Any, at: int) -> bool:
+    """Whether ``run()`` has a line of that number, at which it was interrupted."""
+    before = sys.gettrace()
+    sys.settrace(Interrupt(at))
+    try:
+        run()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(before)
+    return False
+
+
+def test_an_interrupt_at_any_line_leaves_the_mode_as_it_was() -> None:
+    x = sf.placeholder((2, 2), "float64", name="x")
+    y = sf.compile([x], sf.linalg.svd(x * 2)[1].t().exp() + 1)
+    arrays = [np.eye(2) * 1e-310]
+    interpret = interpreter(flushes=True)
+    interpret(y.graph, arrays)
+    at = 1
+    while interrupted(lambda: interpret(y.graph, arrays), at):
+        assert is_usual(), at
+        at += 1
+    assert at > 300
+
+
+def test_a_function_of_a_mode_raises_as_it_does() -> None:
+    def within() -> None:
+        assert not is_usual()
+        assert run_keeping(is_usual)
+        assert not is_usual()
+        with pytest.raises(ZeroDivisionError):
+            run_keeping(lambda: 1 // 0)
+        assert not is_usual()
+        raise KeyError("within")
+
+    with pytest.raises(KeyError, match="within"):
+        run_flushing(within)
+    assert is_usual()
 
 
 def subnormal_arrays(name: str) -> tuple[Any, list[Any]] | None:
