@@ -315,7 +315,9 @@ def _with_sizes(
         own = _with_late_sizes(g.nodes, values)
         ps, outs = map(tuple, _with_sizes(g.params, g.outputs, own))
         late = {s: size for s, size in own.items() if s.late}  # which no equality explains
-        declared = tuple([t.substitute(late) for t in g.declared]) if late else g.declared
+        if not late:
+            return Graph(ps, outs, g.equalities, g.declared)
+        declared = tuple([t.substitute(late) for t in g.declared])
         return Graph(ps, outs, tuple(_settle(g.equalities, late)), declared)
 
     new: dict[Node, Node] = {}
