@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from staticflow.errors import DTypeError, ShapeError, VerifyError
-from staticflow.graph.dim_queries import as_symbol, evaluate_dim, symbols_of
+from staticflow.graph.dim_queries import as_symbol, divisors_of, evaluate_dim, symbols_of
 from staticflow.graph.dims import Size, Sym
 from staticflow.graph.equalities import Equality, describe_requirement
 from staticflow.graph.locs import format_locs
@@ -37,11 +37,11 @@ class Sizes:
     def number(self, size: Size) -> int:
         """The number that ``size`` is."""
         try:
+            if any(evaluate_dim(d, self.values) == 0 for d in divisors_of(size)):
+                raise ShapeError(f"the size {size} is divided by 0: {self.describe(size)}")
             return evaluate_dim(size, self.values)
         except KeyError as error:
             raise VerifyError(f"the size {size} is used before {error.args[0]} is known") from None
-        except ZeroDivisionError:
-            raise ShapeError(f"the size {size} is divided by 0: {self.describe(size)}") from None
 
     def length(self, size: Size) -> int:
         """The number that ``size`` is, which is one of a dim. Raises `ShapeError` if it is below

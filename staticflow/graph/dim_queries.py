@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from staticflow.graph.dims import CALLS, Dim, Size, size_from
 from staticflow.graph.terms import Atom, Call, Sym, Terms, replace_atoms, symbols_in, terms_of
 
-__all__ = ["as_call", "as_symbol", "coefficient", "evaluate_dim", "substitute_dim", "symbols_of"]
+__all__ = [
+    "as_call", "as_symbol", "coefficient", "divisors_of", "evaluate_dim", "substitute_dim",
+    "symbols_of",
+]  # fmt: skip
 
 
 def substitute_dim(size: Size, values: Mapping[Sym, Size]) -> Size:
@@ -50,6 +53,16 @@ _EVALUATE: dict[str, Callable[[int, int], int]] = {
     "min": min,
     "root": lambda a, b: math.isqrt(a * b),
 }
+
+
+def divisors_of(size: Size) -> Iterator[Size]:
+    """What is divided by in a size, each after what is divided by in it."""
+    for monomial, _ in terms_of(size):
+        for atom in monomial:
+            if not isinstance(atom, Sym):
+                yield from (*divisors_of(atom.a), *divisors_of(atom.b))
+                if atom.fn == "floordiv":
+                    yield atom.b
 
 
 def symbols_of(size: Size) -> frozenset[Sym]:

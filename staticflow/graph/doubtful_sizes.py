@@ -6,14 +6,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from staticflow.graph.dim_queries import as_call, as_symbol, substitute_dim, symbols_of
-from staticflow.graph.dims import Call, Dim, Size, Sym, dim_max, is_provably_ge, terms_of
+from staticflow.graph.dim_queries import as_call, as_symbol, divisors_of, substitute_dim
+from staticflow.graph.dims import Dim, Size, Sym, dim_max, is_provably_ge
 from staticflow.graph.equalities import Equality
-from staticflow.graph.graph import Graph, regions_of
 from staticflow.graph.node import Node, param
 from staticflow.graph.types import types_of
 
-__all__ = ["checks_divisor", "doubtful_sizes", "inner_divisors"]
+__all__ = ["checks_divisor", "compared_quotients", "doubtful_sizes"]
 
 
 def doubtful_sizes(nodes: Iterable[Node], assumed: Sequence[Equality]) -> Iterator[Equality]:
@@ -33,7 +32,7 @@ def doubtful_sizes(nodes: Iterable[Node], assumed: Sequence[Equality]) -> Iterat
             if not isinstance(d, Dim) or (d, is_shape) in seen:
                 continue
             seen.add((d, is_shape))
-            bounds = [(b, 1, f"what a size of {name} is divided by") for b in _divisors(d)]
+            bounds = [(b, 1, f"what a size of {name} is divided by") for b in divisors_of(d)]
             bounds += [(d, 0, f"a size of {name}")] if is_shape else []
             for size, bound, what in bounds:
                 if is_provably_ge(size, bound) or is_provably_ge(
@@ -46,16 +45,13 @@ def doubtful_sizes(nodes: Iterable[Node], assumed: Sequence[Equality]) -> Iterat
                     yield e
 
 
-def inner_divisors(graph: Graph, assumed: Sequence[Equality]) -> Iterator[Equality]:
-    """What must hold of what sizes in loops and branches are divided by, where that is known
-    outside, and neither proved nor ``assumed``: such a division may be done before the loop."""
-    held = {(e.a, e.b) for e in assumed}
-    for region in (r for node in graph.nodes for r in regions_of(node)):
-        own, within = region.bound_sizes, (*assumed, *region.equalities)
-        for e in (*doubtful_sizes(region.nodes, within), *inner_divisors(region, within)):
-            if checks_divisor(e) and own.isdisjoint(symbols_of(e.b)) and (e.a, e.b) not in held:
-                held.add((e.a, e.b))
-                yield e
+def compared_quotients(equalities: Sequence[Equality]) -> Iterator[Equality]:
+    """What must hold of what is divided by in the sizes that ``equalities`` compare."""
+    for e in equalities:
+        for divisor in (*divisors_of(e.a), *divisors_of(e.b)):
+            if not is_provably_ge(divisor, 1):
+                what = "what a size is divided by that must be equal to another"
+                yield Equality(dim_max(divisor, 1), divisor, what, e.locs)
 
 
 def _sizes_in(value: Any) -> list[Dim]:
@@ -68,16 +64,6 @@ def _sizes_in(value: Any) -> list[Dim]:
 def checks_divisor(equality: Equality) -> bool:
     """Whether an equality says that what is divided by is at least 1."""
     return equality.a == dim_max(equality.b, 1)
-
-
-def _divisors(size: Size) -> Iterator[Size]:
-    """What is divided by in a size, each after what is divided by in it."""
-    for monomial, _ in terms_of(size):
-        for atom in monomial:
-            if isinstance(atom, Call):
-                yield from (*_divisors(atom.a), *_divisors(atom.b))
-                if atom.fn == "floordiv":
-                    yield atom.b
 
 
 def _least_sizes(equalities: Sequence[Equality]) -> dict[Sym, Size]:

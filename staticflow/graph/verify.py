@@ -64,16 +64,16 @@ class _Scope:
         return self._one_form(type)
 
     def _one_form(self, type: TensorType) -> TensorType:
-        strides = None if type.strides is None else tuple(map(self._settled, type.strides))
-        return TensorType(type.dtype, tuple(map(self._settled, type.shape)), strides)
+        strides = None if type.strides is None else tuple(map(self._settle, type.strides))
+        return TensorType(type.dtype, tuple(map(self._settle, type.shape)), strides)
 
-    def _settled(self, size: Size) -> Size:
+    def _settle(self, size: Size) -> Size:
         size = substitute_dim(size, self.values)
         return self.others.get(size, size)
 
     def equal(self, a: Size, b: Size) -> bool:
         """Whether two sizes are equal by the equalities."""
-        return self._settled(a) == self._settled(b)
+        return self._settle(a) == self._settle(b)
 
 
 def _verify(root: Graph, graph: Graph, around: _Scope | None) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from staticflow import pytree
 from staticflow.eager.tensor import Tensor
-from staticflow.graph.doubtful_sizes import checks_divisor, doubtful_sizes, inner_divisors
+from staticflow.graph.doubtful_sizes import checks_divisor, compared_quotients, doubtful_sizes
 from staticflow.graph.equalities import Equality
 from staticflow.graph.graph import Graph, close
 from staticflow.graph.node import Node, toposort
@@ -55,11 +55,10 @@ class Written:
 
 def with_checked_sizes(graph: Graph) -> Graph:
     """The graph, which holds that no size in it is negative, and that none divides by 0, where that
-    is not proved: ``n - m`` or ``n // m`` of two inputs, for one. It is checked as they come; what
-    is divided by in a loop or branch is, too. Whether a size in there is negative is checked as it
-    runs."""
+    is not proved: ``n - m`` or ``n // m`` of two inputs, for one. It is checked as they come; of a
+    loop or branch it is checked as that runs."""
     found = [*doubtful_sizes(graph.nodes, graph.equalities)]
-    found += inner_divisors(graph, (*graph.equalities, *found))
+    found += compared_quotients(graph.equalities)
     divisors = [e for e in found if checks_divisor(e)]  # before whatever compares a quotient
     others = [e for e in found if not checks_divisor(e)]
     return replace(graph, equalities=(*divisors, *graph.equalities, *others)) if found else graph

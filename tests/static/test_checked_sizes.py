@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import staticflow as sf
+from staticflow.graph.interpret import interpret_graph
 
 
 def two() -> tuple[Any, Any]:
@@ -221,6 +222,67 @@ def test_a_body_divides_by_a_size_of_the_caller() -> None:
     assert step(ones(7), ones(2)).item() == 21
     with pytest.raises(sf.ShapeError, match="is divided by: y_0 must be at least 1"):
         step(ones(7), ones(0))
+
+
+def summed(body: Any) -> Any:
+    return lambda x, y, q: sf.scan(lambda c, r: (c + body(r, y, q), None), sf.zeros(()), x)[0]
+
+
+def taken(of: Any) -> Any:
+    """What is computed where the sum of x is above 0."""
+    return lambda x, y, q: sf.cond(x.sum() > 0, lambda: of(x, y, q), lambda: x.sum())
+
+
+WITHIN = {
+    "an array in a branch": taken(lambda x, y, q: (sf.full((q,), 1.0) * x.sum()).cumsum(0).sum()),
+    "a number in a branch": taken(lambda x, y, q: x.sum() * q),
+    "iterations in a branch": taken(
+        lambda x, y, q: sf.scan(lambda c, _: (c + x, None), x, None, length=q)[0].sum()
+    ),
+    "an array in a loop": summed(lambda r, y, q: (sf.full((q,), 1.0) * r).cumsum(0).sum()),
+    "a number in a loop": summed(lambda r, y, q: r * q),
+    "what no iteration changes": summed(
+        lambda r, y, q: (sf.full((q,), 1.0) * y.sum()).exp().cumsum(0).sum()
+    ),
+    "a branch in a loop": summed(
+        lambda r, y, q: sf.cond(r > 0, lambda: r * q, lambda: r)  # which is one kernel else
+    ),
+    "a counted loop": lambda x, y, q: sf.fori_loop(
+        0, x.shape[0], lambda i, c: c + q, sf.zeros((), dtype="int64")
+    ),
+    "an endless loop": lambda x, y, q: sf.while_loop(
+        lambda i, c: i < x.sum(), lambda i, c: (i + 1, c + q), (sf.zeros(()), sf.zeros(()))
+    )[1],
+}
+
+
+@pytest.mark.parametrize("name", WITHIN)
+@pytest.mark.parametrize("passes", [None, "-hoist,-unroll,-unswitch,-scalar_loops"])
+def test_what_does_not_run_divides_by_nothing(name: str, passes: str | None) -> None:
+    x, y = two()
+    step = sf.compile([x, y], WITHIN[name](x, y, x.shape[0] // y.shape[0]), passes=passes)
+    assert float(step(ones(6), ones(2))) == pytest.approx(
+        float(WITHIN[name](sf.tensor(ones(6)), sf.tensor(ones(2)), 3))
+    )
+    idle = -ones(6) if "branch" in name and "loop" not in name else ones(0)
+    assert float(step(idle, ones(0))) == idle.sum()
+    for _ in range(2):
+        with pytest.raises(sf.ShapeError, match="is divided by: y_0 must be at least 1"):
+            step(ones(6), ones(0))
+    captured = [t.numpy() for t in step.variables.values()]
+    assert float(interpret_graph(step.graph, [idle, ones(0), *captured])[0]) == idle.sum()
+    with pytest.raises(sf.ShapeError, match="x_0//y_0 is divided by 0"):
+        interpret_graph(step.graph, [ones(6), ones(0), *captured])
+
+
+def test_what_no_iteration_changes_stays_where_its_size_is_checked() -> None:
+    x, y = two()
+    more = x.shape[0] - y.shape[0]
+    body = summed(lambda r, y, q: (sf.full((q,), 1.0) * y.sum()).exp().sum())
+    step = sf.compile([x, y], body(x, y, more))
+    assert step(ones(0), ones(5)).item() == 0
+    with pytest.raises(sf.ShapeError, match="must be at least 0"):
+        step(ones(3), ones(5))
 
 
 @pytest.mark.parametrize("wrong", [-1, -1000])

@@ -12,7 +12,7 @@ from staticflow.codegen.program.buffers import Buffers
 from staticflow.codegen.program.routine import Require
 from staticflow.graph.dim_queries import substitute_dim, symbols_of
 from staticflow.graph.dims import Size, Sym
-from staticflow.graph.doubtful_sizes import doubtful_sizes, inner_divisors
+from staticflow.graph.doubtful_sizes import doubtful_sizes
 from staticflow.graph.equalities import Equality, describe_requirement, unify
 from staticflow.graph.graph import Graph, bound_symbols
 from staticflow.graph.locs import Locs
@@ -50,7 +50,6 @@ class SizeChecks:
         self.bound -= graph.bound_sizes  # of a region that is there twice, as in a derivative
         self.assumed += graph.equalities
         doubts = [*doubtful_sizes(inner_nodes(graph), self.assumed)]
-        doubts += inner_divisors(graph, (*self.assumed, *doubts))
         self.assumed += tuple(doubts)
         self.checks = (*graph.equalities, *doubts)
         self.buffers.doubted |= {e.b for e in doubts}

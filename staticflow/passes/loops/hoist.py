@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from staticflow.graph.doubtful_sizes import doubtful_sizes
+from staticflow.graph.equalities import Equality
 from staticflow.graph.graph import Graph, new_param, rebuild, substitute_nodes
 from staticflow.graph.node import Node, constant
 from staticflow.graph.types import TensorType
@@ -17,17 +21,17 @@ def hoist(graph: Graph, counts: Counts) -> Graph:
     """Move invariant work out of the bodies of loops.
 
     Views and other values that kernels work out where they read them stay, and so does what may
-    fail: a loop without iterations must not.
+    fail, a size that may come out negative among it: a loop without iterations must not.
     """
 
     def visit(node: Node, args: tuple[Node, ...]) -> Node:
         node = with_args(node, args)
-        return _hoist_loop(node, counts) if node.op in loop_ops() else node
+        return _hoist_loop(node, graph.equalities, counts) if node.op in loop_ops() else node
 
     return rebuild(graph, visit)
 
 
-def _hoist_loop(node: Node, counts: Counts) -> Node:
+def _hoist_loop(node: Node, assumed: Sequence[Equality], counts: Counts) -> Node:
     loop = Loop.of(node)
     params = loop.body.params
     outside = dict(zip(params, node.args, strict=True))
@@ -38,6 +42,7 @@ def _hoist_loop(node: Node, counts: Counts) -> Node:
             isinstance(inner.type, TensorType)
             and all(a in same for a in inner.args)
             and (is_inline(inner) or _is_movable(inner))
+            and not any(doubtful_sizes([inner], assumed))
         ):
             same.add(inner)
     used = {a for n in loop.body.nodes if n not in same for a in n.args} | set(loop.body.outputs)

@@ -7,12 +7,14 @@ kind. Numbers that are computed for it alone, such as those that it starts with,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from staticflow.graph.dims import fresh_sym
+from staticflow.graph.doubtful_sizes import doubtful_sizes
 from staticflow.graph.dtypes import int64
+from staticflow.graph.equalities import Equality
 from staticflow.graph.graph import (
     Graph,
     close,
@@ -29,7 +31,7 @@ from staticflow.ops.basics.view import reshape_op
 from staticflow.ops.loops.cond_op import cond_op
 from staticflow.ops.loops.loop import Loop, loop_ops
 from staticflow.ops.symbols.symbol import Symbol, constant_node
-from staticflow.passes.cluster import checked_member, cluster
+from staticflow.passes.cluster import checked_member, cluster, inner_nodes
 from staticflow.passes.rewrite import Counts, with_args
 
 __all__ = ["scalar_loops"]
@@ -47,6 +49,10 @@ def scalar_loops(graph: Graph, counts: Counts) -> Graph:
     }
     made: dict[Node, tuple[Node, list[int]]] = {}  # by the loop as rebuilt: cluster, its results
 
+    def doubts(loop: Node) -> bool:
+        """Whether a size in the loop may be wrong, which the steps of a program check."""
+        return bool(graph.symbols) and any(_doubts_in(Loop.of(loop).body, graph.equalities))
+
     def visit(node: Node, args: tuple[Node, ...]) -> Node:
         if node.op is item and args[0] in made:
             one, results = made[args[0]]
@@ -54,13 +60,21 @@ def scalar_loops(graph: Graph, counts: Counts) -> Graph:
                 return one
             return make_node(item, (one,), {"index": results.index(node.attrs["index"])}, node.locs)
         now = with_args(node, args)
-        if node.op in loop_ops() and used[node] and _is_small(now):
+        if node.op in loop_ops() and used[node] and _is_small(now) and not doubts(now):
             counts.note("loop in registers", node)
             own = [_is_for(node, a, graph) for a in node.args]
             made[now] = _as_cluster(now, used[node], own), used[node]
         return now
 
     return rebuild(graph, visit)
+
+
+def _doubts_in(body: Graph, assumed: Sequence[Equality]) -> Iterator[Equality]:
+    """What must hold of the sizes in a body and in its clusters, loops and branches."""
+    within = (*assumed, *body.equalities)
+    yield from doubtful_sizes(inner_nodes(body), within)
+    for region in (r for node in body.nodes for r in regions_of(node) if node.op is not cluster):
+        yield from _doubts_in(region, within)
 
 
 def _is_small(node: Node) -> bool:
