@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -86,6 +87,50 @@ def test_a_number_of_the_graph_is_an_index() -> None:
     np.testing.assert_array_equal(same.numpy(), X[-1])
     np.testing.assert_array_equal(column.numpy(), X[:, -1, 0])
     np.testing.assert_array_equal(changed.numpy(), stored(X, (slice(None), -1), 5))
+
+
+PARTS: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "a number": lambda n, m, rows: n,
+    "another": lambda n, m, rows: m,
+    "rows": lambda n, m, rows: rows,
+    "an int": lambda n, m, rows: 1,
+    "all": lambda n, m, rows: slice(None),
+}
+
+
+@pytest.mark.parametrize("first", PARTS)
+def test_parts_of_a_key_may_be_one_tensor(first: str) -> None:
+    """Whatever stands twice in a key speaks of each dim on its own."""
+    keys = [(PARTS[first], *rest) for rest in itertools.product(PARTS.values(), repeat=2)]
+
+    def read_and_stored(x: Any, n: Any, m: Any, rows: Any) -> list[Any]:
+        made = []
+        for key in keys:
+            at = tuple(part(n, m, rows) for part in key)
+            made += [x[at], stored(x, at, x[at] * 2 + 1), stored(x, at, 0.5)]
+        return made
+
+    def by_numpy(x: Any, n: int, m: int, rows: Any) -> list[Any]:
+        made = []
+        for key in keys:
+            at = [part(n, m, rows) for part in key]
+            numbers = tuple(k if isinstance(k, int) else slice(None) for k in at)
+            rest = tuple(k for k in at if not isinstance(k, int))
+            value = x[numbers][rest] if rest else x[numbers]
+            made.append(value)
+            for new in (value * 2 + 1, 0.5):
+                out = x.copy()
+                view = out[numbers] if rest else out
+                view[rest if rest else numbers] = new
+                made.append(out)
+        return made
+
+    x = np.random.default_rng(0).normal(size=(3, 4, 3))
+    given = x, np.int64(2), np.int64(0), np.array([1, 0])
+    wanted = by_numpy(x, 2, 0, given[3])
+    for got in (read_and_stored(*map(sf.tensor, given)), compiled(read_and_stored, *given)):
+        for a, b in zip(got, wanted, strict=True):
+            np.testing.assert_array_equal(a.numpy(), b)
 
 
 def test_a_row_chosen_in_a_loop() -> None:

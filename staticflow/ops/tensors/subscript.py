@@ -321,7 +321,7 @@ def _store(part: Any, tensors: Sequence[tuple[int, Any]], value: Any) -> Any:
         value = _there(part, value)
     for dim, k in reversed(tensors):
         if k.ndim == 0:
-            rest = [(d - 1 if d > dim else d, t) for d, t in tensors if t is not k]
+            rest = [(d - 1 if d > dim else d, t) for d, t in tensors if d != dim]
             inner = _store(index_op(part, k, dims=(dim,)), rest, value)
             return index_put_op(part, inner, k, dims=(dim,), accumulate=False)
     if not tensors:
