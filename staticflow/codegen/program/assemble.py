@@ -6,7 +6,7 @@ that makes it; only what no kernel makes (an input given back, a view of an outp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from staticflow.codegen.endless import find_counted_loop
@@ -47,7 +47,7 @@ from staticflow.graph.types import TensorType, types_of
 from staticflow.ops.declaring.late import measure_op, prefix_op
 from staticflow.ops.declaring.lowering import Host
 from staticflow.ops.loops.cond_op import cond_op
-from staticflow.ops.loops.loop import Loop, scan_op, while_op
+from staticflow.ops.loops.loop import Loop, loop_ops, scan_op, while_op
 from staticflow.passes.access import rows_start, shows_memory
 from staticflow.passes.cluster import checked_member, cluster
 
@@ -188,12 +188,13 @@ class _Assembler:
         there, each by a kernel for that loop alone."""
         starts: dict[Node, Place] = {}
         for node in order:
-            if node.op is not scan_op:
+            if node.op not in loop_ops():
                 continue
-            results, homes = items.get(node, {}), {}
-            for i in self._written_over(Loop.of(node), results):
-                start, t = node.args[i], results[i].tensor_type
-                homes[i] = direct.get(results[i]) or self.buffers.new(t, node, "carry of ")
+            loop, results, homes = Loop.of(node), items.get(node, {}), {}
+            for i in self._written_over(loop):
+                start, t = node.args[i], loop.body.params[i].tensor_type
+                wanted = direct.get(results[i]) if i in results else None
+                homes[i] = wanted or self.buffers.new(t, node, "carry of ")
                 if (
                     start.op is cluster
                     and graph.users[start] == (node,)
@@ -204,12 +205,12 @@ class _Assembler:
             self.homes[node] = homes
         return starts
 
-    def _written_over(self, loop: Loop, carries: Container[int]) -> list[int]:
-        """Those of the ``carries`` of a loop whose new value is written over the old one."""
+    def _written_over(self, loop: Loop) -> list[int]:
+        """The carries of a loop whose new value is written over the old one."""
         body = loop.body
         found = [
             i for i in may_be_over(loop)
-            if i in carries and not self.buffers.is_late(nbytes(body.params[i].tensor_type))
+            if not self.buffers.is_late(nbytes(body.params[i].tensor_type))
         ]  # fmt: skip
         _, in_place = self._order_body(body, found)
         return [i for i in found if body.params[i] in in_place]
@@ -217,7 +218,7 @@ class _Assembler:
     def _order_body(self, body: Graph, over: Iterable[int]) -> tuple[Order, set[Node]]:
         """What an order of a body keeps to that writes the carries ``over``, and which it can."""
         updates = [(root_of(body.outputs[i]), body.params[i]) for i in over]
-        return order_updates(body, updates, self.kernels.may_fail)
+        return order_updates(body, updates, self.kernels.may_fail, is_private=True)
 
     def _start_in_memory(
         self, node: Node, places: Mapping[Node, Place], direct: Mapping[Node, Place]

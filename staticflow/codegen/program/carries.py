@@ -8,7 +8,8 @@ What an iteration makes is written once, where all who want it read it:
   place of just as many rows, the last iteration writes elsewhere.)
 - A carry that is stacked as iterations end only is read from the row of the iteration before.
 - A large carry whose new value may be written over the old one, as that of a sum may, is one
-  buffer, to which the start is copied before the loop, unless it was made there.
+  buffer, to which the start is copied before the loop, unless it was made there. So is one of any
+  size of which an iteration puts some elements, as of a cache, and leaves the others as they are.
 - Any other carry lies in buffers that it uses by turns.
 - A carry that takes over another (``a, b = f(a, b), a``) is that other one, an iteration earlier.
   It needs one row more, or one buffer.
@@ -33,7 +34,7 @@ from staticflow.codegen.program.routine import (
     Turn,
     iteration_count,
 )
-from staticflow.codegen.program.update_order import root_of
+from staticflow.codegen.program.update_order import changes_elements, root_of
 from staticflow.graph.dims import Size, dim_max, dim_min
 from staticflow.graph.node import Node
 from staticflow.graph.types import TensorType
@@ -91,12 +92,14 @@ def lay_out(
 
 
 def may_be_over(loop: Loop) -> list[int]:
-    """The large carries that nothing but the body needs, and of which no other result is made."""
+    """The carries that nothing but the body needs, and of which no other result is made, that are
+    large, or of which an iteration changes some elements."""
     params = loop.body.params[: loop.carries]
     roots = [root_of(o) for o in loop.body.outputs]
     return [
         i for i, p in enumerate(params)
-        if p not in roots and roots.count(roots[i]) == 1 and _is_large(nbytes(p.tensor_type))
+        if p not in roots and roots.count(roots[i]) == 1
+        and (_is_large(nbytes(p.tensor_type)) or changes_elements(roots[i], p))
     ]  # fmt: skip
 
 

@@ -25,7 +25,7 @@ from staticflow.passes.access import (
 from staticflow.passes.arrays import AXES
 from staticflow.passes.cluster import checked_member, cluster, inner_nodes
 
-__all__ = ["Order", "order_updates", "root_of"]
+__all__ = ["Order", "changes_elements", "order_updates", "root_of"]
 
 
 def _has_no_memory(node: Node) -> bool:
@@ -44,6 +44,7 @@ def order_updates(
     graph: Graph,
     updates: Sequence[tuple[Node, Node]],
     fails: Callable[[Node], bool] = lambda nest: True,
+    is_private: bool = False,
 ) -> tuple[Order, set[Node]]:
     """What an order of the graph's nodes has to keep to, and the params that may be overwritten in
     place.
@@ -52,9 +53,10 @@ def order_updates(
     program before its time, runs before the kernel that overwrites it; where that is impossible, or
     where that kernel reads the param elsewhere than it writes, the new value goes through a copy.
     ``fails`` tells of a cluster with a loop nest of its own whether its kernel looks at anything
-    that may be wrong.
+    that may be wrong. Where the params are ``is_private`` memory of the program, as carries are,
+    nobody sees them after it has ended early.
     """
-    order = Order(graph, fails)
+    order = Order(graph, fails, is_private)
     in_place = {over for value, over in updates if order.put_last(maker_of(value), value, over)}
     return order, in_place
 
@@ -63,19 +65,25 @@ class Order:
     """What an order of a graph's nodes has to keep to: to which one update after another adds what
     it must wait for.
 
-    All updates wait for what may end the program. That is one gate, not an edge to each of them
-    from each such node, and whether a node leads there is known without a search.
+    All updates, but of what ``is_private``, wait for what may end the program. That is one gate,
+    not an edge to each of them from each such node, and whether a node leads there is known without
+    a search.
     """
 
-    def __init__(self, graph: Graph, fails: Callable[[Node], bool] = lambda nest: True) -> None:
-        self.graph = graph
+    def __init__(
+        self,
+        graph: Graph,
+        fails: Callable[[Node], bool] = lambda nest: True,
+        is_private: bool = False,
+    ) -> None:
+        self.graph, self.is_private = graph, is_private
         self.later: dict[Node, list[Node]] = {n: list(graph.users[n]) for n in graph.nodes}
         for node, binders in binders_of(graph.nodes).items():
             for binder in binders:
                 self.later[binder].append(node)
         ending = {n: None for n in graph.nodes if _may_end(n, fails)}
         self.ending = ending.keys() - repeated_checks(ending)
-        self.before_gate = self._nodes_before(self.ending)
+        self.before_gate = set() if is_private else self._nodes_before(self.ending)
         self.behind_gate: set[Node] = set()
         self.in_place: dict[tuple[Graph, str, int, tuple[int, ...]], bool] = {}
         self.last: Node | None = None  # of what may end the program, if it updates, too
@@ -85,7 +93,7 @@ class Order:
         and for what may end the program, from now on."""
         if maker.op is not cluster or not self._reads_in_place(maker, value, over):
             return False
-        ends = maker in self.ending
+        ends = maker in self.ending and not self.is_private
         if ends and not _updates(maker.attrs["body"], _positions_of(maker, over)):
             return False
         if not self.before_gate.isdisjoint(self.later[maker] if ends else (maker,)):
@@ -96,7 +104,7 @@ class Order:
         for reader in readers:
             self.later[reader].append(maker)
         if not ends:
-            self.behind_gate.add(maker)
+            self.behind_gate |= set() if self.is_private else {maker}
             return True
         for other in self.ending:  # which happens once: then all that may end is before this one
             if other is not maker:
@@ -183,6 +191,12 @@ def _may_end(node: Node, fails: Callable[[Node], bool] = lambda nest: True) -> b
     if any(_may_end(n, fails) for region in regions for n in region.nodes):
         return True
     return any(doubtful_sizes((n for region in regions for n in inner_nodes(region)), ()))
+
+
+def changes_elements(value: Node, old: Node) -> bool:
+    """Whether ``value`` is ``old`` but for some elements, which a kernel puts there."""
+    maker = maker_of(value)
+    return maker.op is cluster and _updates(maker.attrs["body"], _positions_of(maker, old))
 
 
 def _positions_of(maker: Node, over: Node) -> tuple[int, ...]:

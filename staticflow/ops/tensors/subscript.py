@@ -16,12 +16,12 @@ import numpy as np
 
 from staticflow.errors import DimRangeError, DTypeError, IndexRangeError, ShapeError
 from staticflow.graph.dims import Dim, Size, same
-from staticflow.graph.dtypes import bool_, dtype_of
+from staticflow.graph.dtypes import bool_, dtype_of, int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.masked_arrays import refuse_masked
 from staticflow.graph.types import MOST_DIMS, Shape
 from staticflow.ops.basics.arithmetic import cast, where
-from staticflow.ops.basics.creation import new_full
+from staticflow.ops.basics.creation import full, new_full
 from staticflow.ops.basics.expand import expand
 from staticflow.ops.basics.slicing import (
     Bounds,
@@ -137,7 +137,8 @@ def _is_mask(k: Any) -> bool:
     return isinstance(k, bool) or (hasattr(k, "ndim") and dtype_of(k.dtype) is bool_)
 
 
-def _read(x: Any, key: Any) -> _Reading:
+def _keys_of(x: Any, key: Any) -> list[Any]:
+    """The parts of a key, which speak of all dims."""
     keys = [_as_key(x, k) for k in (key if isinstance(key, tuple) else (key,))]
     shape = x.shape
     used = sum(map(_dims_of, keys))
@@ -152,10 +153,39 @@ def _read(x: Any, key: Any) -> _Reading:
         raise ShapeError(f"indexing: ... may stand once, at {format_locs(here())}")
     at = dots[0] if dots else len(keys)
     keys[at : at + 1] = [_WHOLE] * (len(shape) - used)
+    return keys
+
+
+def _take_numbers(x: Any, keys: list[Any]) -> tuple[tuple[int, ...], list[Any]]:
+    """Take the index tensors of no dims out of a key, and the ints with them if there are any:
+    their dims, and they."""
+    if not any(_is_number(k) for k in keys):
+        return (), []
+    dims, numbers, kept = [], [], []
+    axis = 0
+    for k in keys:
+        number = k if _is_number(k) else None
+        if type(k) is int and isinstance(at := from_front(k, x.shape[axis], axis), int):
+            number = full.beside(x, shape=(), value=at, dtype=int64)
+        if number is None:
+            kept.append(k)
+        else:
+            dims.append(axis)
+            numbers.append(number)
+        axis += _dims_of(k)
+    keys[:] = kept
+    return tuple(dims), numbers
+
+
+def _is_number(k: Any) -> bool:
+    return _is_tensor(k) and not _is_mask(k) and k.ndim == 0
+
+
+def _read(x: Any, keys: Sequence[Any]) -> _Reading:
     found = _Reading()
     for k in keys:
         read: Callable[..., None] = _READ.get(type(k), _read_tensor)
-        read(found, shape, k)
+        read(found, x.shape, k)
     return found
 
 
@@ -254,31 +284,16 @@ def get(x: Any, key: Any) -> Any:
     """
     if type(key) is int and x.ndim:  # the usual case
         return select_op(x, dim=0, index=from_front(key, x.shape[0], 0))
-    found = _read(x, key)
+    keys = _keys_of(x, key)
+    dims, numbers = _take_numbers(x, keys)
+    if numbers:
+        x = index_op(x, *numbers, dims=dims)
+    found = _read(x, keys)
     part = _basic(x, found)
-    tensors = found.tensors
-    if not tensors:
-        return part if part is not x else same_view(x, reshape_op, shape=x.shape)
-    for dim, k in reversed(tensors):
-        if k.ndim == 0:
-            part = index_op(part, k, dims=(dim,))
-    tensors = _without_numbers(tensors)
-    if not tensors:
-        return part
-    indices, dims = _indices(tensors)
+    if not found.tensors:
+        return part if part is not x or numbers else same_view(x, reshape_op, shape=x.shape)
+    indices, dims = _indices(found.tensors)
     return index_op(part, *indices, dims=dims)
-
-
-def _without_numbers(tensors: Sequence[tuple[int, Any]]) -> list[tuple[int, Any]]:
-    """Index tensors that have dims, where those that have none took their dim away, as ints do."""
-    kept = []
-    gone = 0
-    for dim, k in tensors:
-        if k.ndim:
-            kept.append((dim - gone, k))
-        else:
-            gone += 1
-    return kept
 
 
 @by_shape
@@ -298,7 +313,17 @@ def select(input: Any, dim: int, index: Any) -> Any:
 
 def put_in_place(x: Any, key: Any, value: Any) -> None:
     """``x[key] = value``, broadcast and cast to the dtype of ``x``."""
-    found = _read(x, key)
+    _put(x, _keys_of(x, key), value)
+
+
+def _put(x: Any, keys: list[Any], value: Any) -> None:
+    dims, numbers = _take_numbers(x, keys)
+    if numbers:
+        part = index_op(x, *numbers, dims=dims)
+        _put(part, keys, value)
+        x._assign(index_put_op(x, part, *numbers, dims=dims, accumulate=False))
+        return
+    found = _read(x, keys)
     part = _basic(x, found)
     if not found.tensors and type(value) in _NUMBERS and not part.__sf_mode__.rank:
         part.copy_(value)
@@ -319,11 +344,6 @@ def _store(part: Any, tensors: Sequence[tuple[int, Any]], value: Any) -> Any:
     value = value.to(part.dtype) if _is_tensor(value) else _value_like(part, value)
     if value.ndim == 0:  # is a number, wherever it lies
         value = _there(part, value)
-    for dim, k in reversed(tensors):
-        if k.ndim == 0:
-            rest = [(d - 1 if d > dim else d, t) for d, t in tensors if d != dim]
-            inner = _store(index_op(part, k, dims=(dim,)), rest, value)
-            return index_put_op(part, inner, k, dims=(dim,), accumulate=False)
     if not tensors:
         return fit(value, part.shape)
     if len(tensors) == 1 and _is_mask(tensors[0][1]):
