@@ -21,11 +21,13 @@ from staticflow.errors import (
     StaticflowError,
     SymbolicError,
 )
+from staticflow.graph.attr_kinds import fit_attrs
 from staticflow.graph.dims import Dim
 from staticflow.graph.dtypes import BY_NUMPY, BY_PYTHON, DType, bfloat16, dtype_of_number
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.graph.open_size import OpenSize
+from staticflow.graph.printer import ATTR_CLASSES
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.basics.arithmetic import cast
 from staticflow.ops.declaring.eager_side import eager
@@ -55,6 +57,9 @@ def _are_open(attrs: Mapping[str, Any]) -> bool:
 
 
 _STATIC_TYPES = frozenset((Symbol, Dim, OpenSize))
+_USUAL = frozenset((*ATTR_CLASSES, np.dtype, type))
+"""Classes of attributes that ops take as they are."""
+
 _WEAK: frozenset[type] = frozenset((int, float))
 _HOST = frozenset((np.ndarray, *BY_PYTHON))
 
@@ -79,6 +84,8 @@ class EagerMode:
 
     def apply(self, op: Op, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
         """The result of ``op`` as a tensor, or several; inside a trace as symbols."""
+        if attrs and not _USUAL.issuperset(map(type, attrs.values())):
+            attrs = fit_attrs(op, attrs)
         forms = self.forms
         if forms is None:
             self.ran += 1

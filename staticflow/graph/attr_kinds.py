@@ -2,20 +2,32 @@
 the name of an op stands before it.
 
 A graph that is read from a text may have anything for an attribute. What a kind does not say, such
-as how many numbers there are, or up to which, is up to the type rule of the op.
+as how many numbers there are, or up to which, is up to the type rule of the op. What a user gives,
+a scalar of NumPy for one, becomes one of its kind as the node is made (`fit_attrs`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import numbers
+import operator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
+from functools import cache
 from typing import Any
 
+import numpy as np
+
+from staticflow.errors import DTypeError
 from staticflow.graph.dims import Dim
 from staticflow.graph.dtypes import DType
 from staticflow.graph.graph import Graph
+from staticflow.graph.locs import format_locs, here
+from staticflow.graph.op import Op
+from staticflow.graph.open_size import OpenSize
+from staticflow.graph.printer import ATTR_CLASSES
 
-__all__ = ["KINDS", "Kind"]
+__all__ = ["KINDS", "Kind", "fit_attrs", "kind_of_attr"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +96,7 @@ KINDS: Mapping[str, Kind] = {
     **dict.fromkeys(("carries", "xs", "results", "ndim", "n", "count"), _COUNT),
     "own": _some(_COUNT),
     "groups": _POSITIVE,
-    "ignore_index": _INTEGER,
+    "ignore_index": _PLACE,
     **dict.fromkeys(("diagonal", "offset", "shift"), _PLACE),
     "padding_idx": _or(_NONE, _PLACE),
     "divisor": _or(_NONE, _INTEGER),
@@ -128,3 +140,115 @@ KINDS: Mapping[str, Kind] = {
     "value": _ELEMENT,
     **dict.fromkeys(("min", "max"), _or(_NONE, _ELEMENT)),
 }  # fmt: skip
+
+
+def kind_of_attr(op: Op, name: str) -> Kind | None:
+    """The kind of the attribute ``name`` of an op; None of one that nobody has named here."""
+    return KINDS.get(f"{op.name}.{name}") or KINDS.get(name)
+
+
+class _OwnKinds(dict[str, "Kind | None"]):
+    """The kinds of the attributes of an op, each looked up when it is first asked for."""
+
+    def __init__(self, op: Op) -> None:
+        super().__init__()
+        self.op = op
+
+    def __missing__(self, name: str) -> Kind | None:
+        self[name] = kind = kind_of_attr(self.op, name)
+        return kind
+
+
+@cache
+def _kinds_of(op: Op) -> _OwnKinds:
+    return _OwnKinds(op)
+
+
+def fit_attrs(op: Op, attrs: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The attributes of an op as a node holds them: a scalar of NumPy, a fraction or whatever else
+    counts as a number is the number of Python that its kind takes, a list is a tuple, and every
+    size is closed.
+
+    Raises `DTypeError` for an object that no graph can hold. Tensors and symbols stay: what is to
+    be done with those is up to the caller.
+    """
+    kinds = _kinds_of(op)
+    for name, value in attrs.items():
+        kind = kinds[name]
+        if kind is None or not kind.is_one(value):
+            return {name: _fit(op, name, value, kinds[name]) for name, value in attrs.items()}
+    return attrs
+
+
+def _fit(op: Op, name: str, value: Any, kind: Kind | None) -> Any:
+    """An attribute as its kind takes it, or as it is if that is for the type rule to refuse."""
+    plain = _plain(value)
+    if kind is None or kind.is_one(plain):
+        return plain
+    for other in _other_meanings(plain):
+        if kind.is_one(other) and not (kind is _FLAG and hasattr(plain, "dtype")):
+            return other
+    for part in _parts(plain):
+        if type(part) not in ATTR_CLASSES and not hasattr(part, "__sf_mode__"):
+            module = type(part).__module__
+            named = "" if module in ("builtins", "__main__") else f"{module}."
+            raise DTypeError(
+                f"{op.name}: {name} is of the class {named}{type(part).__qualname__}, and must be "
+                f"{kind.words}, at {format_locs(here())}",
+                value,
+                kind.words,
+            )
+    return plain
+
+
+def _other_meanings(value: Any) -> Iterator[Any]:
+    """What else a value may mean: 1 and 0 are true and false, and the other way round."""
+    if type(value) is int and value in (0, 1):
+        yield bool(value)
+    if isinstance(value, np.bool_):  # which PyTorch refuses where it wants a switch
+        yield bool(value)
+    yield _with_whole_bools(value)
+
+
+def _with_whole_bools(value: Any) -> Any:
+    """``value`` with 1 and 0 for true and false, as Python counts these."""
+    if type(value) is tuple:
+        return tuple(map(_with_whole_bools, value))
+    return int(value) if type(value) is bool else value
+
+
+def _parts(value: Any) -> Iterator[Any]:
+    """A value, or what a tuple holds at any depth."""
+    if type(value) is tuple:
+        for part in value:
+            yield from _parts(part)
+    else:
+        yield value
+
+
+def _plain(value: Any) -> Any:
+    """A value of a class that graphs hold, which means the same; itself if there is none."""
+    kind = type(value)
+    if kind in ATTR_CLASSES and kind is not tuple:
+        return value
+    if kind is OpenSize:
+        return value.dim
+    if isinstance(value, tuple | list):
+        return tuple([_plain(v) for v in value])
+    if isinstance(value, np.generic) or (kind is np.ndarray and value.ndim == 0):
+        if value.dtype.kind == "b":
+            return np.bool_(value)
+        if value.dtype.kind in "iu":
+            return int(value)
+        return float(value) if value.dtype.kind in "fV" else value
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, float | numbers.Real | Decimal) and not isinstance(value, int):
+        return int(value) if isinstance(value, numbers.Integral) else float(value)
+    if (
+        hasattr(kind, "__index__")
+        and not isinstance(value, Dim)
+        and not hasattr(value, "__sf_mode__")
+    ):
+        return int(operator.index(value))
+    return value

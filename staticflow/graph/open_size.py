@@ -11,14 +11,14 @@ which never refuses.
 from __future__ import annotations
 
 import numbers
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from staticflow.errors import ShapeError, SymbolicError
 from staticflow.graph.dims import Dim, Size, closed_size, is_provably_ge, same
 from staticflow.graph.locs import format_locs, here
 
-__all__ = ["OpenSize", "equals", "open_shape", "plain_attrs"]
+__all__ = ["OpenSize", "equals", "open_shape"]
 
 
 class OpenSize(Dim):
@@ -142,17 +142,3 @@ def open_shape(shape: tuple[Size, ...]) -> tuple[Size, ...]:
         if type(size) is not int:
             return OpenShape([OpenSize(n) if type(n) is Dim else n for n in shape])
     return shape
-
-
-def plain_attrs(attrs: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The attributes of an op with every size closed, also in tuples."""
-    for value in attrs.values():
-        if type(value) is OpenSize or isinstance(value, tuple):
-            return {name: _plain_value(v) for name, v in attrs.items()}
-    return attrs
-
-
-def _plain_value(value: Any) -> Any:
-    if type(value) is tuple or type(value) is OpenShape:
-        return tuple([_plain_value(v) for v in value])
-    return value.dim if type(value) is OpenSize else value

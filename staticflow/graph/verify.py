@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any
 
 from staticflow.errors import ShapeError, VerifyError
-from staticflow.graph.attr_kinds import KINDS
+from staticflow.graph.attr_kinds import kind_of_attr
 from staticflow.graph.dim_queries import as_symbol, substitute_dim, symbols_of
 from staticflow.graph.dims import Dim, Size, Sym, is_provably_ge
 from staticflow.graph.equalities import Equality, unify
@@ -227,7 +227,7 @@ def _attrs_are_of_their_kinds(scope: _Scope, node: Node) -> str | None:
         known = ", ".join(sorted(names[1])) or "none"
         return f"{node.op.name} has the attributes {known}; {wrong} is left out or unknown"
     for name, value in node.attrs.items():
-        kind = KINDS.get(f"{node.op.name}.{name}") or KINDS.get(name)
+        kind = kind_of_attr(node.op, name)
         if kind is not None and not kind.is_one(value):
             shown = "a graph" if isinstance(value, Graph) else repr(value)
             return f"the attribute {name} of {node.op.name} is {shown}, and must be {kind.words}"

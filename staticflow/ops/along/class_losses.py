@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from staticflow.errors import DTypeError, ShapeError
-from staticflow.graph.dims import Size
+from staticflow.graph.dims import Dim, Size
 from staticflow.graph.dtypes import DType, int32, int64
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, Shape, TensorType
@@ -44,14 +44,19 @@ def _rows(facts: Facts, x: TensorType, target: TensorType, what: str) -> Shape:
 # -- classes --------------------------------------------------------------------------------------
 
 
-def _class_emit(k: Any, target: Any, *, ignore_index: int, **_: Any) -> Any:
+def _class_emit(k: Any, target: Any, *, ignore_index: Size, **_: Any) -> Any:
     value = k.cast(target, int64)
-    return k.select(k.compare("eq", value, ignore_index), -1, value)
+    return k.select(_is_ignored(k, value, ignore_index), -1, value)
 
 
-def _class_inside(k: Any, target: Any, *, classes: Size, ignore_index: int, **_: Any) -> Any:
+def _is_ignored(k: Any, value: Any, ignore_index: Size) -> Any:
+    number = k.index_value(ignore_index) if isinstance(ignore_index, Dim) else ignore_index
+    return k.compare("eq", value, number)
+
+
+def _class_inside(k: Any, target: Any, *, classes: Size, ignore_index: Size, **_: Any) -> Any:
     value = k.cast(target, int64)
-    place = k.select(k.compare("eq", value, ignore_index), 0, value)
+    place = k.select(_is_ignored(k, value, ignore_index), 0, value)
     return k.apply("and", k.compare("ge", place, 0), k.compare("lt", place, k.index_value(classes)))
 
 

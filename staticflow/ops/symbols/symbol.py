@@ -14,16 +14,17 @@ from typing import Any
 import numpy as np
 
 from staticflow.errors import AutogradError, DTypeError, ShapeError, StaticflowError, SymbolicError
+from staticflow.graph.attr_kinds import fit_attrs
 from staticflow.graph.dim_queries import symbols_of
 from staticflow.graph.dims import Dim, closed_size
 from staticflow.graph.dtypes import DType, dtype_of, float64, weak_dtype
 from staticflow.graph.graph import new_param
-from staticflow.graph.locs import format_locs, here, is_rewriting
+from staticflow.graph.locs import format_locs, here, is_rewriting, using
 from staticflow.graph.masked_arrays import refuse_masked
 from staticflow.graph.node import Literal, Node, constant, item, make_node, param
 from staticflow.graph.numbers import fitting
 from staticflow.graph.op import Op
-from staticflow.graph.open_size import OpenSize, open_shape, plain_attrs
+from staticflow.graph.open_size import OpenSize, open_shape
 from staticflow.graph.types import Shape, TensorType, types_of
 from staticflow.ops.basics.arithmetic import cast, keep_history, stop_gradient
 from staticflow.ops.basics.creation import size_value
@@ -31,7 +32,7 @@ from staticflow.ops.basics.expand import expand
 from staticflow.ops.basics.view import contiguous, of_size, reshape_op, stretchable
 from staticflow.ops.declaring.eager_side import eager
 from staticflow.ops.declaring.foreign import how_to_wrap, kind_of
-from staticflow.ops.declaring.late import add_ties
+from staticflow.ops.declaring.late import add_ties, behind
 from staticflow.ops.declaring.lowering import Elementwise
 from staticflow.ops.declaring.promote import (
     as_number,
@@ -160,7 +161,7 @@ class StaticMode:
     def make(self, op: Op, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
         """One node of ``op``, through which gradients flow; a symbol, or a tuple of them where the
         op gives several."""
-        attrs = plain_attrs(attrs)
+        attrs = fit_attrs(op, attrs)
         _refuse_symbolic(op, attrs)
         if op.promote != "none":
             args = [as_number(a) for a in args]
@@ -186,6 +187,8 @@ class StaticMode:
             node = make_node(op, tuple(add_ties(nodes, attrs)), attrs, here())
         except (ShapeError, DTypeError) as error:
             raise type(error)(describe(op, [n.type for n in nodes], error)) from None
+        if any(hasattr(value, "__sf_mode__") for value in attrs.values()):
+            return _in_parts(op, node, attrs)
         if not is_rewriting():
             note_draws()
         for size in attrs.get("binds", ()):
@@ -216,12 +219,19 @@ def _refuse_symbolic(op: Op, attrs: Mapping[str, Any]) -> None:
         return
     for name, value in attrs.items():
         kind = type(value)
-        if kind is Symbol or (kind is Dim and type(op.lowering) is Elementwise):
+        if hasattr(value, "__sf_mode__") or (kind is Dim and type(op.lowering) is Elementwise):
             raise SymbolicError(
                 f"{op.name}: {name} is {value}, which is known only when the program runs; it must "
                 "be a Python number: give one, or write the function out with operators and "
                 f"sf.where, which take such numbers, at {format_locs(here())}"
             )
+
+
+def _in_parts(op: Op, node: Node, attrs: Mapping[str, Any]) -> Any:
+    """What a node would give that has a number for an attribute which only the run can tell: that
+    is an operand of what the op is made of, and the parts stand in the graph at once."""
+    with using(node.locs), behind(node.args):
+        return op.decompose(*map(Symbol, node.args), **attrs) if op.decompose else None
 
 
 def _beside_each_other(operands: list[Any]) -> list[Any]:
