@@ -145,7 +145,7 @@ def test_a_size_that_no_input_tells() -> None:
     "of",
     [
         lambda x, n: x * n,
-        lambda x, n: sf.cat([x, x]).reshape(2 * n),
+        lambda x, n: sf.cat([x, x]).reshape(n, n + 1),
         lambda x, n: x.expand(n, 3),
         lambda x, n: x[:n],
         lambda x, n: sf.scan(lambda c, _: (c * n, c), x, None, length=3)[0],
@@ -157,6 +157,13 @@ def test_a_size_of_a_placeholder_that_is_no_input(of: Callable[..., sf.Symbol]) 
     x = sf.placeholder((3,), name="x")
     for make in (lambda: sf.compile([x], of(x, n)), lambda: sf.jit(lambda x: of(x, n))(sf.ones(3))):
         refused(ShapeError, make, "takes the size n, which is of none of the inputs")
+
+
+def test_a_size_of_no_input_that_an_equality_tells() -> None:
+    n = sf.placeholder(("n",), name="other").shape[0]
+    x = sf.placeholder((3,), name="x")
+    step = sf.compile([x], sf.cat([x, x]).reshape(2 * n) * n)
+    assert step(np.ones(3, np.float32)).tolist() == [3.0] * 6
 
 
 def test_sizes_that_contradict_each_other() -> None:
