@@ -34,7 +34,7 @@ from staticflow.codegen.program.routine import (
     Table,
 )
 from staticflow.codegen.program.size_checks import SizeChecks
-from staticflow.codegen.program.update_order import Order, order_updates, root_of
+from staticflow.codegen.program.update_order import Order, order_updates, put_into, root_of
 from staticflow.codegen.target import Target
 from staticflow.errors import CompileError
 from staticflow.graph.dim_queries import symbols_of
@@ -160,6 +160,7 @@ class _Assembler:
         with self.sizes.inside(graph) as checks:
             steps: list[Step] = [*checks]
             direct = {**direct, **self._carry_homes(graph, order, items, direct)}
+            self._join_puts(graph, order, direct)
             for node in order:
                 results = items.get(node, {}) if isinstance(node.type, tuple) else {0: node}
                 if node.op is prefix_op or shows_memory(node):
@@ -167,6 +168,9 @@ class _Assembler:
                 elif (start := self._start_in_memory(node, places, direct)) is not None:
                     places[node] = Part(places[node.args[0]], start)
                 elif (make := _maker(node.op)) is not None:
+                    old = put_into(graph, node)
+                    if old is not None and isinstance(places[old], Arena):
+                        direct.setdefault(node, places[old])
                     made = make(self, node, results, places, direct)
                     steps += [*self.buffers.take_pending(), *(() if does_nothing(node) else made)]
                     steps += self.sizes.behind(node)
@@ -176,6 +180,13 @@ class _Assembler:
                         "lowering to native code"
                     )
         return steps
+
+    def _join_puts(self, graph: Graph, order: Sequence[Node], direct: dict[Node, Place]) -> None:
+        """Let arrays that kernels only put elements into be made where these are wanted."""
+        for node in reversed(order):
+            old = put_into(graph, node) if node in direct else None
+            if old is not None and direct[node] not in self.updated:
+                direct.setdefault(old, direct[node])
 
     def _carry_homes(
         self,
@@ -218,7 +229,10 @@ class _Assembler:
     def _order_body(self, body: Graph, over: Iterable[int]) -> tuple[Order, set[Node]]:
         """What an order of a body keeps to that writes the carries ``over``, and which it can."""
         updates = [(root_of(body.outputs[i]), body.params[i]) for i in over]
-        return order_updates(body, updates, self.kernels.may_fail, is_private=True)
+        return order_updates(body, updates, self.kernels.may_fail, self._over_in)
+
+    def _over_in(self, loop: Node) -> list[int]:
+        return self._written_over(Loop.of(loop))
 
     def _start_in_memory(
         self, node: Node, places: Mapping[Node, Place], direct: Mapping[Node, Place]

@@ -36,9 +36,9 @@ from staticflow.codegen.program.routine import (
 )
 from staticflow.codegen.program.update_order import changes_elements, root_of
 from staticflow.graph.dims import Size, dim_max, dim_min
-from staticflow.graph.node import Node
+from staticflow.graph.node import Node, maker_of
 from staticflow.graph.types import TensorType
-from staticflow.ops.loops.loop import Loop
+from staticflow.ops.loops.loop import Loop, loop_ops
 
 __all__ = ["Layout", "PlaceFor", "lay_out", "may_be_over"]
 
@@ -99,8 +99,17 @@ def may_be_over(loop: Loop) -> list[int]:
     return [
         i for i, p in enumerate(params)
         if p not in roots and roots.count(roots[i]) == 1
-        and (_is_large(nbytes(p.tensor_type)) or changes_elements(roots[i], p))
+        and (_is_large(nbytes(p.tensor_type)) or _changes_elements(roots[i], p))
     ]  # fmt: skip
+
+
+def _changes_elements(value: Node, old: Node) -> bool:
+    """`changes_elements`, also by a loop that carries it."""
+    maker = maker_of(value)
+    if maker.op not in loop_ops():
+        return changes_elements(value, old)
+    inner, i = Loop.of(maker), value.attrs["index"]
+    return i < inner.carries and maker.args[i] is old and i in may_be_over(inner)
 
 
 def _is_large(bytes_: Size) -> bool:

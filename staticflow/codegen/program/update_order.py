@@ -5,7 +5,7 @@ kernels run.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from staticflow.codegen.program.index_checks import repeated_checks
 from staticflow.graph.doubtful_sizes import doubtful_sizes
@@ -25,7 +25,7 @@ from staticflow.passes.access import (
 from staticflow.passes.arrays import AXES
 from staticflow.passes.cluster import checked_member, cluster, inner_nodes
 
-__all__ = ["Order", "changes_elements", "order_updates", "root_of"]
+__all__ = ["Order", "changes_elements", "order_updates", "put_into", "root_of"]
 
 
 def _has_no_memory(node: Node) -> bool:
@@ -44,7 +44,7 @@ def order_updates(
     graph: Graph,
     updates: Sequence[tuple[Node, Node]],
     fails: Callable[[Node], bool] = lambda nest: True,
-    is_private: bool = False,
+    over_in: Callable[[Node], Collection[int]] | None = None,
 ) -> tuple[Order, set[Node]]:
     """What an order of the graph's nodes has to keep to, and the params that may be overwritten in
     place.
@@ -53,11 +53,16 @@ def order_updates(
     program before its time, runs before the kernel that overwrites it; where that is impossible, or
     where that kernel reads the param elsewhere than it writes, the new value goes through a copy.
     ``fails`` tells of a cluster with a loop nest of its own whether its kernel looks at anything
-    that may be wrong. Where the params are ``is_private`` memory of the program, as carries are,
-    nobody sees them after it has ended early.
+    that may be wrong. Where the params are carries, memory of the program's own, nobody sees them
+    after it has ended early; then ``over_in`` tells which carries a loop in the graph writes over.
     """
-    order = Order(graph, fails, is_private)
-    in_place = {over for value, over in updates if order.put_last(maker_of(value), value, over)}
+    order = Order(graph, fails, over_in)
+    firsts = [value if over_in is None else _first_put(graph, value) for value, _ in updates]
+    in_place = {
+        over
+        for first, (_, over) in zip(firsts, updates, strict=True)
+        if order.put_last(maker_of(first), first, over)
+    }
     return order, in_place
 
 
@@ -65,7 +70,7 @@ class Order:
     """What an order of a graph's nodes has to keep to: to which one update after another adds what
     it must wait for.
 
-    All updates, but of what ``is_private``, wait for what may end the program. That is one gate,
+    All updates, but those of carries, wait for what may end the program. That is one gate,
     not an edge to each of them from each such node, and whether a node leads there is known without
     a search.
     """
@@ -74,16 +79,16 @@ class Order:
         self,
         graph: Graph,
         fails: Callable[[Node], bool] = lambda nest: True,
-        is_private: bool = False,
+        over_in: Callable[[Node], Collection[int]] | None = None,
     ) -> None:
-        self.graph, self.is_private = graph, is_private
+        self.graph, self.over_in, self.is_private = graph, over_in, over_in is not None
         self.later: dict[Node, list[Node]] = {n: list(graph.users[n]) for n in graph.nodes}
         for node, binders in binders_of(graph.nodes).items():
             for binder in binders:
                 self.later[binder].append(node)
         ending = {n: None for n in graph.nodes if _may_end(n, fails)}
         self.ending = ending.keys() - repeated_checks(ending)
-        self.before_gate = set() if is_private else self._nodes_before(self.ending)
+        self.before_gate = set() if self.is_private else self._nodes_before(self.ending)
         self.behind_gate: set[Node] = set()
         self.in_place: dict[tuple[Graph, str, int, tuple[int, ...]], bool] = {}
         self.last: Node | None = None  # of what may end the program, if it updates, too
@@ -91,7 +96,7 @@ class Order:
     def put_last(self, maker: Node, value: Node, over: Node) -> bool:
         """Whether ``maker`` may write ``value`` over ``over``: then it waits for what reads that,
         and for what may end the program, from now on."""
-        if maker.op is not cluster or not self._reads_in_place(maker, value, over):
+        if not self._may_write(maker, value, over):
             return False
         ends = maker in self.ending and not self.is_private
         if ends and not _updates(maker.attrs["body"], _positions_of(maker, over)):
@@ -126,6 +131,13 @@ class Order:
             found[i].append(j)
         found.append([number[n] for n in self.behind_gate])
         return found
+
+    def _may_write(self, maker: Node, value: Node, over: Node) -> bool:
+        """Whether ``maker`` reads of ``over`` nothing that it has written ``value`` over."""
+        if self.over_in is not None and maker.op in loop_ops() and value.op is item:
+            carry = value.attrs["index"]
+            return _positions_of(maker, over) == (carry,) and carry in self.over_in(maker)
+        return maker.op is cluster and self._reads_in_place(maker, value, over)
 
     def _reads_in_place(self, maker: Node, value: Node, over: Node) -> bool:
         """`_reads_in_place`, asked once of clusters that have one body."""
@@ -194,9 +206,36 @@ def _may_end(node: Node, fails: Callable[[Node], bool] = lambda nest: True) -> b
 
 
 def changes_elements(value: Node, old: Node) -> bool:
-    """Whether ``value`` is ``old`` but for some elements, which a kernel puts there."""
+    """Whether ``value`` is ``old`` but for some elements, which kernels put there."""
     maker = maker_of(value)
-    return maker.op is cluster and _updates(maker.attrs["body"], _positions_of(maker, old))
+    while maker.op is cluster:
+        body = maker.attrs["body"]
+        if _updates(body, _positions_of(maker, old)):
+            return True
+        before = [a for i, a in enumerate(maker.args) if _updates(body, (i,))]
+        if not before:
+            return False
+        maker = maker_of(before[0])
+    return False
+
+
+def put_into(graph: Graph, value: Node) -> Node | None:
+    """The array, made by a kernel, that the kernel of ``value`` puts elements into, if nothing else
+    needs it: the two may lie in one place."""
+    if value.op is not cluster or value.attrs["kind"] != "nest":
+        return None
+    for i, old in enumerate(value.args):
+        if _updates(value.attrs["body"], (i,)):
+            is_alone = graph.users[old] == (value,) and value.args.count(old) == 1
+            return old if is_alone and old.op is cluster and old not in graph.outputs else None
+    return None
+
+
+def _first_put(graph: Graph, value: Node) -> Node:
+    """Where the kernels begin that put elements into one array, of which ``value`` is the last."""
+    while (old := put_into(graph, value)) is not None:
+        value = old
+    return value
 
 
 def _positions_of(maker: Node, over: Node) -> tuple[int, ...]:
