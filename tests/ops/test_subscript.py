@@ -133,6 +133,78 @@ def test_parts_of_a_key_may_be_one_tensor(first: str) -> None:
             np.testing.assert_array_equal(a.numpy(), b)
 
 
+def _change_by_numbers(c: Any, n: Any, m: Any) -> tuple[Any, ...]:
+    c = c.clone()
+    row = c[n]
+    c[n] = c[n] * 2 + 1
+    total = row.sum()
+    row += 1
+    c[n, 1] += 5
+    other = c[m]
+    other[1:] = 7
+    other[0] *= 2
+    column = c[:, n]
+    column.mul_(3)
+    c[m][n] = c[n][None][0, 1] * 4
+    return c, total, row, other, column
+
+
+@pytest.mark.parametrize("taken", ["given", "closed over"])
+def test_what_a_number_selects_is_a_view(taken: str) -> None:
+    """Also where the number is one of the graph, which only the run knows."""
+    x = np.random.default_rng(1).normal(size=(4, 3))
+    for i, j in ((0, 1), (2, 2), (1, 0)):
+        places = sf.tensor(i), sf.tensor(j)
+        if taken == "given":
+            got = compiled(_change_by_numbers, x, np.int64(i), np.int64(j))
+        else:
+            got = compiled(lambda c: _change_by_numbers(c, *places), x)  # noqa: B023
+        for a, b in zip(got, _change_by_numbers(sf.tensor(x), i, j), strict=True):
+            np.testing.assert_allclose(a.numpy(), b.numpy(), 1e-12)
+        grads = []
+        for mode in ("graph", "eager"):
+            c = sf.tensor(x, requires_grad=True)
+            if mode == "graph":
+                s = sf.placeholder(x.shape, "float64", name="s")
+                out = sum((y**2).sum() for y in _change_by_numbers(s, *places))
+                grads.append(sf.compile([s], sf.grad(out, s))(x).numpy())
+            else:
+                sum((y**2).sum() for y in _change_by_numbers(c, *places)).backward()
+                grads.append(c.grad.numpy())
+        np.testing.assert_allclose(*grads, 1e-12)
+
+
+def test_a_view_stays_where_the_number_was() -> None:
+    x, n = sf.placeholder((4, 3), name="x"), sf.placeholder((), "int64", name="n")
+    y, place = x.clone(), n + 0
+    row = y[place]
+    place += 1
+    row -= 2
+    program = sf.compile([x, n], y)
+    np.testing.assert_array_equal(program(np.zeros((4, 3), "f"), 2).numpy().sum(1), [0, 0, -6, 0])
+
+
+def test_a_view_by_a_number_is_put_once() -> None:
+    x, n = sf.placeholder((4, 3), name="x"), sf.placeholder((), "int64", name="n")
+    y = x.clone()
+    y[n, 1] += 1
+    y[n] *= 2
+    assert str(sf.compile([x, n], y).graph).count("index_put") == 2
+
+
+def test_a_view_by_a_number_without_recording() -> None:
+    x, n = sf.placeholder((4, 3), name="x"), sf.placeholder((), "int64", name="n")
+    y = x.clone()
+    with sf.no_grad():
+        row = y[n]
+    with pytest.raises(sf.errors.AutogradError, match="no_grad"):
+        row += 1
+    with sf.no_grad():
+        row += 1
+    program = sf.compile([x, n], y)
+    np.testing.assert_array_equal(program(np.zeros((4, 3), "f"), 2).numpy().sum(1), [0, 0, 3, 0])
+
+
 def test_a_row_chosen_in_a_loop() -> None:
     x = sf.placeholder((None, 3), "float64", "x")
     order = sf.placeholder((None,), "int64", "order")

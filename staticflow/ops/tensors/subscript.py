@@ -9,7 +9,7 @@ else in front. An int is no index tensor (NumPy takes it for one).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -36,12 +36,13 @@ from staticflow.ops.declaring.by_shape import by_shape
 from staticflow.ops.declaring.declare import normalize_dim
 from staticflow.ops.declaring.foreign import how_to_wrap, is_of_library, kind_of
 from staticflow.ops.declaring.sizes import as_size
+from staticflow.ops.declaring.thread import thread
 from staticflow.ops.declaring.tracing import tracing_state
 from staticflow.ops.indexing.data_dependent import nonzero
 from staticflow.ops.indexing.index_functions import fit, put_at, trim
-from staticflow.ops.indexing.index_ops import index_op, index_put_op
+from staticflow.ops.indexing.index_ops import index_op
 from staticflow.ops.indexing.mask_ops import masked_scatter
-from staticflow.ops.tensors.symbol_views import Alias
+from staticflow.ops.tensors.symbol_views import Alias, view_of
 
 __all__ = ["get", "put_in_place", "select"]
 
@@ -287,7 +288,7 @@ def get(x: Any, key: Any) -> Any:
     keys = _keys_of(x, key)
     dims, numbers = _take_numbers(x, keys)
     if numbers:
-        x = index_op(x, *numbers, dims=dims)
+        x = _at_numbers(x, dims, numbers)
     found = _read(x, keys)
     part = _basic(x, found)
     if not found.tensors:
@@ -319,10 +320,7 @@ def put_in_place(x: Any, key: Any, value: Any) -> None:
 def _put(x: Any, keys: list[Any], value: Any) -> None:
     dims, numbers = _take_numbers(x, keys)
     if numbers:
-        part = index_op(x, *numbers, dims=dims)
-        _put(part, keys, value)
-        x._assign(index_put_op(x, part, *numbers, dims=dims, accumulate=False))
-        return
+        x = _at_numbers(x, dims, numbers)
     found = _read(x, keys)
     part = _basic(x, found)
     if not found.tensors and type(value) in _NUMBERS and not part.__sf_mode__.rank:
@@ -330,6 +328,16 @@ def _put(x: Any, keys: list[Any], value: Any) -> None:
     elif part is not value and not _is_there(part, found, value):
         new = _store(part, found.tensors, value)
         part._assign(new) if found.tensors or part.__sf_mode__.rank else part.copy_(new)
+
+
+def _at_numbers(x: Any, dims: tuple[int, ...], numbers: Sequence[Any]) -> Any:
+    """The view of what stands where numbers of the graph say, as they are now."""
+    numbers = [type(k)(k.node) if hasattr(k, "node") else k for k in numbers]
+    part = index_op(x, *numbers, dims=dims)
+    if hasattr(part, "_alias"):
+        view = view_of(index_op, x, {"dims": dims}, tuple(numbers))
+        part._alias = replace(view, recorded=thread.state.recording)
+    return part
 
 
 def _is_there(part: Any, found: _Reading, value: Any) -> bool:

@@ -23,6 +23,7 @@ from staticflow.ops.basics.slicing import select_op, select_scatter, slice_op, s
 from staticflow.ops.basics.view import ravel, reshape_op, squeeze_op, unsqueeze_op
 from staticflow.ops.declaring.thread import recording, thread
 from staticflow.ops.indexing.index_functions import index_copy
+from staticflow.ops.indexing.index_ops import index_op, index_put_op
 from staticflow.ops.indexing.memory_views import as_strided_op, view_positions
 from staticflow.ops.matrices.triangle import diagonal_op, diagonal_scatter, unfold_op
 
@@ -33,7 +34,7 @@ __all__ = ["Alias", "Detached", "Lost", "Perhaps", "alias", "view_of"]
 class Alias:
     """How a symbol is a view: the view ``op`` of ``base``, which may be a view itself, of the
     symbol or tensor ``root`` when that named the node ``seen``. No gradient flows through a view
-    that was not ``recorded``."""
+    that was not ``recorded``. ``at`` are the places of one that numbers of the graph select."""
 
     root: Any
     seen: Node | None
@@ -41,12 +42,15 @@ class Alias:
     op: Op
     attrs: Mapping[str, Any]
     recorded: bool = True
+    at: tuple[Any, ...] = ()
 
     def is_same(self, other: Alias | Detached | None) -> bool:
         """Whether both are the same view of the same symbol."""
         mine: Alias | None = self
         while mine is not None and type(other) is Alias:
             if mine.root is not other.root or (mine.op, mine.attrs) != (other.op, other.attrs):
+                return False
+            if len(mine.at) != len(other.at) or not all(map(_is_equal, mine.at, other.at)):
                 return False
             mine, other = mine.base, other.base
         return mine is other
@@ -69,7 +73,7 @@ class Alias:
         x = self.root
         with recording(True):
             for step in reversed(steps):
-                x = step.op(x, **step.attrs)
+                x = step.op(x, *step.at, **step.attrs)
                 x = x if step.recorded else stop_gradient(x)
         return x
 
@@ -85,7 +89,7 @@ class Alias:
             )
         while step is not None:
             whole = step.root if step.base is None else step.base.read()
-            value = _BACK[step.op](step.op, whole, value, **step.attrs)
+            value = _BACK[step.op](step.op, whole, value, *step.at, **step.attrs)
             step = step.base
         self.root._assign(value)
 
@@ -177,19 +181,27 @@ def _is_view(shape: Sequence[Size], wanted: Sequence[Size]) -> bool:
 
 def alias(op: Op, base: Any, attrs: Mapping[str, Any]) -> Alias | Perhaps | None:
     """What the result of ``op`` on ``base`` is a view of, or perhaps; None if it is none."""
-    if op not in _BACK:
+    if op not in _BACK or op is index_op:
         return None
     if op is reshape_op and not _is_view(base.__sf_shape__, attrs["shape"]):
         return Perhaps(base, getattr(base, "node", None), op, attrs)
     return view_of(op, base, attrs)
 
 
-def view_of(op: Op, base: Any, attrs: Mapping[str, Any]) -> Alias:
-    """How the result of ``op`` is a view of ``base``."""
+def view_of(op: Op, base: Any, attrs: Mapping[str, Any], at: tuple[Any, ...] = ()) -> Alias:
+    """How the result of ``op`` is a view of ``base``; ``at`` the symbols by which it selects."""
     before = getattr(base, "_alias", None)
     if type(before) is Alias:
-        return Alias(before.root, before.seen, before, op, attrs)
-    return Alias(base, getattr(base, "node", None), None, op, attrs)
+        return Alias(before.root, before.seen, before, op, attrs, at=at)
+    return Alias(base, getattr(base, "node", None), None, op, attrs, at=at)
+
+
+def _is_equal(a: Any, b: Any) -> bool:
+    """Whether two numbers are one, or made alike of nothing."""
+    a, b = (getattr(x, "node", x) for x in (a, b))
+    if a is b or not (isinstance(a, Node) and isinstance(b, Node)):
+        return a is b
+    return a.op is b.op and not a.args and not b.args and a.attrs == b.attrs
 
 
 # -- a changed view put back into the whole -------------------------------------------------------
@@ -214,6 +226,9 @@ _BACK: dict[Op, Callable[..., Any]] = {
         (reshape_op, squeeze_op, unsqueeze_op, permute_op, transpose_op, t_op), _turn_back
     ),
     **dict.fromkeys((expand_op, unfold_op), _refuse),
+    index_op: lambda op, whole, value, *at, dims: index_put_op(
+        whole, value, *at, dims=dims, accumulate=False
+    ),
     slice_op: lambda op, whole, value, *, start, size, step: slice_scatter_op(
         whole, value, start=start, step=step
     ),

@@ -57,7 +57,7 @@ def _two(c: Any, i: Any) -> Any:
 
 
 def _swap(c: Any, i: Any) -> Any:
-    a, b = c[i].clone(), c[i + 1].clone()
+    a, b = c[i].clone(), c[i + 1].clone()  # which are views
     c[i], c[i + 1] = b, a
     return c
 
