@@ -1,0 +1,104 @@
+"""Rules that follow from how an op is declared, and those that only rename attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from staticflow.graph.dims import Size
+from staticflow.graph.graph import new_param
+from staticflow.graph.locs import here
+from staticflow.ops.basics.axes import permute_op, transpose_op
+from staticflow.ops.basics.expand import expand_op
+from staticflow.ops.basics.view import reshape_op, unsqueeze_op
+from staticflow.ops.batching.row import Row, Rule
+from staticflow.ops.declaring.tracing import tracing
+from staticflow.ops.symbols.symbol import Symbol
+
+__all__ = [
+    "align", "as_it_is", "expand_rule", "permute_rule", "repeat_rule", "transpose_rule", "whole",
+    "write_out",
+]  # fmt: skip
+
+ROWS = "rows"
+"""In `whole`: the number of rows, put in front of an attribute that has an entry for each dim."""
+
+_DIMS = ("dim", "dims", "dim0", "dim1", "dim2")
+
+
+def align(row: Row) -> Any:
+    """An op that broadcasts: dims of 1 behind the batch where a row has fewer dims than others."""
+    rank = max(map(row.ndim, range(len(row.values))))
+    return row.op(*(row.aligned(i, rank) for i in range(len(row.values))), **row.attrs)
+
+
+def as_it_is(row: Row) -> Any:
+    """An op that takes any number of dims in front."""
+    return row.op(*row.wholes, **row.attrs)
+
+
+def _shift(value: Any) -> Any:
+    return tuple(d + 1 for d in value) if isinstance(value, tuple) else value + 1
+
+
+def _shifted(attrs: Mapping[str, Any]) -> dict[str, Any]:
+    """Attributes with the dims that they name one further on."""
+    return {name: _shift(v) if name in _DIMS else v for name, v in attrs.items()}
+
+
+def whole(**front: Any) -> Rule:
+    """A rule for an op on dims that attributes name: these are one further on. An attribute of
+    ``front`` has an entry for each dim, and gets that number, or the number of `ROWS`."""
+
+    def rule(row: Row) -> Any:
+        attrs = _shifted(row.attrs)
+        for name, first in front.items():
+            attrs[name] = (row.size if first is ROWS else first, *row.attrs[name])
+        if "dim" in attrs and not any(map(row.ndim, range(len(row.values)))):
+            return _as_vectors(row, attrs)
+        return row.op(*row.wholes, **attrs)
+
+    return rule
+
+
+def _as_vectors(row: Row, attrs: dict[str, Any]) -> Any:
+    """An op along a dim, of rows that have none, which it takes for vectors of one."""
+    if row.op.name == "stack":
+        return row.op(*row.wholes, **attrs)
+    found = row.op(*(unsqueeze_op(x, dims=(1,)) for x in row.wholes), **attrs)
+    if isinstance(found, tuple):
+        return tuple(reshape_op(y, shape=(row.size,)) for y in found)
+    return reshape_op(found, shape=(row.size,))
+
+
+def permute_rule(row: Row) -> Any:
+    """The dim of the batch stays in front."""
+    return permute_op(row.args[0], dims=(0, *_shift(row.attrs["dims"])))
+
+
+def transpose_rule(row: Row) -> Any:
+    """The transposes of matrices."""
+    return transpose_op(row.args[0], dim0=1, dim1=2)
+
+
+def expand_rule(row: Row) -> Any:
+    """New dims stand behind that of the batch."""
+    shape: tuple[Size, ...] = row.attrs["shape"]
+    return expand_op(row.aligned(0, len(shape)), shape=(row.size, *shape))
+
+
+def repeat_rule(row: Row) -> Any:
+    """New dims stand behind that of the batch, which is not repeated."""
+    sizes = row.attrs["sizes"]
+    return row.op(row.aligned(0, len(sizes)), sizes=(1, *sizes))
+
+
+def write_out(row: Row) -> Any:
+    """An op that is other ops, each of them batched."""
+    assert row.op.decompose is not None
+    own = [new_param(a.tensor_type, "x", locs=here()) for a in row.node.args]
+    with tracing():
+        found = row.op.decompose(*map(Symbol, own), **row.attrs)
+    several = isinstance(found, tuple)
+    nodes = [y.node for y in (found if several else (found,))]
+    return row.walk.outputs(nodes, dict(zip(own, row.values, strict=True)))

@@ -1,0 +1,74 @@
+"""Rules of convolutions and pooling: rows among the images, or in groups of channels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from staticflow.errors import ShapeError
+from staticflow.graph.dims import Dim, Size
+from staticflow.graph.locs import format_locs
+from staticflow.ops.basics.axes import movedim
+from staticflow.ops.basics.creation import new_zeros
+from staticflow.ops.basics.expand import expand_op
+from staticflow.ops.batching.row import Row, merge, split
+
+__all__ = ["convolution_rule", "kernel_rule", "planes", "resample_rule"]
+
+
+def planes(row: Row) -> Any:
+    """The rows among the images of a batch, argument by argument."""
+    images = row.node.tensor_type.shape[0]
+    return split(row.op(*map(merge, row.wholes), **row.attrs), row.size, images)
+
+
+def resample_rule(row: Row) -> Any:
+    """The rows among the images; positions that are the same for all images stay so."""
+    images = row.node.tensor_type.shape[0]
+    others = (_positions(row, i, images) for i in range(1, len(row.values)))
+    return split(row.op(merge(row.whole(0)), *others, **row.attrs), row.size, images)
+
+
+def _positions(row: Row, position: int, images: Size) -> Any:
+    shape = row.node.args[position].tensor_type.shape
+    if not row.batched[position] and shape[0] == 1:
+        return row.args[position]
+    return merge(expand_op(row.whole(position), shape=(row.size, images, *shape[1:])))
+
+
+def _in_channels(x: Any) -> Any:
+    """(B, N, C, ...) as (N, B * C, ...)."""
+    return merge(movedim(x, 0, 1), 1)
+
+
+def _grouped(row: Row) -> dict[str, Any]:
+    """The attributes of as many convolutions in one, which has as many times the groups."""
+    if isinstance(row.size, Dim):
+        raise ShapeError(
+            f"vmap: {row.op.name} of weights that differ from row to row needs a number of rows "
+            "that is known, and here only a call can tell it; give the size to sf.placeholder, or "
+            f"use sf.map, at {format_locs(row.node.locs)}"
+        )
+    return {**row.attrs, "groups": row.attrs["groups"] * row.size}
+
+
+def convolution_rule(row: Row) -> Any:
+    """The rows among the images where the weight is the same for all, else groups of channels."""
+    images, channels = row.node.tensor_type.shape[:2]
+    if row.only(0):
+        x = merge(row.args[0])
+        return split(row.op(x, *row.args[1:], **row.attrs), row.size, images)
+    if row.size == 0:
+        return new_zeros(row.args[0], 0, *row.node.tensor_type.shape)
+    attrs = _grouped(row)
+    x, *others = row.wholes
+    out = row.op(_in_channels(x), *map(merge, others), **attrs)
+    return movedim(split(out, row.size, channels, 1), 1, 0)
+
+
+def kernel_rule(row: Row) -> Any:
+    """The gradient by the weight of each row, in groups of channels."""
+    if row.size == 0:
+        return new_zeros(row.args[0], 0, *row.node.tensor_type.shape)
+    attrs = _grouped(row)
+    out = row.op(*map(_in_channels, row.wholes), **attrs)
+    return split(out, row.size, row.node.tensor_type.shape[0])
