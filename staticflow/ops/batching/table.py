@@ -32,6 +32,7 @@ from staticflow.ops.basics.joining import cat_op, repeat_op, stack_op
 from staticflow.ops.basics.reduce import count_op, mean_op
 from staticflow.ops.basics.slicing import embed_op, select_op, slice_op, slice_scatter_op
 from staticflow.ops.basics.view import reshape_op, squeeze_op, unsqueeze_op
+from staticflow.ops.batching.custom import custom_rule, watch_rule
 from staticflow.ops.batching.draws import draw
 from staticflow.ops.batching.general import (
     ROWS,
@@ -78,7 +79,7 @@ from staticflow.ops.indexing.roll_repeat import repeated_index_op, roll_op
 from staticflow.ops.indexing.scatter_ops import scatter_op, scatter_reduce_op
 from staticflow.ops.loops.budget import budget_op
 from staticflow.ops.loops.cond_op import cond_op
-from staticflow.ops.loops.custom import once_op
+from staticflow.ops.loops.custom import custom_op, once_op
 from staticflow.ops.loops.loop import scan_op, while_op
 from staticflow.ops.matrices.attention import attend_back_op, attend_op
 from staticflow.ops.matrices.contract import linear_op, matmul_op
@@ -104,7 +105,8 @@ from staticflow.ops.windows.convolution import (
     convolution_op,
     convolution_transpose_op,
 )
-from staticflow.ops.windows.correlate import interleave_op
+from staticflow.ops.symbols.watching import watch_op
+from staticflow.ops.windows.correlate import correlate_kernel_op, correlate_op, interleave_op
 from staticflow.ops.windows.patches import patches_op, unpatches_op
 from staticflow.ops.windows.pooling import (
     adaptive_max_index_op,
@@ -149,7 +151,7 @@ _RULES: dict[Op, Rule] = {
     **dict.fromkeys(DRAWS, draw),
     **dict.fromkeys((index_op, index_select_op, take_op), pick_rule),
     **dict.fromkeys((index_put_op, index_add_op, index_copy_op), put_rule),
-    **dict.fromkeys((convolution_op, convolution_transpose_op), convolution_rule),
+    **dict.fromkeys((convolution_op, convolution_transpose_op, correlate_op), convolution_rule),
     **dict.fromkeys((resample_op, unresample_op), resample_rule),
     **BRANCHES,
     as_strided_op: strided_rule,
@@ -157,6 +159,8 @@ _RULES: dict[Op, Rule] = {
     attend_back_op: attention_rule(7),
     attend_op: attention_rule(3),
     convolution_kernel_op: kernel_rule,
+    correlate_kernel_op: kernel_rule,
+    custom_op: custom_rule,
     diag_embed_op: whole(shape=ROWS),
     embed_op: whole(shape=ROWS, start=0, step=1),
     embedding_op: embedding_rule,
@@ -175,6 +179,7 @@ _RULES: dict[Op, Rule] = {
     slice_scatter_op: whole(start=0, step=1),
     t_op: transpose_rule,
     tied_op: lambda row: row.whole(0),
+    watch_op: watch_rule,
 }
 
 

@@ -12,7 +12,7 @@ from staticflow.errors import SymbolicError
 from staticflow.graph.dims import Size
 from staticflow.graph.graph import Graph
 from staticflow.graph.locs import format_locs, using
-from staticflow.graph.node import Node, constant, item, toposort
+from staticflow.graph.node import Node, constant, item, param, toposort
 from staticflow.ops.batching.loops import draws_within
 from staticflow.ops.batching.row import Row, Value
 from staticflow.ops.batching.table import BRANCHES, rule_of
@@ -68,6 +68,8 @@ class Batching:
             if all(a.node is b for a, b in zip(args, node.args, strict=True)):
                 return results_of(node) if isinstance(node.type, tuple) else Symbol(node)
             return node.op(*args, **node.attrs)
+        if node.op is param and node.attrs["source"] is not None:
+            return node.attrs["source"]
         if node.op is constant:
             return eager.wrap(np.array(node.attrs["value"].array))
         if "binds" in node.attrs:
