@@ -1,5 +1,4 @@
-"""Transforms of functions, and modules as functions of their parameters: ``torch.func`` but for
-``vmap``.
+"""Transforms of functions, and modules as functions of their parameters: ``torch.func``.
 
 >>> import staticflow as sf
 >>> model = sf.nn.Linear(2, 1)
@@ -19,11 +18,13 @@ from staticflow.autograd.transforms import (
     jvp,
     vjp,
 )
+from staticflow.autograd.vmap import vmap
 from staticflow.nn.functional_call import functional_call
 from staticflow.ops.declaring.foreign import refuses_foreign_in
 
 __all__ = [
     "functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "vjp",
+    "vmap",
 ]  # fmt: skip
 
 refuses_foreign_in(globals())

@@ -16,6 +16,7 @@ from typing import Any
 from staticflow import pytree
 from staticflow.errors import ArgumentError, DimRangeError, DTypeError, ShapeError, SymbolicError
 from staticflow.graph.dims import Dim, Size, same
+from staticflow.graph.graph import substitute_nodes
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.node import Node, param, toposort
 from staticflow.graph.types import TensorType
@@ -31,6 +32,7 @@ from staticflow.ops.loops.meets_symbol import run_or_write
 from staticflow.ops.loops.region import close_over, trace
 from staticflow.ops.symbols.effect import effect
 from staticflow.ops.symbols.symbol import Symbol, to_node
+from staticflow.ops.symbols.watching import watch_nodes
 
 __all__ = ["vmap"]
 
@@ -230,8 +232,9 @@ def _in_graph(
         raise SymbolicError(_CHANGES)
     is_tensor = [hasattr(y, "__sf_mode__") for y in leaves]
     nodes = [to_node(y) for y, is_one in zip(leaves, is_tensor, strict=True) if is_one]
+    older = {n: n for n in toposort(nodes) if n.serial < began}
     with recording(True):
-        found = iter(walk.outputs(nodes, values))
+        found = iter(walk.outputs(substitute_nodes(nodes, watch_nodes(nodes, older)), values))
     return [next(found) if t else y for y, t in zip(leaves, is_tensor, strict=True)], tree
 
 

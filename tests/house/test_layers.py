@@ -57,6 +57,7 @@ ROOMS = {
         ("tensors",),
         ("symbols",),
         ("loops",),
+        ("batching",),
         ("",),
     ),
     "passes": (("",), ("loops",), ("pipeline",)),

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from staticflow.graph.dims import Size
+from staticflow.graph.dims import Size, prod
 from staticflow.graph.graph import new_param
 from staticflow.graph.locs import here
 from staticflow.ops.basics.axes import permute_op, transpose_op
 from staticflow.ops.basics.expand import expand_op
 from staticflow.ops.basics.view import reshape_op, unsqueeze_op
-from staticflow.ops.batching.row import Row, Rule
+from staticflow.ops.batching.row import Row, Rule, add_ones
 from staticflow.ops.declaring.tracing import tracing
 from staticflow.ops.symbols.symbol import Symbol
 
 __all__ = [
-    "align", "as_it_is", "expand_rule", "permute_rule", "repeat_rule", "transpose_rule", "whole",
-    "write_out",
+    "ROWS", "align", "as_it_is", "expand_rule", "fill_rule", "permute_rule", "product_of_elements",
+    "repeat_rule", "transpose_rule", "whole", "write_out",
 ]  # fmt: skip
 
 ROWS = "rows"
@@ -69,6 +69,23 @@ def _as_vectors(row: Row, attrs: dict[str, Any]) -> Any:
     if isinstance(found, tuple):
         return tuple(reshape_op(y, shape=(row.size,)) for y in found)
     return reshape_op(found, shape=(row.size,))
+
+
+def product_of_elements(row: Row) -> Any:
+    """A product over one dim, or of all elements, which the op has a derivative for."""
+    dims, x = row.attrs["dims"], row.args[0]
+    if len(dims) == 1:
+        return whole()(row)
+    flat = reshape_op(x, shape=(row.size, prod(x.__sf_shape__[1:])))
+    found = row.op(flat, dims=(1,), keepdim=False)
+    return reshape_op(found, shape=(row.size, *row.node.tensor_type.shape))
+
+
+def fill_rule(row: Row) -> Any:
+    """A number for each row is broadcast with the tensor that it fills, which has the shape."""
+    rank = row.node.tensor_type.ndim
+    x = add_ones(row.whole(2), rank - row.ndim(2))
+    return row.op(row.aligned(0, rank), row.aligned(1, rank), x)
 
 
 def permute_rule(row: Row) -> Any:

@@ -101,9 +101,7 @@ def put_rule(row: Row) -> Any:
         return row.op(x, values, *indices, **row.attrs | {"dims": behind})
     head = dims[0] if _adjoin(dims) else 0
     if head and rank:
-        values = movedim(
-            values, tuple(range(1 + head, 1 + head + rank)), tuple(range(1, 1 + rank))
-        )
+        values = movedim(values, tuple(range(1 + head, 1 + head + rank)), tuple(range(1, 1 + rank)))
     rows = _row_numbers(row, x, rank)
     return row.op(x, values, rows, *indices, **row.attrs | {"dims": (0, *behind)})
 

@@ -79,7 +79,9 @@ def scan_rule(row: Row) -> Any:
             *rest,
         ]
         found = row.walk.run(loop.body, values)
-        outs = [_as_flagged(v, f, row) for v, f in zip(found, (*carry_flags, *y_flags), strict=True)]
+        outs = [
+            _as_flagged(v, f, row) for v, f in zip(found, (*carry_flags, *y_flags), strict=True)
+        ]
         return tuple(outs[: loop.carries]), tuple(outs[loop.carries :])
 
     last, ys = scan(step, init, xs or None, length=length, reverse=loop.reverse)
@@ -130,9 +132,7 @@ def cond_rule(row: Row) -> Any:
     true, false = row.attrs["true"], row.attrs["false"]
     if pred.is_batched:
         both = (row.walk.run(branch, operands) for branch in (true, false))
-        return [
-            Value(_choose(pred.data, a, b), True) for a, b in zip(*both, strict=True)
-        ]
+        return [Value(_choose(pred.data, a, b), True) for a, b in zip(*both, strict=True)]
     different = row.walk.randomness == "different"
     given = [v.is_batched for v in operands]
     either = zip(*(_which_batched(b, given, different) for b in (true, false)), strict=True)

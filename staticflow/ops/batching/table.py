@@ -10,6 +10,7 @@ from staticflow.ops.along.cumulative import (
     cumprod_op,
     cumsum_op,
     logcumsumexp_op,
+    prod_op,
 )
 from staticflow.ops.along.extremes import (
     argmax_across_op,
@@ -39,7 +40,9 @@ from staticflow.ops.batching.general import (
     align,
     as_it_is,
     expand_rule,
+    fill_rule,
     permute_rule,
+    product_of_elements,
     repeat_rule,
     transpose_rule,
     whole,
@@ -73,7 +76,7 @@ from staticflow.ops.indexing.index_ops import (
     index_select_op,
     take_op,
 )
-from staticflow.ops.indexing.mask_ops import masked_scatter_op, masked_take_op
+from staticflow.ops.indexing.mask_ops import masked_fill_op, masked_scatter_op, masked_take_op
 from staticflow.ops.indexing.memory_views import as_strided_op
 from staticflow.ops.indexing.roll_repeat import repeated_index_op, roll_op
 from staticflow.ops.indexing.scatter_ops import scatter_op, scatter_reduce_op
@@ -167,10 +170,12 @@ _RULES: dict[Op, Rule] = {
     expand_op: expand_rule,
     fold_op: whole(shape=ROWS),
     linear_op: linear_rule,
+    masked_fill_op: fill_rule,
     masked_scatter_op: masked_scatter_rule,
     masked_take_op: masked_take_rule,
     matmul_op: product_rule,
     permute_op: permute_rule,
+    prod_op: product_of_elements,
     repeat_op: repeat_rule,
     repeated_index_op: repeated_index_rule,
     reshape_op: whole(shape=ROWS),
