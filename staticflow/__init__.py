@@ -18,6 +18,7 @@ _interrupts.leave_at_interrupt()  # before the rest is imported
 from math import e, inf, nan, pi
 
 from staticflow import autograd, func, linalg, nn, optim, special, testing, utils
+from staticflow.autograd.vmap import vmap
 from staticflow.comparison import compare
 from staticflow.drawing.draw import draw
 from staticflow.eager import accelerator, cuda
@@ -492,7 +493,8 @@ __all__ = [
     "tile", "topk", "trace", "transpose", "trapezoid", "trapz", "tril", "tril_indices", "triu",
     "triu_indices", "true_divide", "trunc", "uint8", "unbind", "unflatten", "unique",
     "unique_consecutive", "unsqueeze", "utils", "vander", "var", "var_mean", "variable", "vdot",
-    "vector_norm", "vsplit", "vstack", "where", "while_loop", "xlogy", "zeros", "zeros_like",
+    "vector_norm", "vmap", "vsplit", "vstack", "where", "while_loop", "xlogy", "zeros",
+    "zeros_like",
 ]  # fmt: skip
 
 __version__ = "0.1.0"

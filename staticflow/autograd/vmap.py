@@ -95,7 +95,7 @@ def vmap(
         return run_or_write(lambda: mapped(args, kwargs), (args, kwargs), func)
 
     functools.update_wrapper(call, func, updated=())
-    del call.__wrapped__  # which takes the arguments of a row
+    vars(call).pop("__wrapped__")  # which takes the arguments of a row
     return call
 
 
@@ -325,7 +325,8 @@ def _dim_of(x: Any, dim: int) -> int:
             f"vmap: in_dims is {dim} for a tensor of {x.ndim} dims; it must be from {-x.ndim} to "
             f"{x.ndim - 1}, at {format_locs(here())}"
         )
-    return dim % x.ndim
+    ndim: int = x.ndim
+    return dim % ndim
 
 
 def _in_front(x: Any, dim: int) -> Any:

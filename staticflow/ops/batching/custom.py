@@ -1,5 +1,5 @@
-"""Rules of values with a derivative of the user's own, and of hooks: what they do to the gradient of
-a row is done to those of all rows."""
+"""Rules of values with a derivative of the user's own, and of hooks: what they do to the gradient
+of a row is done to those of all rows."""
 
 from __future__ import annotations
 

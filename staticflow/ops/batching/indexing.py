@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from staticflow.graph.dims import Size, prod
@@ -15,8 +14,8 @@ from staticflow.ops.basics.creation import iota, zeros_like
 from staticflow.ops.basics.expand import expand
 from staticflow.ops.basics.reduce import all_op, sum_op
 from staticflow.ops.basics.splitting import narrow
-from staticflow.ops.basics.view import ravel, reshape, unsqueeze
-from staticflow.ops.batching.row import Row, stretch
+from staticflow.ops.basics.view import reshape, unsqueeze
+from staticflow.ops.batching.row import Row
 from staticflow.ops.declaring.required import asserted_op
 from staticflow.ops.indexing.gather_ops import gather_op
 from staticflow.ops.indexing.index_ops import index_op

@@ -33,9 +33,17 @@ class Value:
 class Walk(Protocol):
     """What walks over the nodes of a function of one row: `staticflow.ops.batching.walk`."""
 
-    size: Size
-    randomness: str
-    is_eager: bool
+    @property
+    def size(self) -> Size:
+        """The number of rows."""
+
+    @property
+    def randomness(self) -> str:
+        """Whether rows draw numbers of their own: "different", "same", or "error"."""
+
+    @property
+    def is_eager(self) -> bool:
+        """Whether the rows are tensors."""
 
     def run(self, graph: Graph, values: Sequence[Value]) -> list[Value]:
         """The outputs of a region for ``values``, one for each of its params."""
@@ -58,9 +66,9 @@ class Row:
         return self.node.op
 
     @property
-    def attrs(self) -> Mapping[str, Any]:
+    def attrs(self) -> dict[str, Any]:
         """The attributes of the op in the function of one row."""
-        return self.node.attrs
+        return dict(self.node.attrs)
 
     @property
     def size(self) -> Size:
@@ -86,7 +94,7 @@ class Row:
         return not any(b for i, b in enumerate(self.batched) if i not in positions)
 
     def whole(self, position: int) -> Any:
-        """An argument with the dim of the batch in front, repeated if it is the same in all rows."""
+        """An argument with the batch in front, repeated if it is the same in all rows."""
         return stretch(self.values[position], self.size)
 
     @property

@@ -63,9 +63,9 @@ from staticflow.ops.batching.loops import DRAWS, cond_rule, scan_rule, while_rul
 from staticflow.ops.batching.matrices import attention_rule, linear_rule, product_rule
 from staticflow.ops.batching.row import Rule
 from staticflow.ops.batching.windows import convolution_rule, kernel_rule, planes, resample_rule
+from staticflow.ops.declaring.late import tied_op
 from staticflow.ops.declaring.lowering import Elementwise, Reduce
 from staticflow.ops.declaring.required import asserted_op, required_op
-from staticflow.ops.declaring.late import tied_op
 from staticflow.ops.indexing.gather_ops import gather_op, scatter_add_op
 from staticflow.ops.indexing.index_ops import (
     embedding_op,
@@ -97,6 +97,7 @@ from staticflow.ops.matrices.triangle import (
     unfold_op,
 )
 from staticflow.ops.statistics.moments import std_op, var_op, vector_norm_op
+from staticflow.ops.symbols.watching import watch_op
 from staticflow.ops.windows.average_pool import (
     adaptive_avg_pool_op,
     adaptive_spread_op,
@@ -108,7 +109,6 @@ from staticflow.ops.windows.convolution import (
     convolution_op,
     convolution_transpose_op,
 )
-from staticflow.ops.symbols.watching import watch_op
 from staticflow.ops.windows.correlate import correlate_kernel_op, correlate_op, interleave_op
 from staticflow.ops.windows.patches import patches_op, unpatches_op
 from staticflow.ops.windows.pooling import (

@@ -1,0 +1,176 @@
+"""`vmap`: where rows lie, what is refused, and what it is used with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import staticflow as sf
+from staticflow.errors import ArgumentError, DimRangeError, DTypeError, ShapeError, SymbolicError
+
+X = np.arange(6.0, dtype=np.float32).reshape(2, 3)
+
+
+def xs() -> sf.Tensor:
+    return sf.from_numpy(X.copy())
+
+
+@pytest.mark.parametrize(
+    ("in_dims", "out_dims", "args", "fn", "wanted"),
+    [
+        (0, 0, (X,), lambda x: x.sum(), X.sum(1)),
+        (-1, 0, (X,), lambda x: x.sum(), X.sum(0)),
+        ((0, None), 0, (X, X), lambda a, b: (a + b).sum(0), X[:, None].repeat(2, 1).sum(1) + X.sum(0)),
+        ((0, 1), 1, (X, X.T), lambda a, b: a * b, (X * X).T),
+        (0, -1, (X,), lambda x: x * 2, 2 * X.T),
+        (({"a": 0, "b": None},), 0, ({"a": X, "b": 2.0},), lambda d: d["a"] * d["b"], 2 * X),
+        (0, 0, (X,), lambda x: sf.ones(2), np.ones((2, 2), np.float32)),
+    ],
+)  # fmt: skip
+def test_where_rows_lie(in_dims: Any, out_dims: Any, args: Any, fn: Any, wanted: Any) -> None:
+    given = sf.pytree.map_tree(
+        lambda a: sf.from_numpy(np.ascontiguousarray(a)) if isinstance(a, np.ndarray) else a, args
+    )
+    for mapped in (sf.vmap(fn, in_dims, out_dims), sf.jit(sf.vmap(fn, in_dims, out_dims))):
+        np.testing.assert_allclose(mapped(*given).numpy(), wanted)
+
+
+def test_out_dims_none_gives_what_is_the_same_once() -> None:
+    found = sf.vmap(lambda x: (x, sf.ones(3)), out_dims=(1, None))(xs())
+    assert [y.shape for y in found] == [(3, 2), (3,)]
+
+
+def test_keyword_arguments_are_handed_on() -> None:
+    assert sf.vmap(lambda x, y: (x + y.shape[0]).sum())(xs(), y=xs()).tolist() == [9.0, 18.0]
+
+
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_chunks(size: int) -> None:
+    wanted = sf.vmap(lambda x: (x.exp(), x.sum()))(xs())
+    found = sf.vmap(lambda x: (x.exp(), x.sum()), chunk_size=size)(xs())
+    for a, b in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "says"),
+    [
+        (lambda x: sf.vmap(abs, [0])(x), ArgumentError, "must be an int, or a tuple"),
+        (lambda x: sf.vmap(abs, None)(x), ArgumentError, "must be an int, or a tuple"),
+        (lambda x: sf.vmap(abs, (None,))(x), ArgumentError, "names no rows"),
+        (lambda x: sf.vmap(lambda: 1)(), ArgumentError, "without arguments"),
+        (lambda x: sf.vmap(abs, (0,))(x, x), ArgumentError, "does not fit the structure"),
+        (lambda x: sf.vmap(lambda a, b: a)(x, 2.0), ArgumentError, "2.0, which is no tensor"),
+        (lambda x: sf.vmap(abs, 2)(x), DimRangeError, "from -2 to 1"),
+        (lambda x: sf.vmap(lambda a, b: a)(x, x.T), ShapeError, r"\[2, 3\] rows"),
+        (lambda x: sf.vmap(abs, out_dims=None)(x), ArgumentError, "differs from row to row"),
+        (lambda x: sf.vmap(abs, out_dims=(0, 0))(x), ArgumentError, "out_dims"),
+        (lambda x: sf.vmap(lambda a: 1)(x), DTypeError, "gives int"),
+        (lambda x: sf.vmap(abs, randomness="any")(x), ArgumentError, "randomness is 'any'"),
+        (lambda x: sf.vmap(abs, chunk_size=0)(x), ArgumentError, "chunk_size is 0"),
+        (lambda x: sf.vmap(3)(x), DTypeError, "takes a function"),
+        (lambda x: sf.vmap(lambda a: a + sf.rand(3))(x), ArgumentError, 'randomness is "error"'),
+        (lambda x: sf.vmap(lambda a: a[a > 1])(x), SymbolicError, "different sizes"),
+        (lambda x: sf.vmap(lambda a: a.add_(1))(x), SymbolicError, "argument in place"),
+        (lambda x: sf.vmap(lambda a: -a if a.sum() > 0 else a)(x), SymbolicError, "known only"),
+        (lambda x: sf.vmap(sf.nn.BatchNorm1d(3))(x[None]), SymbolicError, "running statistics"),
+    ],
+)  # fmt: skip
+def test_refused(make: Any, error: Any, says: str) -> None:
+    with pytest.raises(error, match=says):
+        make(xs())
+
+
+def test_gradients_of_samples() -> None:
+    model = sf.nn.Sequential(sf.nn.Linear(3, 4), sf.nn.Tanh(), sf.nn.Linear(4, 1))
+    parameters = {name: p.detach() for name, p in model.named_parameters()}
+
+    def loss(parameters: Any, x: Any) -> Any:
+        return (sf.func.functional_call(model, parameters, x) ** 2).sum()
+
+    found = sf.vmap(sf.func.grad(loss), (None, 0))(parameters, xs())
+    for row in range(2):
+        wanted = sf.func.grad(loss)(parameters, xs()[row])
+        for name in wanted:
+            np.testing.assert_allclose(found[name][row].numpy(), wanted[name].numpy(), rtol=1e-5)
+
+
+def test_gradients_reach_what_the_function_captures() -> None:
+    w = sf.ones(3, requires_grad=True)
+    v = w * 2  # which has a history
+    sf.vmap(lambda x: (x * v).sum())(xs()).sum().backward()
+    assert w.grad is not None
+    np.testing.assert_allclose(w.grad.numpy(), 2 * X.sum(0))
+
+
+def test_inside_each_other() -> None:
+    outer = sf.vmap(lambda a: sf.vmap(lambda b: a * b)(a))
+    np.testing.assert_allclose(outer(xs()).numpy(), X[:, :, None] * X[:, None, :])
+    np.testing.assert_allclose(sf.jit(outer)(xs()).numpy(), X[:, :, None] * X[:, None, :])
+
+
+def test_draws() -> None:
+    sf.manual_seed(0)
+    same = sf.vmap(lambda x: x * 0 + sf.rand(3), randomness="same")(xs())
+    different = sf.vmap(lambda x: x * 0 + sf.rand(3), randomness="different")(xs())
+    again = sf.vmap(lambda x: x * 0 + sf.rand(3), randomness="different")(xs())
+    assert same[0].tolist() == same[1].tolist()
+    assert different[0].tolist() != different[1].tolist()
+    assert different.tolist() != again.tolist()
+
+
+def collatz(n: Any) -> Any:
+    return sf.while_loop(
+        lambda n, k: n != 1, lambda n, k: (sf.where(n % 2 == 0, n // 2, 3 * n + 1), k + 1), (n, 0)
+    )[1]
+
+
+def test_a_while_loop_goes_on_until_all_rows_are_done() -> None:
+    ns = sf.tensor([1, 6, 7, 27])
+    for mapped in (sf.vmap(collatz), sf.jit(sf.vmap(collatz))):
+        assert mapped(ns).tolist() == [0, 8, 16, 111]
+
+
+def test_scans_and_branches() -> None:
+    def fn(x: Any) -> Any:
+        last, sums = sf.scan(lambda c, v: (c + v, c * v), sf.tensor(0.0), x)
+        return sf.cond(last > 4, lambda: sums * 2, lambda: sums - 1), sf.map(lambda v: v * v, x)
+
+    for mapped in (sf.vmap(fn), sf.jit(sf.vmap(fn))):
+        chosen, squares = mapped(xs())
+        np.testing.assert_allclose(chosen.numpy(), [[-1, -1, 1], [0, 24, 70]])
+        np.testing.assert_allclose(squares.numpy(), X * X)
+
+
+def test_unknown_numbers_of_rows() -> None:
+    x = sf.placeholder((None, 3), name="x")
+    f = sf.compile([x], sf.vmap(sf.func.grad(lambda a: (a**3).sum()))(x))
+    for n in (0, 1, 4):
+        assert f(sf.ones(n, 3)).tolist() == [[3.0] * 3] * n
+
+
+def test_functions_with_a_backward_of_their_own_and_hooks() -> None:
+    class Triple(sf.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx: Any, ct: Any) -> Any:
+            return ct * 3
+
+    def fn(x: Any) -> Any:
+        y = Triple.apply(x)
+        y.register_hook(lambda ct: ct * ct.sum())  # of one row
+        return (y * x.detach()).sum()
+
+    wanted = 3 * X * X.sum(1, keepdims=True)
+    x = xs().requires_grad_()
+    sf.vmap(fn)(x).sum().backward()
+    assert x.grad is not None
+    np.testing.assert_allclose(x.grad.numpy(), wanted)
+    p = sf.placeholder((2, 3), name="p")
+    f = sf.compile([p], sf.grad(sf.vmap(fn)(p).sum(), p))
+    np.testing.assert_allclose(f(xs()).numpy(), wanted)
