@@ -1,8 +1,8 @@
-"""A function of one row for many rows at once: gradients of single samples, and a solver in which each
-equation ends when it is done.
+"""A function of one row for many rows at once: gradients of single samples, and a solver in which
+each equation ends when it is done.
 
-``sf.vmap`` calls a function once, on symbols of the shapes of a row, and computes it for all rows, op
-by op. A ``while_loop`` goes on until the last row is done; the others stay as they are.
+``sf.vmap`` calls a function once, on symbols of the shapes of a row, and computes it for all rows,
+op by op. A ``while_loop`` goes on until the last row is done; the others stay as they are.
 """
 
 import staticflow as sf

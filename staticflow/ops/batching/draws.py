@@ -24,10 +24,10 @@ def draw(row: Row) -> Any:
             'randomness="different" for other numbers in each row, or "same" for the same in all, '
             f"or draw outside of vmap, at {format_locs(row.node.locs)}"
         )
-    if any(row.batched[2:]):
+    if any(row.flags[2:]):
         return write_out(row)
     state, _, *bounds = row.args
-    if row.batched[0]:
+    if row.flags[0]:
         raise ArgumentError(
             "vmap: the state of the generator differs from row to row; draw by one that is made "
             f"outside of vmap, at {format_locs(row.node.locs)}"

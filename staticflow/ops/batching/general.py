@@ -29,7 +29,7 @@ _DIMS = ("dim", "dims", "dim0", "dim1", "dim2")
 def align(row: Row) -> Any:
     """An op that broadcasts: dims of 1 behind the batch where a row has fewer dims than others."""
     rank = max(map(row.ndim, range(len(row.values))))
-    return row.op(*(row.aligned(i, rank) for i in range(len(row.values))), **row.attrs)
+    return row.op(*(row.align(i, rank) for i in range(len(row.values))), **row.attrs)
 
 
 def as_it_is(row: Row) -> Any:
@@ -41,7 +41,7 @@ def _shift(value: Any) -> Any:
     return tuple(d + 1 for d in value) if isinstance(value, tuple) else value + 1
 
 
-def _shifted(attrs: Mapping[str, Any]) -> dict[str, Any]:
+def _shift_attrs(attrs: Mapping[str, Any]) -> dict[str, Any]:
     """Attributes with the dims that they name one further on."""
     return {name: _shift(v) if name in _DIMS else v for name, v in attrs.items()}
 
@@ -51,7 +51,7 @@ def whole(**front: Any) -> Rule:
     ``front`` has an entry for each dim, and gets that number, or the number of `ROWS`."""
 
     def rule(row: Row) -> Any:
-        attrs = _shifted(row.attrs)
+        attrs = _shift_attrs(row.attrs)
         for name, first in front.items():
             attrs[name] = (row.size if first is ROWS else first, *row.attrs[name])
         if "dim" in attrs and not any(map(row.ndim, range(len(row.values)))):
@@ -85,7 +85,7 @@ def fill_rule(row: Row) -> Any:
     """A number for each row is broadcast with the tensor that it fills, which has the shape."""
     rank = row.node.tensor_type.ndim
     x = add_ones(row.whole(2), rank - row.ndim(2))
-    return row.op(row.aligned(0, rank), row.aligned(1, rank), x)
+    return row.op(row.align(0, rank), row.align(1, rank), x)
 
 
 def permute_rule(row: Row) -> Any:
@@ -101,13 +101,13 @@ def transpose_rule(row: Row) -> Any:
 def expand_rule(row: Row) -> Any:
     """New dims stand behind that of the batch."""
     shape: tuple[Size, ...] = row.attrs["shape"]
-    return expand_op(row.aligned(0, len(shape)), shape=(row.size, *shape))
+    return expand_op(row.align(0, len(shape)), shape=(row.size, *shape))
 
 
 def repeat_rule(row: Row) -> Any:
     """New dims stand behind that of the batch, which is not repeated."""
     sizes = row.attrs["sizes"]
-    return row.op(row.aligned(0, len(sizes)), sizes=(1, *sizes))
+    return row.op(row.align(0, len(sizes)), sizes=(1, *sizes))
 
 
 def write_out(row: Row) -> Any:

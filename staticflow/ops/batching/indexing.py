@@ -40,7 +40,7 @@ def _indices(row: Row, first: int) -> tuple[list[Any], int]:
     they meet in one row."""
     positions = range(first, len(row.values))
     rank = max(map(row.ndim, positions))
-    return [row.aligned(i, rank) for i in positions], rank
+    return [row.align(i, rank) for i in positions], rank
 
 
 def _row_numbers(row: Row, beside: Any, rank: int) -> Any:
@@ -59,7 +59,7 @@ def pick_rule(row: Row) -> Any:
     if row.only(0):
         out = row.op(x, *indices, **row.attrs | {"dims": behind})
         return out if _adjoin(dims) else movedim(out, rank, 0)
-    if not row.batched[0]:
+    if not row.flags[0]:
         return movedim(row.op(x, *indices, **row.attrs), head, 0)
     rows = _row_numbers(row, x, rank)
     out = row.op(x, rows, *indices, **row.attrs | {"dims": (0, *behind)})
@@ -151,7 +151,7 @@ def masked_take_rule(row: Row) -> Any:
 def asserted_rule(row: Row) -> Any:
     """What is asserted of each row is asserted of all."""
     ok = row.args[1]
-    if row.batched[1]:
+    if row.flags[1]:
         ok = all_op(ok, dims=(0,), keepdim=False)
     return asserted_op(row.whole(0), ok, **row.attrs)
 

@@ -48,7 +48,7 @@ def _which_batched(body: Graph, given: Sequence[bool], different: bool) -> list[
 
 def _body_flags(row: Row, loop: Loop) -> tuple[list[bool], list[bool]]:
     """Which carries and which ys of a loop are batched."""
-    carries, rest = row.batched[: loop.carries], row.batched[loop.carries :]
+    carries, rest = row.flags[: loop.carries], row.flags[loop.carries :]
     different = row.walk.randomness == "different"
     while True:
         found = _which_batched(loop.body, [*carries, *rest], different)

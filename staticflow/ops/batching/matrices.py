@@ -29,7 +29,7 @@ def attention_rule(first: int) -> Rule:
 
     def rule(row: Row) -> Any:
         rank = row.ndim(0)
-        extras = (row.aligned(i, rank) for i in range(first, len(row.values)))
+        extras = (row.align(i, rank) for i in range(first, len(row.values)))
         return row.op(*map(row.whole, range(first)), *extras, **row.attrs)
 
     return rule

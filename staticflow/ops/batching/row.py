@@ -81,7 +81,7 @@ class Row:
         return [v.data for v in self.values]
 
     @property
-    def batched(self) -> list[bool]:
+    def flags(self) -> list[bool]:
         """Which of the arguments are batched."""
         return [v.is_batched for v in self.values]
 
@@ -91,7 +91,7 @@ class Row:
 
     def only(self, *positions: int) -> bool:
         """Whether no arguments are batched but those at ``positions``."""
-        return not any(b for i, b in enumerate(self.batched) if i not in positions)
+        return not any(b for i, b in enumerate(self.flags) if i not in positions)
 
     def whole(self, position: int) -> Any:
         """An argument with the batch in front, repeated if it is the same in all rows."""
@@ -102,7 +102,7 @@ class Row:
         """All arguments so."""
         return [self.whole(i) for i in range(len(self.values))]
 
-    def aligned(self, position: int, rank: int) -> Any:
+    def align(self, position: int, rank: int) -> Any:
         """An argument that broadcasts with others of ``rank`` dims in one row."""
         value = self.values[position]
         return add_ones(value.data, rank - self.ndim(position)) if value.is_batched else value.data

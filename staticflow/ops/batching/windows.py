@@ -30,7 +30,7 @@ def resample_rule(row: Row) -> Any:
 
 def _positions(row: Row, position: int, images: Size) -> Any:
     shape = row.node.args[position].tensor_type.shape
-    if not row.batched[position] and shape[0] == 1:
+    if not row.flags[position] and shape[0] == 1:
         return row.args[position]
     return merge(expand_op(row.whole(position), shape=(row.size, images, *shape[1:])))
 
@@ -40,7 +40,7 @@ def _in_channels(x: Any) -> Any:
     return merge(movedim(x, 0, 1), 1)
 
 
-def _grouped(row: Row) -> dict[str, Any]:
+def _group_attrs(row: Row) -> dict[str, Any]:
     """The attributes of as many convolutions in one, which has as many times the groups."""
     if isinstance(row.size, Dim):
         raise ShapeError(
@@ -59,7 +59,7 @@ def convolution_rule(row: Row) -> Any:
         return split(row.op(x, *row.args[1:], **row.attrs), row.size, images)
     if row.size == 0:
         return new_zeros(row.args[0], 0, *row.node.tensor_type.shape)
-    attrs = _grouped(row)
+    attrs = _group_attrs(row)
     x, *others = row.wholes
     out = row.op(_in_channels(x), *map(merge, others), **attrs)
     return movedim(split(out, row.size, channels, 1), 1, 0)
@@ -69,6 +69,6 @@ def kernel_rule(row: Row) -> Any:
     """The gradient by the weight of each row, in groups of channels."""
     if row.size == 0:
         return new_zeros(row.args[0], 0, *row.node.tensor_type.shape)
-    attrs = _grouped(row)
+    attrs = _group_attrs(row)
     out = row.op(*map(_in_channels, row.wholes), **attrs)
     return split(out, row.size, row.node.tensor_type.shape[0])
