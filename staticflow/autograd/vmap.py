@@ -229,7 +229,7 @@ def _in_graph(
     values = {p: Value(x, True) for p, x in zip(own, rows, strict=True)}
     left = [n for n in thread.state.left if n.serial >= began]
     if not set(own).isdisjoint(toposort(left)):
-        raise SymbolicError(_CHANGES)
+        raise SymbolicError(f"{_CHANGES}, at {format_locs(here())}")
     is_tensor = [hasattr(y, "__sf_mode__") for y in leaves]
     nodes = [to_node(y) for y, is_one in zip(leaves, is_tensor, strict=True) if is_one]
     older = {n: n for n in toposort(nodes) if n.serial < began}
@@ -337,8 +337,8 @@ def _common_size(sizes: Sequence[Size]) -> Size:
     known = sorted({n for n in sizes if isinstance(n, int)})
     if len(known) > 1:
         raise ShapeError(
-            f"vmap: the arguments have {list(sizes)} rows; they must have as many, "
-            f"at {format_locs(here())}"
+            f"vmap: the arguments have {' and '.join(map(str, sizes))} rows along their in_dims; these "
+            f"numbers must be equal; name the dim of rows of each by in_dims, at {format_locs(here())}"
         )
     return known[0] if known else sizes[0]
 

@@ -16,9 +16,13 @@ import staticflow as sf
 from staticflow.autograd.vmap import vmap
 from staticflow.graph.dtypes import DType
 
-__all__ = ["Batched", "batches_of", "loop_over_rows", "map_over_rows"]
+__all__ = ["Batched", "batches_of", "loop_over_rows", "map_over_rows", "tensors_of"]
 
-LAYOUTS = ("rows", "columns", "stepped")
+ALONG = {"rows": 0, "second": 1, "columns": -1, "stepped": 0, "expanded": 0}
+"""The layouts: along which dim the rows lie; every second row of more of them; one row repeated."""
+
+BATCHES = ((0, "rows"), (0, "columns"), (1, "rows"), (1, "second"), *((3, way) for way in ALONG))
+"""The numbers of rows, and how they lie."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,49 +33,50 @@ class Batched:
     info: OpInfo
     dtype: DType
     number: int
-    smooth: bool
+    sample: Sample
     chosen: tuple[int, ...]
     size: int
     layout: str
 
     def __str__(self) -> str:
         return (
-            f"{self.info.op.name}-{self.dtype.name}-{self.number}-{self.smooth:d}-"
-            f"{''.join(map(str, self.chosen))}-{self.size}-{self.layout}"
+            f"{self.info.op.name}-{self.dtype.name}-{self.number}-"
+            f"{''.join(map(str, self.chosen))}-{self.size}-{self.layout}: {self.sample}"
         )
 
     @property
-    def sample(self) -> Sample:
-        """The sample of one row."""
-        return next(itertools.islice(self.info.samples(self.dtype, self.smooth), self.number, None))
-
-    @property
     def in_dims(self) -> tuple[int | None, ...]:
-        """Along which dim the rows of each array lie."""
-        along = -1 if self.layout == "columns" else 0
-        count = len(arrays_of(self.sample))
-        return tuple(along if i in self.chosen else None for i in range(count))
+        """Along which dim the rows of each array lie; the second there may be none of."""
+        along = ALONG[self.layout]
+        return tuple(
+            min(along, a.ndim) if i in self.chosen else None
+            for i, a in enumerate(arrays_of(self.sample))
+        )
 
     @property
     def rows(self) -> list[list[Array]]:
         """The arrays of each row."""
         arrays = arrays_of(self.sample)
+        numbers = [0] * self.size if self.layout == "expanded" else range(self.size)
         return [
-            [_row(a, r) if i in self.chosen else a for i, a in enumerate(arrays)]
-            for r in range(self.size)
+            [_row(a, r) if i in self.chosen else a for i, a in enumerate(arrays)] for r in numbers
         ]
 
     @property
     def arrays(self) -> list[Array]:
         """The arrays, with their rows where they have some."""
-        found = arrays_of(self.sample)
-        for i in self.chosen:
-            rows = [row[i] for row in self.rows]
-            many = np.stack(rows) if rows else np.zeros((0, *found[i].shape), found[i].dtype)
-            if self.layout == "columns":
-                many = np.ascontiguousarray(np.moveaxis(many, 0, -1))
+        found, rows = arrays_of(self.sample), self.rows
+        for i, dim in enumerate(self.in_dims):
+            if dim is None:
+                continue
+            own = [row[i] for row in rows]
+            many = np.stack(own) if own else np.zeros((0, *found[i].shape), found[i].dtype)
             if self.layout == "stepped":
                 many = np.repeat(many, 2, 0)[::2]
+            elif self.layout == "expanded":
+                many = np.broadcast_to(own[0], many.shape)
+            elif dim:
+                many = np.ascontiguousarray(np.moveaxis(many, 0, dim))
             found[i] = many
         return found
 
@@ -84,23 +89,30 @@ def _row(a: Array, number: int) -> Array:
         return np.asarray(a * np.asarray(1 - number / 16, a.dtype), a.dtype)
 
 
-def batches_of(
-    info: OpInfo, dtype: DType, smooth: bool, sizes: Sequence[int] = (0, 1, 3)
-) -> Iterator[Batched]:
-    """Every case of a row of the table: each sample, with rows of each of its arrays or of some,
-    as many as ``sizes`` say, in each layout."""
+def tensors_of(arrays: Sequence[Array]) -> list[sf.Tensor]:
+    """Tensors of arrays; what is repeated without being copied is expanded."""
+    return [
+        sf.from_numpy(a[0].copy()).expand(*a.shape)
+        if a.ndim and a.size and a.shape[0] > 1 and not a.strides[0]
+        else sf.from_numpy(a)
+        for a in arrays
+    ]
+
+
+def batches_of(info: OpInfo, dtype: DType, smooth: bool) -> Iterator[Batched]:
+    """Every case of a row of the table: each sample, with rows of each of its arrays, of two and of
+    three of them."""
     for number, sample in enumerate(info.samples(dtype, smooth)):
         count = len(arrays_of(sample))
         for k in range(1, min(count, 3) + 1):
             for chosen in itertools.combinations(range(count), k):
-                for size, layout in itertools.product(sizes, LAYOUTS):
-                    yield Batched(info, dtype, number, smooth, chosen, size, layout)
+                for size, layout in BATCHES:
+                    yield Batched(info, dtype, number, sample, chosen, size, layout)
 
 
 def map_over_rows(case: Batched, tensors: Sequence[Any]) -> list[Any]:
     """What `vmap` gives of the call."""
-    sample = case.sample
-    return vmap(lambda *row: call(case.info, sample, row), case.in_dims)(*tensors)
+    return vmap(lambda *row: call(case.info, case.sample, row), case.in_dims)(*tensors)
 
 
 def loop_over_rows(case: Batched, rows: Sequence[Sequence[Any]]) -> list[Any]:

@@ -64,7 +64,7 @@ def test_chunks(size: int) -> None:
         (lambda x: sf.vmap(abs, (0,))(x, x), ArgumentError, "does not fit the structure"),
         (lambda x: sf.vmap(lambda a, b: a)(x, 2.0), ArgumentError, "2.0, which is no tensor"),
         (lambda x: sf.vmap(abs, 2)(x), DimRangeError, "from -2 to 1"),
-        (lambda x: sf.vmap(lambda a, b: a)(x, x.T), ShapeError, r"\[2, 3\] rows"),
+        (lambda x: sf.vmap(lambda a, b: a)(x, x.T), ShapeError, "2 and 3 rows"),
         (lambda x: sf.vmap(abs, out_dims=None)(x), ArgumentError, "differs from row to row"),
         (lambda x: sf.vmap(abs, out_dims=(0, 0))(x), ArgumentError, "out_dims"),
         (lambda x: sf.vmap(lambda a: 1)(x), DTypeError, "gives int"),

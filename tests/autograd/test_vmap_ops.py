@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from batching import Batched, batches_of, loop_over_rows, map_over_rows
+from batching import Batched, batches_of, loop_over_rows, map_over_rows, tensors_of
 from opinfo import ROWS
 from opinfo.core import Array
 from opinfo.modes import weights
@@ -27,29 +27,18 @@ REFUSED = {"measure", "prefix", "unprefix", "print"}
 """Ops without a rule: of sizes that would differ from row to row, and prints."""
 
 APART = REFUSED | {"tied", "while"} | {op.name for op in DRAWS}
-"""Ops whose row of the table measures a size, keeps all iterations of a loop, or draws."""
+"""Ops whose row of the table measures a size, keeps all iterations of a loop, or draws: they have
+tests of their own."""
+
+NAMES = sorted(set(ROWS) - APART)
+DTYPES = [(name, dtype) for name in NAMES for dtype in ROWS[name].dtypes]
+SMOOTH = [name for name in NAMES if ROWS[name].grad and float64 in ROWS[name].dtypes]
 
 
-def cases(smooth: bool) -> list[Batched]:
-    """Every case of the table: of all dtypes, or with ``smooth`` of those that gradients are held to."""
-    found = []
-    for name, info in ROWS.items():
-        if name in APART or (smooth and not info.grad):
-            continue
-        dtypes = [d for d in info.dtypes if d is float64] if smooth else info.dtypes
-        for dtype in dtypes:
-            found += batches_of(info, dtype, smooth, (1, 3) if smooth else (0, 1, 3))
-    return found
-
-
-def test_every_op_has_a_rule() -> None:
+def test_every_op_has_a_rule_or_is_refused() -> None:
     without = {name for name, op in OPS.items() if op.infer and rule_of(op) is None}
     generated = {"full", "iota", "size"}  # which have no arguments
     assert without == REFUSED | generated
-
-
-def tensors_of(arrays: Sequence[Array]) -> list[sf.Tensor]:
-    return [sf.from_numpy(a) for a in arrays]
 
 
 def agree(case: Batched, actual: Sequence[Array], wanted: Sequence[Array]) -> None:
@@ -68,17 +57,37 @@ def agree(case: Batched, actual: Sequence[Array], wanted: Sequence[Array]) -> No
         )
 
 
+def wanted_of(case: Batched) -> list[Array]:
+    """What a loop over the rows gives."""
+    rows = [tensors_of([a.copy() for a in row]) for row in case.rows]
+    return [y.numpy() for y in loop_over_rows(case, rows)]
+
+
 def check_values(case: Batched) -> None:
     """Eagerly, and in a graph."""
     actual = [y.numpy() for y in map_over_rows(case, tensors_of(case.arrays))]
     if case.size:
-        rows = [tensors_of([a.copy() for a in row]) for row in case.rows]
-        agree(case, actual, [y.numpy() for y in loop_over_rows(case, rows)])
+        agree(case, actual, wanted_of(case))
     assert all(len(y) == case.size for y in actual), case
     params = [new_param(TensorType(dtype_of(a.dtype), a.shape), "x") for a in case.arrays]
     outs = map_over_rows(case, [Symbol(p) for p in params])
     graph = close(params, [o.node for o in outs])
     agree(case, interpret_graph(graph, case.arrays), actual)
+
+
+def check_programs(case: Batched) -> None:
+    """As a program in which the number of rows is unknown."""
+    xs = []
+    for a, dim in zip(case.arrays, case.in_dims, strict=True):
+        shape: list[Any] = list(a.shape)
+        if dim is not None:
+            shape[dim] = "rows"
+        xs.append(sf.placeholder(tuple(shape), dtype_of(a.dtype)))
+    program = sf.compile(xs, map_over_rows(case, xs))
+    actual = [y.numpy() for y in program(*tensors_of(case.arrays))]
+    assert all(len(y) == case.size for y in actual), case
+    if case.size:
+        agree(case, actual, wanted_of(case))
 
 
 def pulled(outs: Sequence[Any], leaves: Sequence[Any]) -> list[Any]:
@@ -93,9 +102,12 @@ def pulled(outs: Sequence[Any], leaves: Sequence[Any]) -> list[Any]:
 
 def check_gradients(case: Batched) -> None:
     """Of the rows, and of what is the same for all rows."""
+    if not case.size:
+        return
     found = []
     for is_mapped in (True, False):
-        own = [x.requires_grad_() if x.dtype.is_floating else x for x in tensors_of(case.arrays)]
+        own = tensors_of([a.copy() for a in case.arrays])
+        own = [x.requires_grad_() if x.dtype.is_floating else x for x in own]
         if is_mapped:
             outs = map_over_rows(case, own)
         else:
@@ -108,27 +120,45 @@ def check_gradients(case: Batched) -> None:
     agree(case, *found)
 
 
-@pytest.mark.parametrize("case", daily(cases(False), 150, "vmap"), ids=str)
-def test_values(case: Batched) -> None:
-    check_values(case)
+def some_of(name: str, dtype: Any, smooth: bool, count: int) -> list[Batched]:
+    """A few cases of a row of the table, others every day."""
+    return daily(list(batches_of(ROWS[name], dtype, smooth)), count, f"vmap {name} {dtype.name}")
 
 
-@pytest.mark.parametrize("case", daily(cases(True), 100, "vmap gradients"), ids=str)
-def test_gradients(case: Batched) -> None:
-    check_gradients(case)
+@pytest.mark.parametrize(("name", "dtype"), daily(DTYPES, 150, "vmap"), ids=str)
+def test_values(name: str, dtype: Any) -> None:
+    for case in some_of(name, dtype, False, 2):
+        check_values(case)
+
+
+@pytest.mark.parametrize(("name", "dtype"), daily(DTYPES, 20, "vmap programs"), ids=str)
+def test_programs(name: str, dtype: Any) -> None:
+    for case in some_of(name, dtype, False, 1):
+        check_programs(case)
+
+
+@pytest.mark.parametrize("name", daily(SMOOTH, 70, "vmap gradients"))
+def test_gradients(name: str) -> None:
+    for case in some_of(name, float64, True, 2):
+        check_gradients(case)
 
 
 @pytest.mark.campaign
-@pytest.mark.parametrize("name", sorted(set(ROWS) - APART))
-def test_all_values(name: str) -> None:
-    for case in cases(False):
-        if case.info.op.name == name:
-            check_values(case)
+@pytest.mark.parametrize(("name", "dtype"), DTYPES, ids=str)
+def test_all_values(name: str, dtype: Any) -> None:
+    for case in batches_of(ROWS[name], dtype, False):
+        check_values(case)
 
 
 @pytest.mark.campaign
-@pytest.mark.parametrize("name", sorted(n for n in set(ROWS) - APART if ROWS[n].grad))
+@pytest.mark.parametrize("name", NAMES)
+def test_many_programs(name: str) -> None:
+    for case in some_of(name, ROWS[name].dtypes[0], False, 20):
+        check_programs(case)
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("name", SMOOTH)
 def test_all_gradients(name: str) -> None:
-    for case in cases(True):
-        if case.info.op.name == name:
-            check_gradients(case)
+    for case in batches_of(ROWS[name], float64, True):
+        check_gradients(case)

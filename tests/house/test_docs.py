@@ -106,6 +106,8 @@ def test_the_ops_on_adding_one_work() -> None:
     assert (
         sf.compile([s], names["flip_op"](names["halfsign"](s), dims=(0,)))(x).tolist() == y.tolist()
     )
+    rows = sf.vmap(lambda r: names["flip_op"](names["halfsign"](r), dims=(0,)))(sf.stack([x, -x]))
+    assert rows.tolist() == [y.tolist(), (-y).tolist()]
 
 
 def test_autograd_from_scratch_agrees_with_ours() -> None:

@@ -11,19 +11,21 @@ from staticflow.graph.locs import here
 from staticflow.ops.basics.axes import permute_op, transpose_op
 from staticflow.ops.basics.expand import expand_op
 from staticflow.ops.basics.view import reshape_op, unsqueeze_op
-from staticflow.ops.batching.row import Row, Rule, add_ones
+from staticflow.ops.batching.row import Row, add_ones
 from staticflow.ops.declaring.tracing import tracing
 from staticflow.ops.symbols.symbol import Symbol
 
 __all__ = [
-    "ROWS", "align", "as_it_is", "expand_rule", "fill_rule", "permute_rule", "product_of_elements",
+    "align", "as_it_is", "expand_rule", "fill_rule", "permute_rule", "product_of_elements",
     "repeat_rule", "transpose_rule", "whole", "write_out",
 ]  # fmt: skip
 
-ROWS = "rows"
-"""In `whole`: the number of rows, put in front of an attribute that has an entry for each dim."""
-
 _DIMS = ("dim", "dims", "dim0", "dim1", "dim2")
+"""Attributes that name dims."""
+
+_FRONT: Mapping[str, Size | None] = {"shape": None, "size": None, "start": 0, "step": 1}
+"""Attributes that may have an entry for each dim, with that of the dim of rows, where None is the
+number of rows."""
 
 
 def align(row: Row) -> Any:
@@ -41,24 +43,23 @@ def _shift(value: Any) -> Any:
     return tuple(d + 1 for d in value) if isinstance(value, tuple) else value + 1
 
 
-def _shift_attrs(attrs: Mapping[str, Any]) -> dict[str, Any]:
-    """Attributes with the dims that they name one further on."""
-    return {name: _shift(v) if name in _DIMS else v for name, v in attrs.items()}
+def _attr_of_rows(name: str, value: Any, size: Size) -> Any:
+    """An attribute of a row as one of ``size`` rows: dims are one further on, and what has an
+    entry for each dim gets one for that of the rows."""
+    if name in _DIMS:
+        return _shift(value)
+    if name in _FRONT and isinstance(value, tuple):
+        first = _FRONT[name]
+        return (size if first is None else first, *value)
+    return value
 
 
-def whole(**front: Any) -> Rule:
-    """A rule for an op on dims that attributes name: these are one further on. An attribute of
-    ``front`` has an entry for each dim, and gets that number, or the number of `ROWS`."""
-
-    def rule(row: Row) -> Any:
-        attrs = _shift_attrs(row.attrs)
-        for name, first in front.items():
-            attrs[name] = (row.size if first is ROWS else first, *row.attrs[name])
-        if "dim" in attrs and not any(map(row.ndim, range(len(row.values)))):
-            return _as_vectors(row, attrs)
-        return row.op(*row.wholes, **attrs)
-
-    return rule
+def whole(row: Row) -> Any:
+    """An op on dims that attributes name or have entries for."""
+    attrs = {name: _attr_of_rows(name, v, row.size) for name, v in row.attrs.items()}
+    if "dim" in attrs and not any(map(row.ndim, range(len(row.values)))):
+        return _as_vectors(row, attrs)
+    return row.op(*row.wholes, **attrs)
 
 
 def _as_vectors(row: Row, attrs: dict[str, Any]) -> Any:
@@ -75,7 +76,7 @@ def product_of_elements(row: Row) -> Any:
     """A product over one dim, or of all elements, which the op has a derivative for."""
     dims, x = row.attrs["dims"], row.args[0]
     if len(dims) == 1:
-        return whole()(row)
+        return whole(row)
     flat = reshape_op(x, shape=(row.size, prod(x.__sf_shape__[1:])))
     found = row.op(flat, dims=(1,), keepdim=False)
     return reshape_op(found, shape=(row.size, *row.node.tensor_type.shape))

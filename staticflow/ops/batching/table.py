@@ -27,16 +27,14 @@ from staticflow.ops.along.ranks import kthvalue_op, median_dim_op
 from staticflow.ops.along.recurrence import recurrence_op, shift_op
 from staticflow.ops.along.softmax import log_softmax_op, logsumexp_op, softmax_op
 from staticflow.ops.along.sorted_search import search_op
-from staticflow.ops.basics.axes import flip_op, permute_op, t_op, transpose_op
+from staticflow.ops.basics.axes import permute_op, t_op
 from staticflow.ops.basics.expand import expand_op
 from staticflow.ops.basics.joining import cat_op, repeat_op, stack_op
 from staticflow.ops.basics.reduce import count_op, mean_op
-from staticflow.ops.basics.slicing import embed_op, select_op, slice_op, slice_scatter_op
-from staticflow.ops.basics.view import reshape_op, squeeze_op, unsqueeze_op
+from staticflow.ops.basics.slicing import embed_op, slice_scatter_op
 from staticflow.ops.batching.custom import custom_rule, watch_rule
 from staticflow.ops.batching.draws import draw
 from staticflow.ops.batching.general import (
-    ROWS,
     align,
     as_it_is,
     expand_rule,
@@ -64,7 +62,7 @@ from staticflow.ops.batching.matrices import attention_rule, linear_rule, produc
 from staticflow.ops.batching.row import Rule
 from staticflow.ops.batching.windows import convolution_rule, kernel_rule, planes, resample_rule
 from staticflow.ops.declaring.late import tied_op
-from staticflow.ops.declaring.lowering import Elementwise, Reduce
+from staticflow.ops.declaring.lowering import Elementwise, Reduce, View
 from staticflow.ops.declaring.required import asserted_op, required_op
 from staticflow.ops.indexing.gather_ops import gather_op, scatter_add_op
 from staticflow.ops.indexing.index_ops import (
@@ -90,11 +88,9 @@ from staticflow.ops.matrices.factors import eigh_op, qr_op, svd_op
 from staticflow.ops.matrices.solving import cholesky_op, slogdet_op, solve_op, upper_op
 from staticflow.ops.matrices.triangle import (
     diag_embed_op,
-    diagonal_op,
     fold_op,
     tril_op,
     triu_op,
-    unfold_op,
 )
 from staticflow.ops.statistics.moments import std_op, var_op, vector_norm_op
 from staticflow.ops.symbols.watching import watch_op
@@ -127,13 +123,14 @@ BRANCHES: dict[Op, Rule] = {scan_op: scan_rule, while_op: while_rule, cond_op: c
 
 _ALONG = (
     argmax_across_op, argmax_op, argmin_across_op, argmin_op, cat_op, count_op, cummax_op,
-    cummin_op, cumprod_op, cumsum_op, diagonal_op, few_op, flip_op, gather_op, kthvalue_op,
-    log_softmax_op, logcumsumexp_op, logsumexp_op, max_dim_across_op, max_dim_op, mean_op,
-    median_dim_op, min_dim_across_op, min_dim_op, recurrence_op, roll_op, scatter_add_op,
-    scatter_op, scatter_reduce_op, select_op, shift_op, softmax_op, sort_op, squeeze_op, stack_op,
-    std_op, topk_op, transpose_op, unfold_op, unsqueeze_op, var_op, vector_norm_op,
+    cummin_op, cumprod_op, cumsum_op, diag_embed_op, embed_op, few_op, fold_op, gather_op,
+    kthvalue_op, log_softmax_op, logcumsumexp_op, logsumexp_op, max_dim_across_op, max_dim_op,
+    mean_op, median_dim_op, min_dim_across_op, min_dim_op, recurrence_op, roll_op, scatter_add_op,
+    scatter_op, scatter_reduce_op, shift_op, slice_scatter_op, softmax_op, sort_op, stack_op,
+    std_op, topk_op, var_op, vector_norm_op,
 )  # fmt: skip
-"""Ops on dims that attributes name."""
+"""Ops on dims that attributes name or have entries for, as views and reductions are without being
+here."""
 
 _IN_FRONT = (
     border_op, budget_op, cholesky_op, class_op, eigh_op, once_op, qr_op, required_op, slogdet_op,
@@ -148,7 +145,7 @@ _PLANES = (
 """Ops on images (N, C, ...), each by itself."""
 
 _RULES: dict[Op, Rule] = {
-    **dict.fromkeys(_ALONG, whole()),
+    **dict.fromkeys(_ALONG, whole),
     **dict.fromkeys(_IN_FRONT, as_it_is),
     **dict.fromkeys(_PLANES, planes),
     **dict.fromkeys(DRAWS, draw),
@@ -164,11 +161,8 @@ _RULES: dict[Op, Rule] = {
     convolution_kernel_op: kernel_rule,
     correlate_kernel_op: kernel_rule,
     custom_op: custom_rule,
-    diag_embed_op: whole(shape=ROWS),
-    embed_op: whole(shape=ROWS, start=0, step=1),
     embedding_op: embedding_rule,
     expand_op: expand_rule,
-    fold_op: whole(shape=ROWS),
     linear_op: linear_rule,
     masked_fill_op: fill_rule,
     masked_scatter_op: masked_scatter_rule,
@@ -178,10 +172,7 @@ _RULES: dict[Op, Rule] = {
     prod_op: product_of_elements,
     repeat_op: repeat_rule,
     repeated_index_op: repeated_index_rule,
-    reshape_op: whole(shape=ROWS),
     search_op: search_rule,
-    slice_op: whole(start=0, size=ROWS, step=1),
-    slice_scatter_op: whole(start=0, step=1),
     t_op: transpose_rule,
     tied_op: lambda row: row.whole(0),
     watch_op: watch_rule,
@@ -194,6 +185,6 @@ def rule_of(op: Op) -> Rule | None:
         return _RULES[op]
     if isinstance(op.lowering, Elementwise):
         return align
-    if isinstance(op.lowering, Reduce):
-        return whole()
+    if isinstance(op.lowering, Reduce | View):
+        return whole
     return None if op.decompose is None else write_out

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from staticflow.errors import ShapeError
 from staticflow.graph.dims import Dim, Size
-from staticflow.graph.locs import format_locs
 from staticflow.ops.basics.axes import movedim
 from staticflow.ops.basics.creation import new_zeros
 from staticflow.ops.basics.expand import expand_op
 from staticflow.ops.batching.row import Row, merge, split
+from staticflow.ops.loops.scan import scan
 
 __all__ = ["convolution_rule", "kernel_rule", "planes", "resample_rule"]
 
@@ -40,15 +39,19 @@ def _in_channels(x: Any) -> Any:
     return merge(movedim(x, 0, 1), 1)
 
 
-def _group_attrs(row: Row) -> dict[str, Any]:
-    """The attributes of as many convolutions in one, which has as many times the groups."""
-    if isinstance(row.size, Dim):
-        raise ShapeError(
-            f"vmap: {row.op.name} of weights that differ from row to row needs a number of rows "
-            "that is known, and here only a call can tell it; give the size to sf.placeholder, or "
-            f"use sf.map, at {format_locs(row.node.locs)}"
-        )
-    return {**row.attrs, "groups": row.attrs["groups"] * row.size}
+def _one_by_one(row: Row) -> Any:
+    """The convolution of each row by itself: the groups of one of all rows would be a size that
+    only a call can tell, and groups are a number."""
+
+    def convolve(carry: Any, operands: Any) -> tuple[Any, Any]:
+        return carry, row.op(*operands, **row.attrs)
+
+    return scan(convolve, (), tuple(row.wholes))[1]
+
+
+def _group_attrs(row: Row, size: int) -> dict[str, Any]:
+    """The attributes of ``size`` convolutions in one, which has as many times the groups."""
+    return {**row.attrs, "groups": row.attrs["groups"] * size}
 
 
 def convolution_rule(row: Row) -> Any:
@@ -57,18 +60,20 @@ def convolution_rule(row: Row) -> Any:
     if row.only(0):
         x = merge(row.args[0])
         return split(row.op(x, *row.args[1:], **row.attrs), row.size, images)
+    if isinstance(row.size, Dim):
+        return _one_by_one(row)
     if row.size == 0:
         return new_zeros(row.args[0], 0, *row.node.tensor_type.shape)
-    attrs = _group_attrs(row)
     x, *others = row.wholes
-    out = row.op(_in_channels(x), *map(merge, others), **attrs)
+    out = row.op(_in_channels(x), *map(merge, others), **_group_attrs(row, row.size))
     return movedim(split(out, row.size, channels, 1), 1, 0)
 
 
 def kernel_rule(row: Row) -> Any:
     """The gradient by the weight of each row, in groups of channels."""
+    if isinstance(row.size, Dim):
+        return _one_by_one(row)
     if row.size == 0:
         return new_zeros(row.args[0], 0, *row.node.tensor_type.shape)
-    attrs = _group_attrs(row)
-    out = row.op(*map(_in_channels, row.wholes), **attrs)
+    out = row.op(*map(_in_channels, row.wholes), **_group_attrs(row, row.size))
     return split(out, row.size, row.node.tensor_type.shape[0])
