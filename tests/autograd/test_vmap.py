@@ -174,3 +174,22 @@ def test_functions_with_a_backward_of_their_own_and_hooks() -> None:
     p = sf.placeholder((2, 3), name="p")
     f = sf.compile([p], sf.grad(sf.vmap(fn)(p).sum(), p))
     np.testing.assert_allclose(f(xs()).numpy(), wanted)
+
+
+def test_draws_outside_are_the_same_for_all_rows() -> None:
+    p = sf.placeholder((2, 3), name="p")
+    noise = sf.rand_like(p[0])
+    a, b = sf.compile([p], [sf.vmap(lambda x: x + noise)(p), noise])(xs())
+    np.testing.assert_allclose(a.numpy(), X + b.numpy(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("rows", [None, 2])
+def test_convolutions_by_weights_of_their_own(rows: Any) -> None:
+    x, w = sf.randn(2, 1, 3, 5), sf.randn(2, 4, 3, 2)
+    each = lambda x, w: sf.nn.functional.conv1d(x, w).sin().sum()  # noqa: E731
+    wanted = [sf.func.grad(each, (0, 1))(x[i], w[i]) for i in range(2)]
+    ps = [sf.placeholder((rows, *v.shape[1:]), name=n) for n, v in (("x", x), ("w", w))]
+    found = sf.compile(ps, sf.vmap(sf.func.grad(each, (0, 1)))(*ps))(x, w)
+    for row in range(2):
+        for a, b in zip(found, wanted[row], strict=True):
+            np.testing.assert_allclose(a[row].numpy(), b.numpy(), rtol=1e-4, atol=1e-5)

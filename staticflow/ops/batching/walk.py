@@ -21,7 +21,7 @@ from staticflow.ops.declaring.late import measure_op
 from staticflow.ops.declaring.lowering import Generate
 from staticflow.ops.symbols.symbol import Symbol, results_of
 
-__all__ = ["Batching"]
+__all__ = ["Batching", "outer_value"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +77,14 @@ class Batching:
         if isinstance(node.op.lowering, Generate):
             return node.op.beside(self.beside, **node.attrs)
         return node.op(*args, **node.attrs)
+
+
+def outer_value(node: Node) -> Any:
+    """The value of a node that the function of one row uses and did not make, which is the same for
+    all rows; of several results a list."""
+    if isinstance(node.type, tuple):
+        return [Value(y, False) for y in results_of(node)]
+    return Value(Symbol(node), False)
 
 
 def _as_values(node: Node, found: Any, is_batched: bool) -> Any:
