@@ -47,6 +47,11 @@ def many_equations() -> None:
     print("steps:", counts.tolist(), "ends:", [round(y, 4) for y in ends.tolist()])
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Both."""
     gradients_of_samples()
     many_equations()
+
+
+if __name__ == "__main__":
+    main()

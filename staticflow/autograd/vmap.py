@@ -338,8 +338,9 @@ def _common_size(sizes: Sequence[Size]) -> Size:
     known = sorted({n for n in sizes if isinstance(n, int)})
     if len(known) > 1:
         raise ShapeError(
-            f"vmap: the arguments have {' and '.join(map(str, sizes))} rows along their in_dims; these "
-            f"numbers must be equal; name the dim of rows of each by in_dims, at {format_locs(here())}"
+            f"vmap: the arguments have {' and '.join(map(str, sizes))} rows along their in_dims; "
+            "these numbers must be equal; name the dim of rows of each by in_dims, at "
+            f"{format_locs(here())}"
         )
     return known[0] if known else sizes[0]
 

@@ -73,6 +73,7 @@ SHOWS = {  # what an example that trains nothing prints
     ],
     "random_numbers": ["elements dropped: True", "numbers kept: True", "of what is impossible"],
     "tape": ["twice: [4.0, 8.0]", "3 tensors as float16", "gradient [5.4366, 22.1672]"],
+    "vmap": ["norms of gradients: [", "steps: [", "ends: [0.6"],
     "views": ["gives the same: True", "base [-1.0, 5.0, 5.0, -1.0]", "refused: mul: argument 0"],
 }
 IN_BOTH_MODES = {"weight_sharing", "truncated_bptt"}  # twins, trained beside each other

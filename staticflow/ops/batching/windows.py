@@ -23,14 +23,14 @@ def planes(row: Row) -> Any:
 def resample_rule(row: Row) -> Any:
     """The rows among the images; positions that are the same for all images stay so."""
     images = row.node.tensor_type.shape[0]
-    others = (_positions(row, i, images) for i in range(1, len(row.values)))
+    others = row.args[1:]
+    if not row.only(0) or any(a.tensor_type.shape[0] != 1 for a in row.node.args[1:]):
+        others = [_of_each_image(row, i, images) for i in range(1, len(row.values))]
     return split(row.op(merge(row.whole(0)), *others, **row.attrs), row.size, images)
 
 
-def _positions(row: Row, position: int, images: Size) -> Any:
+def _of_each_image(row: Row, position: int, images: Size) -> Any:
     shape = row.node.args[position].tensor_type.shape
-    if not row.flags[position] and shape[0] == 1:
-        return row.args[position]
     return merge(expand_op(row.whole(position), shape=(row.size, images, *shape[1:])))
 
 
