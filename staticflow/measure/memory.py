@@ -66,15 +66,16 @@ class Memory:
 
 def measure_eager(step: Callable[[], object]) -> Memory:
     """The memory of one call of ``step``, which runs eagerly: of all arrays, and of the workspaces
-    of kernels. Objects of Python are not counted. Call ``step`` before, since what is made and
-    compiled once is memory, too.
+    of kernels. Objects of Python are not counted. Call ``step`` a few times before, since what is
+    made and compiled in the first calls of a kind is memory, too.
 
     >>> import staticflow as sf
     >>> x = sf.ones(1000, requires_grad=True)
     >>> def step():
     ...     x.grad = None
     ...     (x * x).sum().backward()
-    >>> step()
+    >>> for _ in range(10):
+    ...     step()
     >>> found = measure_eager(step)
     >>> found.measured // 1000, found.largest[0].label, found.largest[0].type
     (12, 'mul', 'f32[1000]')

@@ -26,6 +26,7 @@ WITHOUT_A_MODEL = {
     "interop", "jacobian_hessian", "jit", "look_into_gradients", "losses", "new_function", "newton",
     "operations", "optimizers", "profiles", "pytorch_idioms", "random_numbers", "tape",
     "two_layer_autograd", "two_layer_numpy", "two_layer_static", "two_layer_tensors", "views",
+    "vmap",
 }  # fmt: skip
 """Examples of operations, derivatives, loops and tools: functions of tensors, or a network that is
 made in passing to show something else."""

@@ -187,7 +187,7 @@ class StaticMode:
             node = make_node(op, tuple(add_ties(nodes, attrs)), attrs, here())
         except (ShapeError, DTypeError) as error:
             raise type(error)(describe(op, [n.type for n in nodes], error)) from None
-        if any(hasattr(value, "__sf_mode__") for value in attrs.values()):
+        if any(map(_is_of_the_run, attrs.values())):
             return _in_parts(op, node, attrs)
         if not is_rewriting():
             note_draws()
@@ -219,12 +219,19 @@ def _refuse_symbolic(op: Op, attrs: Mapping[str, Any]) -> None:
         return
     for name, value in attrs.items():
         kind = type(value)
-        if hasattr(value, "__sf_mode__") or (kind is Dim and type(op.lowering) is Elementwise):
+        if _is_of_the_run(value) or (kind is Dim and type(op.lowering) is Elementwise):
             raise SymbolicError(
                 f"{op.name}: {name} is {value}, which is known only when the program runs; it must "
                 "be a Python number: give one, or write the function out with operators and "
                 f"sf.where, which take such numbers, at {format_locs(here())}"
             )
+
+
+def _is_of_the_run(value: Any) -> bool:
+    """Whether only the run can tell a value, of a class that kernels do not take for a number."""
+    return type(value) is Symbol or (
+        hasattr(value, "__sf_mode__") and not isinstance(value, Symbol)
+    )
 
 
 def _in_parts(op: Op, node: Node, attrs: Mapping[str, Any]) -> Any:
