@@ -21,7 +21,6 @@ import numpy as np
 
 from staticflow.eager import tape
 from staticflow.eager.costs import LARGE
-from staticflow.eager.in_place import is_open
 from staticflow.eager.inference import unrecordable
 from staticflow.eager.memory import Memory
 from staticflow.eager.programs import (
@@ -267,38 +266,70 @@ def _never_run(*_: Any, **__: Any) -> Any:
 # -- new values put in their place ----------------------------------------------------------------
 
 
-def in_place_form(fn: Function, count: int, by_element: bool) -> Callable[..., bool]:
-    """A function that puts what ``fn`` gives of its tensors into the first ``count`` of them by one
+def in_place_form(
+    fn: Function, count: int, by_element: bool
+) -> Callable[..., Callable[..., bool]]:
+    """What is called with the tensors that many calls share, and gives a function of the others. It
+    puts what ``fn`` gives of both, the others first, into the first ``count`` of them by one
     program, and says whether it did; ``by_element``: those of one shape may be taken as vectors."""
     programs: Programs[Executable] = Programs()
     make = partial(compile_function, fn, updated=count)
+    recent: dict[tuple[Any, int], Executable] = {}  # what took the last of a dtype and rank
 
-    def store(*tensors: Any) -> bool:
-        if not thread.state.usual:
-            return False
-        arrays: list[Any] = [getattr(t, "_data", None) for t in tensors]
+    def search(arrays: Sequence[Any]) -> Executable | None:
         key: list[Hashable] = []
         for a in arrays:
             if type(a) is not _array or not a.flags.c_contiguous:
-                return False
+                return None
             key += a.dtype, a.shape
-        if not all(map(is_open, tensors[:count])):
-            return False
-        shape = arrays[0].shape
-        if by_element and shape:
-            arrays = [a.reshape(-1) if a.shape == shape else a for a in arrays]
         call = tuple(key)
-        program = programs.by_call.get(call, UNMET)
+        program: Executable | None = programs.by_call.get(call, UNMET)
         if program is UNMET:
             program = programs.find((), make, tuple(map(kind_of, arrays)))
             programs.remember(call, program)
-        if program is None or program.fast(*arrays) != ():
-            return False
-        code, frame = user_frame(_getframe(1))
-        for t in tensors[:count]:
-            memory = t._memory or t._own_memory()
-            memory.version += 1
-            memory.changed = code, frame.f_lasti
-        return True
+        return program
 
-    return store
+    def begin(*shared: Any) -> Callable[..., bool]:
+        state = thread.state
+        beside = [getattr(t, "_data", None) for t in shared]
+        if not state.usual or state.recording:
+            return _decline
+        code, frame = user_frame(_getframe(1))
+        changed = code, frame.f_lasti
+
+        def store(*tensors: Any) -> bool:
+            arrays = [getattr(t, "_data", None) for t in tensors]
+            memories = [t._memory or t._own_memory() for t in tensors[:count]]
+            if not all([type(m) is Memory for m in memories]):
+                return False
+            first: Any = arrays[0]
+            rank = first.ndim
+            if by_element and rank > 1:
+                shape, rank = first.shape, 1
+                if not all([type(a) is _array and a.flags.c_contiguous for a in arrays]):
+                    return False
+                arrays = [a.reshape(-1) if a.shape == shape else a for a in arrays]
+            kind = first.dtype, rank
+            program = recent.get(kind)
+            result = None if program is None else program.fast(*arrays, *beside)
+            if result is None:  # not of this kind
+                program = search([*arrays, *beside])
+                if program is None:
+                    return False
+                result = program.fast(*arrays, *beside)
+                if result is not None:
+                    recent[kind] = program
+            if result != ():
+                return False
+            for memory in memories:
+                memory.version += 1
+                memory.changed = changed
+            return True
+
+        return store
+
+    return begin
+
+
+def _decline(*_: Any) -> bool:
+    return False

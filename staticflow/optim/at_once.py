@@ -18,10 +18,11 @@ __all__ = ["stepper"]
 @functools.lru_cache(256)
 def stepper(
     optimizer: Any, state: tuple[str, ...], hyper: pytree.TreeDef, bools: tuple[str, ...]
-) -> Callable[..., bool]:
-    """What makes a step by the rule of a subclass of `Optimizer`, called with the parameter, the
-    tensors of its ``state``, the gradient, and the hyperparameters as variables, so that other
-    values compile nothing. False, with nothing done, where only operations can."""
+) -> Callable[..., Callable[..., bool]]:
+    """What makes steps by the rule of a subclass of `Optimizer`. It is called with the
+    hyperparameters as variables, so that other values compile nothing, and gives a function of a
+    parameter, the tensors of its ``state`` and the gradient. That says False, with nothing done,
+    where only operations can."""
 
     def update(*tensors: Any) -> Sequence[Any]:
         own, grad, variables = (

@@ -155,12 +155,16 @@ class Optimizer:
         variables, bools = group.variables()
         leaves, structure = pytree.flatten(variables)
         names: Any = None
+        needed: Any = None
         for param in params:
-            state = self._state_of(param, hyper)
+            state = self.state.get(param)
+            if state is None or needed is None or not needed <= state.keys():
+                state = self._state_of(param, hyper)
+                needed = self._parts[tuple(hyper)]
             if tuple(state) != names:
                 names = tuple(state)
-                at_once = stepper(kind, names, structure, bools)
-            if not at_once(param, *state.values(), param._grad, *leaves):
+                at_once = stepper(kind, names, structure, bools)(*leaves)
+            if not at_once(param, *state.values(), param._grad):
                 value, after = self._now(param, param._grad, state, hyper)
                 param._assign(value)
                 for name, new in after.items():

@@ -95,7 +95,7 @@ def test_a_program_makes_the_steps_that_operations_make(
             w.grad = w.detach().cos()
             with monkeypatch.context() as patch:
                 if by_ops:
-                    patch.setattr(optimizer, "stepper", lambda *_: lambda *_: False)
+                    patch.setattr(optimizer, "stepper", lambda *_: lambda *_: lambda *_: False)
                 optimiser.step()
             if step == 1:
                 optimiser.param_groups[0]["lr"] *= 0.5

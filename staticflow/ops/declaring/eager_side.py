@@ -44,7 +44,7 @@ class EagerSide:
     versions: Callable[[Sequence[Any]], list[int]]
     expression: Callable[[Any], Any]
     fused: Callable[[Form, str, bool, bool], Form]
-    in_place: Callable[[Form, int, bool], Callable[..., bool]]
+    in_place: Callable[[Form, int, bool], Callable[..., Callable[..., bool]]]
     prints: Any
 
 

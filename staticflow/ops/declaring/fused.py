@@ -59,9 +59,10 @@ def fused(grad_name: str, only_large: bool = False, attends: bool = False) -> Ca
     return mark
 
 
-def in_place(fn: Form, count: int, by_element: bool) -> Callable[..., bool]:
+def in_place(fn: Form, count: int, by_element: bool) -> Callable[..., Callable[..., bool]]:
     """What puts ``fn(*tensors)``, new values of the first ``count`` of them, in their place, as one
-    program, outside the tape. It says False, with nothing done, where there is none.
+    program, outside the tape. It is called with the last tensors, which many calls have alike,
+    and gives a function of the others, which says False, with nothing done, where there is none.
 
     ``by_element``: what ``fn`` gives for an element depends on that of each tensor and on numbers,
     tensors of 0 dims, so that the dims do not matter.
