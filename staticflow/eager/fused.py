@@ -21,6 +21,7 @@ import numpy as np
 
 from staticflow.eager import tape
 from staticflow.eager.costs import LARGE
+from staticflow.eager.in_place import is_recorded
 from staticflow.eager.inference import unrecordable
 from staticflow.eager.memory import Memory
 from staticflow.eager.programs import (
@@ -266,9 +267,7 @@ def _never_run(*_: Any, **__: Any) -> Any:
 # -- new values put in their place ----------------------------------------------------------------
 
 
-def in_place_form(
-    fn: Function, count: int, by_element: bool
-) -> Callable[..., Callable[..., bool]]:
+def in_place_form(fn: Function, count: int, by_element: bool) -> Callable[..., Callable[..., bool]]:
     """What is called with the tensors that many calls share, and gives a function of the others. It
     puts what ``fn`` gives of both, the others first, into the first ``count`` of them by one
     program, and says whether it did; ``by_element``: those of one shape may be taken as vectors."""
@@ -292,17 +291,20 @@ def in_place_form(
     def begin(*shared: Any) -> Callable[..., bool]:
         state = thread.state
         beside = [getattr(t, "_data", None) for t in shared]
-        if not state.usual or state.recording:
+        if not state.usual:
             return _decline
+        recording = state.recording
         code, frame = user_frame(_getframe(1))
         changed = code, frame.f_lasti
 
         def store(*tensors: Any) -> bool:
-            arrays = [getattr(t, "_data", None) for t in tensors]
+            arrays: list[Any] = [getattr(t, "_data", None) for t in tensors]
             memories = [t._memory or t._own_memory() for t in tensors[:count]]
             if not all([type(m) is Memory for m in memories]):
                 return False
-            first: Any = arrays[0]
+            if recording and any(map(is_recorded, tensors[:count])):
+                return False
+            first = arrays[0]
             rank = first.ndim
             if by_element and rank > 1:
                 shape, rank = first.shape, 1

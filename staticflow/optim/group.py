@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NoReturn, SupportsFloat
 
+from staticflow import pytree
 from staticflow.errors import ArgumentError
 from staticflow.graph.dtypes import float64
 from staticflow.graph.locs import Locs, format_locs, here
@@ -45,6 +46,7 @@ class ParamGroup(Mapping[str, Any]):
         self._notes: dict[str, Any] = {}
         self._built: dict[str, bool] = {}  # switches as programs have them
         self._built_at: Locs = ()
+        self._flat: dict[tuple[str, ...], tuple[list[Any], pytree.TreeDef, tuple[str, ...]]] = {}
         for name, value in values.items():
             self._values[name] = self._as_variable(name + suffix, value)
 
@@ -135,12 +137,29 @@ class ParamGroup(Mapping[str, Any]):
         values = {n: changed.get(n, self[n]) for n in self._values}
         return {n: v for n, v in values.items() if self._in_use(n, v)}
 
-    def variables(self) -> tuple[dict[str, Any], tuple[str, ...]]:
-        """The hyperparameters in use as the variables that hold them, and the bools that are
-        true."""
-        used = {n: v for n, v in self._values.items() if self._in_use(n, self[n])}
-        bools = tuple(n for n, v in used.items() if isinstance(v, bool))
-        return {n: v for n, v in used.items() if n not in bools}, bools
+    def names_in_use(self) -> tuple[str, ...]:
+        """The names of the hyperparameters in use."""
+        names = []
+        for name, held in self._values.items():
+            is_used = self._built.get(name)
+            if is_used is None:
+                if isinstance(held, bool):
+                    is_used = held
+                else:
+                    is_used = name not in self._switches or bool(_each(_number, held))
+            if is_used:
+                names.append(name)
+        return tuple(names)
+
+    def variables(self, used: tuple[str, ...]) -> tuple[list[Any], pytree.TreeDef, tuple[str, ...]]:
+        """The variables that hold the hyperparameters ``used``, as the leaves of a dict and its
+        structure, and those names that are bools."""
+        if used not in self._flat:
+            held = {n: self._values[n] for n in used}
+            bools = tuple(n for n, v in held.items() if isinstance(v, bool))
+            leaves, structure = pytree.flatten({n: held[n] for n in used if n not in bools})
+            self._flat[used] = leaves, structure, bools
+        return self._flat[used]
 
     def symbols(self) -> dict[str, Any]:
         """The hyperparameters in use as symbols that read the variables. What is in use now stays

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any, ClassVar
 
-from staticflow import pytree
 from staticflow.errors import ArgumentError, AutogradError, DTypeError, ShapeError
 from staticflow.graph.dtypes import float64
 from staticflow.graph.locs import format_locs, here
@@ -151,21 +150,20 @@ class Optimizer:
 
     def _step_of(self, group: ParamGroup, params: Sequence[Any]) -> None:
         kind: Any = type(self)
-        hyper = group.numbers()
-        variables, bools = group.variables()
-        leaves, structure = pytree.flatten(variables)
+        used = group.names_in_use()
+        leaves, structure, bools = group.variables(used)
+        needed: Any = self._parts.get(used)  # of the state
         names: Any = None
-        needed: Any = None
         for param in params:
             state = self.state.get(param)
             if state is None or needed is None or not needed <= state.keys():
-                state = self._state_of(param, hyper)
-                needed = self._parts[tuple(hyper)]
+                state = self._state_of(param, group.numbers())
+                needed = self._parts[used]
             if tuple(state) != names:
                 names = tuple(state)
                 at_once = stepper(kind, names, structure, bools)(*leaves)
             if not at_once(param, *state.values(), param._grad):
-                value, after = self._now(param, param._grad, state, hyper)
+                value, after = self._now(param, param._grad, state, group.numbers())
                 param._assign(value)
                 for name, new in after.items():
                     state[name]._assign(new)

@@ -157,7 +157,7 @@ def _moving(
         step = momentum
         if isinstance(momentum, float):  # as a tensor, so that one program serves all
             step = new_full(x, (), momentum, dtype=float64)
-        if _mover(len(pairs))(*(v for v, _ in pairs), *(o for _, o in pairs), step):
+        if _mover(len(pairs))(step)(*(v for v, _ in pairs), *(o for _, o in pairs)):
             return y
     is_empty = None if is_provably_ge(count, 1) else number_of_size(count) < 1
     olds = [read(variable, x) for variable, _ in pairs]
@@ -172,9 +172,9 @@ def _nearer(old: Any, value: Any, momentum: Any) -> Any:
 
 
 @cache
-def _mover(count: int) -> Callable[..., bool]:
-    """What moves so many statistics in place; it takes these, the values to move to, and the
-    momentum."""
+def _mover(count: int) -> Callable[..., Callable[..., bool]]:
+    """What moves so many statistics in place: it takes the momentum, and gives what takes these and
+    the values to move to."""
 
     def move(*tensors: Any) -> Sequence[Any]:
         pairs = zip(tensors[:count], tensors[count:-1], strict=True)
