@@ -15,7 +15,8 @@ __all__ = ["Config", "config"]
 class Config:
     """All settings.
 
-    ``verify``: run the verifiers after every pass and on every kernel (``STATICFLOW_VERIFY=1``).
+    ``verify``: run the verifiers after every pass and on every kernel, and compare what is found on
+    disk with what is compiled (``STATICFLOW_VERIFY=1``).
     ``debug``: 1 prints the graph after every pass, 2 also the kernels, 3 also the LLVM text
     (``STATICFLOW_DEBUG=2``).
     ``fast_call``: call compiled programs through a native entry that unpacks arrays itself, where

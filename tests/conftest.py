@@ -10,6 +10,7 @@ import zlib
 import pytest
 from calling import call_path
 from filetests import pytest_addoption, pytest_collect_file
+from kept_programs import keep_none
 from slices import DAY, today
 
 import staticflow as sf
@@ -22,6 +23,9 @@ GUARDED = "STATICFLOW_TEST_GUARDED"
 
 CACHE = "STATICFLOW_CACHE_DIR"
 
+KEPT = "STATICFLOW_TEST_KEPT"
+"""The environment variable by which programs are kept on disk in a run, see `kept_programs`."""
+
 _STATUS = pytest.StashKey[int]()
 
 
@@ -33,6 +37,8 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ[CACHE] = tempfile.mkdtemp(prefix="staticflow-tests-")
         config.add_cleanup(lambda folder=os.environ[CACHE]: shutil.rmtree(folder, True))
     settings.cache_dir = os.environ[CACHE]
+    if not os.environ.get(KEPT):
+        keep_none()
     paths = os.environ.get("PYTHONPATH")
     own = (str(config.rootpath), str(config.rootpath / "tests" / "support"))
     os.environ["PYTHONPATH"] = os.pathsep.join((*own, *filter(None, [paths])))

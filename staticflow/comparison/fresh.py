@@ -99,7 +99,7 @@ def _start_statically(job: Job, phases: dict[str, float], passes: dict[str, floa
         "generate": of_compile.generate,
         "load": load,
     }
-    for report in program.passes:
+    for report in program.passes if of_compile.optimise else ():
         passes[report.name] = passes.get(report.name, 0.0) + report.seconds
     return Contestant("static", model, optimizer, program, program, chance)
 

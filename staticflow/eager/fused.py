@@ -80,7 +80,7 @@ class _Program:
         fn: Function,
         args: tuple[Any, ...],
         needs: tuple[bool, ...],
-        passes: Sequence[tuple[str, Pass]],
+        passes: tuple[tuple[str, Pass], ...],
         kinds: Kinds,
     ) -> None:
         self.fn, self.args, self.operands = fn, args, len(kinds)
@@ -249,7 +249,7 @@ def _find(
     args: Sequence[Any],
     arrays: Sequence[Any],
     needs: tuple[bool, ...],
-    passes: Sequence[tuple[str, Pass]],
+    passes: tuple[tuple[str, Pass], ...],
 ) -> _Program | None:
     """The program of a call; None if it is to run op by op."""
     marked = mark(args, lambda a: hasattr(a, "_data"))

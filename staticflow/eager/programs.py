@@ -49,11 +49,13 @@ from staticflow.graph.types import TensorType
 from staticflow.ops.declaring.thread import recording
 from staticflow.ops.declaring.tracing import tracing
 from staticflow.ops.symbols.symbol import Symbol, to_node
-from staticflow.passes.pipeline import AS_WRITTEN, optimize
+from staticflow.passes.pipeline import AS_WRITTEN
+from staticflow.passes.rewrite import Pass
 from staticflow.runtime.build import build
 from staticflow.runtime.executable import Executable
 from staticflow.runtime.object_layout import BoxType, box_type
 from staticflow.runtime.once import compiling
+from staticflow.runtime.recipe import Recipe
 
 __all__ = [
     "MOST_CALLS", "NUMBER", "UNMET", "ArrayKind", "Kinds", "Programs", "close_over",
@@ -256,15 +258,13 @@ def close_over(params: Sequence[Node], outputs: Sequence[Node]) -> Graph:
     return close(params, outputs, equalities)
 
 
-def compile_graph(graph: Graph, passes: Sequence[Any] = AS_WRITTEN) -> Executable:
+def compile_graph(graph: Graph, passes: tuple[tuple[str, Pass], ...] = AS_WRITTEN) -> Executable:
     """The program of a graph without variables. It overwrites the params that have a source with
     the outputs, as many as there are."""
-    names = [p.attrs["name"] for p in graph.params]
-    updated = [source for source in _sources(graph.params) if source is not None]
-    given = len(graph.outputs) - len(updated)
+    names = tuple(p.attrs["name"] for p in graph.params)
+    updated = tuple(source for source in _sources(graph.params) if source is not None)
     with without_collection():
-        optimized, _ = optimize(graph, passes=passes)
-        return build(optimized, names, updated, given, _box(), keeps_arena=False)
+        return build(Recipe(graph, names, updated, passes=passes, keeps_arena=False), _box())
 
 
 def _sources(params: Sequence[Node]) -> list[object]:

@@ -69,12 +69,14 @@ _FEW = 16
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A graph as data: its ``text``, the ``arrays`` that this names, and the source lines of all
-    that it defines, params, nodes and equalities, in their order."""
+    """A graph as data: its ``text``, the ``arrays`` that this names, the source lines of all that
+    it defines, params, nodes and equalities, in their order, and the ``symbols`` by the names that
+    they have in it."""
 
     text: str
     arrays: Mapping[str, np.ndarray[Any, Any]]
     locs: tuple[Locs, ...]
+    symbols: Mapping[str, Sym]
 
 
 def print_graph(graph: Graph, locs: bool = False) -> str:
@@ -87,12 +89,12 @@ def print_graph(graph: Graph, locs: bool = False) -> str:
     return printer.text()
 
 
-def store_graph(graph: Graph) -> Stored:
+def store_graph(graph: Graph, few: int = _FEW) -> Stored:
     """The graph as data, of which `parse_graph` makes it again, with its lines and the payloads of
-    NaNs in what is large."""
-    printer = _Printer(stores=True)
+    NaNs in what has more than a ``few`` elements."""
+    printer = _Printer(stores_above=few)
     printer.graph(graph, "")
-    return Stored(printer.text(), printer.arrays, tuple(printer.places))
+    return Stored(printer.text(), printer.arrays, tuple(printer.places), printer.symbols())
 
 
 def excerpt(graph: Graph, at: Node | Graph, around: int = 3) -> str:
@@ -113,8 +115,8 @@ class _Printer:
     """Lines so far, the line on which each node and graph starts, the source lines of all that is
     defined, names for dim symbols, and arrays that are stored."""
 
-    def __init__(self, locs: bool = False, stores: bool = False) -> None:
-        self.locs, self.stores = locs, stores
+    def __init__(self, locs: bool = False, stores_above: int | None = None) -> None:
+        self.locs, self.stores_above = locs, stores_above
         self.lines = [""]
         self.places: list[Locs] = []
         self.arrays: dict[str, np.ndarray[Any, Any]] = {}
@@ -140,6 +142,10 @@ class _Printer:
             for s in named
             if isinstance(s, Sym) and s.upper is not None
         ]
+
+    def symbols(self) -> dict[str, Sym]:
+        """The symbols by their names."""
+        return {str(named): symbol for symbol, named in self._symbols.items()}
 
     # -- graphs and nodes --------------------------------------------------------------------------
 
@@ -241,7 +247,7 @@ class _Printer:
 
     def elements(self, literal: Literal) -> str:
         """The elements of a literal, or under which name they are stored."""
-        if not self.stores or literal.array.size <= _FEW:
+        if self.stores_above is None or literal.array.size <= self.stores_above:
             return _elements(literal)
         name = self._stored.setdefault(literal, str(len(self._stored)))
         self.arrays[name] = literal.array

@@ -23,6 +23,7 @@ from staticflow.passes.pipeline import PassReport
 from staticflow.runtime.build import lay_out
 from staticflow.runtime.executable import Executable
 from staticflow.runtime.plan import Plan
+from staticflow.runtime.recipe import Recipe
 
 __all__ = ["EXAMPLE", "Subject", "explain"]
 
@@ -277,7 +278,7 @@ def _passes(subject: Subject, at: Mapping[str, int]) -> list[str]:
     without machine code."""
     costs = costs_of_stages(
         subject.reports,
-        lambda graph: lay_out(graph, subject.inputs, subject.updated, len(subject.outputs)),
+        lambda graph: lay_out(Recipe(graph, tuple(subject.inputs), tuple(subject.updated)), graph),
         at,
     )
     where = ", ".join(f"{name} = {value}" for name, value in at.items())

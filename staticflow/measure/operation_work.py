@@ -38,6 +38,7 @@ from staticflow.passes.pipeline import AS_WRITTEN, optimize
 from staticflow.runtime.build import lay_out
 from staticflow.runtime.executable import Executable
 from staticflow.runtime.plan import name_bound_sizes
+from staticflow.runtime.recipe import Recipe
 
 __all__ = [
     "Applied", "Attribute", "Call", "Counted", "Described", "Method", "OperationWork",
@@ -312,7 +313,7 @@ def _count_traced(call: Call) -> OperationWork | None:
         return OperationWork(0, 0)
     captured = [n for n in nodes if n.op is param and n not in params]
     graph, _ = optimize(close([*params, *captured], outputs), passes=AS_WRITTEN)
-    routine, signature = lay_out(graph, [], (), len(graph.outputs))
+    routine, signature = lay_out(Recipe(graph, (), ()), graph)
     return _sum(work_of_routine(routine, signature, _sizes_told(routine, graph, call.shape)))
 
 

@@ -11,7 +11,7 @@ from staticflow.measure.work import COPY, work_of_routine
 from staticflow.passes.fuse import separate
 from staticflow.passes.pipeline import INTO_KERNELS, PASSES, PassReport
 from staticflow.passes.rewrite import Counts, each_region
-from staticflow.runtime.executable import Signature
+from staticflow.runtime.draft import Signature
 
 __all__ = ["StageCosts", "costs_of_stages"]
 

@@ -36,7 +36,8 @@ from staticflow.graph.equalities import unify
 from staticflow.graph.locs import Locs, format_locs, here, merge_locs
 from staticflow.measure.kernel_work import KernelWork, work_of_kernel
 from staticflow.measure.lines import lines_in_words
-from staticflow.runtime.executable import Executable, Signature
+from staticflow.runtime.draft import Signature
+from staticflow.runtime.executable import Executable
 from staticflow.runtime.plan import name_bound_sizes
 
 __all__ = ["COPY", "Kernel", "size_names", "work_of_program", "work_of_routine"]

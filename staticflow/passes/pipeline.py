@@ -50,8 +50,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AS_WRITTEN", "INTO_KERNELS", "NUMERICS", "ONCE", "ORDER", "PASSES", "REORDERING", "SIMPLIFY",
-    "STABILIZING", "WITH_ATTENTION", "Before", "PassReport", "arrange_passes", "check_numerics",
-    "choose_passes", "is_allowed", "least_numerics", "optimize", "passes_for",
+    "STABILIZING", "WITH_ATTENTION", "Before", "PassReport", "are_known_passes", "arrange_passes",
+    "check_numerics", "choose_passes", "is_allowed", "least_numerics", "optimize", "passes_for",
 ]  # fmt: skip
 
 
@@ -283,6 +283,12 @@ def restore_passes(names: Sequence[str]) -> tuple[tuple[str, Pass], ...]:
         if (name in names) == (instead in names):
             raise _wrong_passes(f"either {name!r} or {instead!r} runs")
     return tuple((name, known[name]) for name in names)
+
+
+def are_known_passes(passes: Iterable[tuple[str, Pass]]) -> bool:
+    """Whether each of ``passes`` is the one that staticflow has by its name."""
+    known = {**dict(PASSES), **dict(_INSTEAD.values())}
+    return all(known.get(name) is run for name, run in passes)
 
 
 def _add_needed(chosen: Sequence[tuple[str, Pass]]) -> tuple[tuple[str, Pass], ...]:

@@ -1,13 +1,16 @@
-"""From a fused graph to native code: assembled, planned, compiled."""
+"""From a graph to native code: optimised, assembled, planned, compiled, or found on disk."""
 
 from __future__ import annotations
 
+import functools
 import platform
-from collections.abc import Collection, Iterator, Sequence
+import time
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 
+from staticflow.codegen.llvm.probes import Probes
 from staticflow.codegen.llvm.subnormals import FLUSH_MODES
 from staticflow.codegen.program.assemble import Wanted, assemble
 from staticflow.codegen.program.donations import find_donations
@@ -15,7 +18,7 @@ from staticflow.codegen.program.routine import Routine
 from staticflow.codegen.program.update_order import root_of
 from staticflow.codegen.verify import verify_kernel
 from staticflow.config import config
-from staticflow.errors import CompileError, ShapeError
+from staticflow.errors import CompileError, ShapeError, VerifyError
 from staticflow.graph.dim_queries import as_symbol, symbols_of
 from staticflow.graph.dims import Dim, Size, Sym, fresh_sym
 from staticflow.graph.equalities import Equality
@@ -23,47 +26,89 @@ from staticflow.graph.graph import Graph, bound_symbols, free_symbols, regions_o
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.node import Node, constant
 from staticflow.passes.cluster import cluster
-from staticflow.runtime.executable import Executable, ParamSpec, Signature, unbound_sizes
-from staticflow.runtime.native import host_target
+from staticflow.passes.pipeline import optimize
+from staticflow.runtime.code_cache import code_cache
+from staticflow.runtime.draft import Draft, ParamSpec, Signature
+from staticflow.runtime.executable import Executable, unbound_sizes
 from staticflow.runtime.object_layout import BoxType
 from staticflow.runtime.plan import plan_memory
-from staticflow.runtime.threads import most_workers
+from staticflow.runtime.program_cache import find_program, store_program
+from staticflow.runtime.program_code import ProgramCode, generate, render_draft
+from staticflow.runtime.recipe import Recipe, identify
 
-__all__ = ["build", "lay_out"]
+__all__ = ["build", "compile_draft", "draft_program", "lay_out"]
 
 
-def build(
-    graph: Graph,
-    names: Sequence[str],
-    updated: Sequence[object],
-    n_out: int,
-    box: BoxType | None,
-    keeps_arena: bool = True,
-    donated: Collection[int] = (),
-    flushes: bool = False,
-) -> Executable:
-    """Assemble, plan and compile a fused graph whose last outputs are the updates.
+def build(recipe: Recipe, box: BoxType | None) -> Executable:
+    """Compile a program, or find what another process has compiled: then no pass runs and no text
+    is made before somebody asks for them. ``box`` describes the class of its variables.
 
-    The params that have no entry in ``names`` are variables, boxes of the class that ``box``
-    describes; ``updated`` are those that the last outputs are new values of. The memory of
-    intermediate values is freed after each run unless the program ``keeps_arena``. The inputs of
-    the numbers ``donated`` may have results in their memory. Raises `CompileError` where subnormal
-    numbers are to be flushed (``flushes``) on a machine of which it is not known how.
+    Raises `CompileError` where subnormal numbers are to be flushed on a machine of which it is not
+    known how. With ``STATICFLOW_VERIFY`` what would be found is compiled, too, and it is a
+    `VerifyError` if it differs.
     """
-    program, signature = lay_out(graph, names, updated, n_out, donated)
-    if flushes:
+    began = time.perf_counter()
+    draft = functools.cache(functools.partial(draft_program, recipe))
+    text = functools.cache(lambda: render_draft(draft(), recipe.keeps_arena))
+    cache = code_cache()
+    key = identify(recipe) if cache is not None and box is not None and _may_keep(recipe) else None
+    found = None if cache is None or key is None else find_program(cache, key)
+    variables = [p.attrs["source"] for p in recipe.graph.params[len(recipe.names) :]]
+    if found is not None and not config.verify:
+        return Executable(found, draft, text, variables, box, (began, began))
+    has_entry = box is not None and config.fast_call and not draft().signature.donated
+    text()
+    generated = time.perf_counter()
+    code = generate(draft(), text(), has_entry)
+    if found is not None:
+        _verify_found(found, code)
+    elif cache is not None and key is not None:
+        store_program(cache, key, code)
+    return Executable(code, draft, text, variables, box, (draft().optimised, generated))
+
+
+def _may_keep(recipe: Recipe) -> bool:
+    """Whether nothing but the machine code of a program is asked for."""
+    wants_stages = config.poison or config.debug or config.dump
+    return config.fast_call and not wants_stages and not recipe.donated
+
+
+def _verify_found(found: ProgramCode, code: ProgramCode) -> None:
+    if replace(found, entry=None) != replace(code, entry=None) or (
+        found.entry and code.entry and found.entry.object.key != code.entry.object.key
+    ):
+        raise VerifyError(
+            "the cache of machine code has another program for this graph than is compiled of it "
+            f"now, at {format_locs(here())}; report this as a fault, please"
+        )
+
+
+def compile_draft(
+    draft: Draft,
+    variables: Sequence[object] = (),
+    box: BoxType | None = None,
+    probes: Probes | None = None,
+) -> Executable:
+    """A program of a draft that another one was made of, for its own ``variables``; with ``probes``
+    its code reads a clock around each step."""
+    text = render_draft(draft, probes=probes)
+    has_entry = box is not None and config.fast_call
+    code = generate(draft, text, has_entry, probes is not None)
+    return Executable(code, lambda: draft, lambda: text, variables, box)
+
+
+def draft_program(recipe: Recipe) -> Draft:
+    """Optimise the graph, make its routine, and plan its memory."""
+    graph, passes = optimize(recipe.graph, recipe.numerics, recipe.passes)
+    optimised = time.perf_counter()
+    program, signature = lay_out(recipe, graph)
+    if recipe.flushes:
         program = replace(program, flushes=_machine_that_flushes())
     if config.verify:
         for kernel in program.kernels:
             verify_kernel(kernel)
-    return Executable(
-        program,
-        plan_memory(program, _origins(signature)),
-        signature,
-        [p.attrs["source"] for p in graph.params[len(names) :]],
-        None if signature.donated else box,
-        keeps_arena,
-    )
+    plan = plan_memory(program, _origins(signature))
+    return Draft(graph, passes, program, plan, signature, optimised)
 
 
 def _machine_that_flushes() -> str:
@@ -76,14 +121,9 @@ def _machine_that_flushes() -> str:
     return machine
 
 
-def lay_out(
-    graph: Graph,
-    names: Sequence[str],
-    updated: Sequence[object],
-    n_out: int,
-    donated: Collection[int] = (),
-) -> tuple[Routine, Signature]:
-    """The routine of a fused graph, as `build` compiles it, and what a call hands over."""
+def lay_out(recipe: Recipe, graph: Graph) -> tuple[Routine, Signature]:
+    """The routine of ``graph``, that of a recipe behind all passes, and what a call hands over."""
+    names, updated, n_out = recipe.names, recipe.updated, recipe.n_out
     graph, given = _with_given_sizes(graph)
     sources = [p.attrs["source"] for p in graph.params]
     changes = {id(t) for t in updated}
@@ -92,7 +132,7 @@ def lay_out(
         (root_of(node), variables[id(t)])
         for t, node in zip(updated, graph.outputs[n_out:], strict=True)
     ]
-    over = find_donations(graph, [graph.params[i] for i in sorted(donated)], n_out, news)
+    over = find_donations(graph, [graph.params[i] for i in sorted(recipe.donated)], n_out, news)
     given_away = set(over.values())
     specs = []
     for i, (p, own) in enumerate(zip(graph.params, graph.declared, strict=True)):
@@ -129,8 +169,7 @@ def lay_out(
             f"compile: no input has {missing[0]} as a dim of its own, so a call cannot tell it; "
             f"add a placeholder that has, at {format_locs(here())}"
         )
-    target = replace(host_target(), workers=most_workers())
-    return assemble(graph, slots, wanted, sizes, target), signature
+    return assemble(graph, slots, wanted, sizes, recipe.target), signature
 
 
 def _origins(signature: Signature) -> dict[Sym, str]:

@@ -28,7 +28,10 @@ from staticflow.config import config
 from staticflow.graph.locs import warn
 from staticflow.runtime.once import once
 
-__all__ = ["LIMIT", "CodeCache", "Usage", "code_cache", "own_source", "package_state"]
+__all__ = [
+    "KEY_BYTES", "LIMIT", "CodeCache", "Usage", "code_cache", "key_of", "own_source",
+    "package_state",
+]  # fmt: skip
 
 LIMIT = 256 * 2**20
 """Bytes of all entries together."""
@@ -36,7 +39,9 @@ LIMIT = 256 * 2**20
 _FORMAT = b"staticflow 1\n"
 """How an entry begins; another number where entries of before are no longer to be found."""
 
-_DIGEST = hashlib.sha256().digest_size
+KEY_BYTES = hashlib.sha256().digest_size
+"""The length of a key."""
+
 _LOOKED_AT = 3600.0
 """Seconds after which it is noted again that an entry was asked for, and files count as left over
 that were never renamed."""
@@ -64,17 +69,29 @@ class CodeCache:
     def fetch(self, make: Callable[[], bytes], *parts: str | bytes) -> bytes:
         """The entry of ``parts``, which say all that decides what ``make`` makes; made and stored
         if there is none yet. What cannot be stored is made all the same, with a warning."""
-        key = _digest(*parts)
-        found = self._load(key)
+        return self.fetch_by(key_of(*parts), make)
+
+    def fetch_by(self, key: bytes, make: Callable[[], bytes]) -> bytes:
+        """The entry that has this key (`key_of`); made and stored if there is none yet."""
+        found = self.find(key)
         if found is None:
             found = make()
-            self._store(key, found)
+            self.store(key, found)
         return found
 
     def usage(self) -> Usage:
         """The entries in the folder, counted now."""
         sizes = [entry.stat().st_size for entry in self._files()]
         return Usage(len(sizes), sum(sizes))
+
+    def count(self, mark: bytes) -> int:
+        """How many of the entries begin with ``mark``."""
+        head = len(_FORMAT) + 2 * KEY_BYTES
+        found = 0
+        for entry in self._files():
+            with contextlib.suppress(OSError), open(entry, "rb") as file:
+                found += file.read(head + len(mark))[head:] == mark
+        return found
 
     def clear(self) -> None:
         """Take every entry away; programs that run have what they need in memory."""
@@ -83,16 +100,17 @@ class CodeCache:
 
     # -- entries ---------------------------------------------------------------------------------
 
-    def _load(self, key: bytes) -> bytes | None:
+    def find(self, key: bytes) -> bytes | None:
+        """The entry that has this key; None if there is none, or, with a warning, a damaged one."""
         path = self._path(key)
         try:
             with path.open("rb") as file:
                 content, status = file.read(), os.fstat(file.fileno())
         except OSError:
             return None
-        head = len(_FORMAT) + 2 * _DIGEST
+        head = len(_FORMAT) + 2 * KEY_BYTES
         data = content[head:]
-        if content[:head] != _FORMAT + key + _digest(data) or not _is_own(status):
+        if content[:head] != _FORMAT + key + key_of(data) or not _is_own(status):
             warn(f"{path} is damaged, or another's: what it held is made anew")
             return None
         if time.time() - status.st_mtime > _LOOKED_AT:
@@ -100,13 +118,14 @@ class CodeCache:
                 os.utime(path)
         return data
 
-    def _store(self, key: bytes, data: bytes) -> None:
+    def store(self, key: bytes, data: bytes) -> None:
+        """Let the key have this entry. Warns, once, where nothing can be stored."""
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             handle, name = tempfile.mkstemp(suffix=".part", dir=self.folder)
             try:
                 with open(handle, "wb") as file:
-                    file.write(_FORMAT + key + _digest(data) + data)
+                    file.write(_FORMAT + key + key_of(data) + data)
                 os.replace(name, self._path(key))
             except BaseException:
                 _remove(Path(name))
@@ -126,7 +145,7 @@ class CodeCache:
     def _files(self) -> Iterator[os.DirEntry[str]]:
         with contextlib.suppress(OSError), os.scandir(self.folder) as entries:
             for entry in entries:
-                if len(entry.name) == 2 * _DIGEST or entry.name.endswith(".part"):
+                if len(entry.name) == 2 * KEY_BYTES or entry.name.endswith(".part"):
                     yield entry
 
     def _shrink(self) -> None:
@@ -221,11 +240,12 @@ def package_state() -> bytes | None:
         platform.machine(),
         np.__version__,
     )
-    return _digest(*versions, *sources)
+    return key_of(*versions, *sources)
 
 
-def _digest(*parts: str | bytes) -> bytes:
-    """The digest of parts, each with its length: no two lists of parts have one."""
+def key_of(*parts: str | bytes) -> bytes:
+    """The key of an entry: the digest of parts, each with its length, so that no two lists of parts
+    have one."""
     digest = hashlib.sha256()
     for part in parts:
         data = part.encode() if isinstance(part, str) else part

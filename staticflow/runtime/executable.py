@@ -4,78 +4,44 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import time
 import weakref
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from staticflow.codegen.kernel import NO_ROOM
 from staticflow.codegen.llvm.arena import capacities_at
-from staticflow.codegen.llvm.parallel import DECLARATIONS
-from staticflow.codegen.llvm.probes import PROBED, Probes
-from staticflow.codegen.llvm.routine import NO_MEMORY, SIZES_DIFFER, render_routine
+from staticflow.codegen.llvm.routine import NO_MEMORY, SIZES_DIFFER
 from staticflow.codegen.lower.refusals import REFUSALS
 from staticflow.codegen.program.routine import Ask, Failure, Routine, walk_steps
-from staticflow.config import config
 from staticflow.errors import LinAlgError, ShapeError
 from staticflow.graph.binding import Sizes, bind_arguments, check_equalities
 from staticflow.graph.dim_queries import as_symbol, evaluate_dim, symbols_of
-from staticflow.graph.dims import Size, Sym
-from staticflow.graph.equalities import Equality
+from staticflow.graph.dims import Sym
 from staticflow.graph.locs import format_locs
 from staticflow.graph.rowmajor import row_major
 from staticflow.graph.types import TensorType
-from staticflow.runtime.fastcall import NativeEntry, decline, fits
-from staticflow.runtime.fastcall_text import Entry
+from staticflow.runtime.draft import Draft, Signature
+from staticflow.runtime.fastcall import NativeEntry, decline
 from staticflow.runtime.host import host, host_symbols, memory_symbols
-from staticflow.runtime.native import NativeModule, compile_native, host_target
+from staticflow.runtime.native import NativeModule, load_native
 from staticflow.runtime.object_layout import BoxType
 from staticflow.runtime.overlaps import find_sharing, overlaps_itself
 from staticflow.runtime.plan import Plan
+from staticflow.runtime.program_code import ProgramCode
 from staticflow.runtime.sealed import Sealed
 from staticflow.runtime.threads import pool_symbols
 from staticflow.runtime.turn import updating
 
-if TYPE_CHECKING:
-    from staticflow.codegen.llvm.poison import Poison
-
-__all__ = ["Executable", "ParamSpec", "Signature"]
+__all__ = ["Executable", "unbound_sizes"]
 
 Array = np.ndarray[Any, Any]
 
 _LARGEST = 1 << 62
 """Bytes that no arena has; native code computes with 64 bits."""
-
-
-@dataclass(frozen=True, slots=True)
-class ParamSpec:
-    """An array that the caller gives: its name, the type that the user declared, whether the
-    program overwrites it."""
-
-    name: str
-    type: TensorType
-    updated: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Signature:
-    """What a program takes and gives.
-
-    ``params`` (inputs, then variables) fill the first slots of the table, then come ``constants``
-    and ``outputs``. ``equalities`` are what the graph assumed of the sizes. What is ``donated`` are
-    pairs: an output of the user's that is none of ``outputs``, and the param that it is written
-    over.
-    """
-
-    params: tuple[ParamSpec, ...]
-    constants: tuple[Array, ...]
-    outputs: tuple[TensorType, ...]
-    equalities: tuple[Equality, ...]
-    donated: tuple[tuple[int, int], ...] = ()
 
 
 class _State(Sealed):
@@ -103,71 +69,72 @@ class Executable(Sealed):
     """Native code for a program. Called with one array for each param; gives the outputs.
 
     ``variables`` are the boxes of the last params, of a class that ``box`` describes; ``fast``
-    looks into them at each call. Without a ``box`` it declines every call. The memory of
-    intermediate values stays from call to call if the program ``keeps_arena``.
+    looks into them at each call. Without a ``box``, or an entry in the ``code``, it declines every
+    call. Where the code was found on disk, the ``draft`` and the ``text`` that it would be compiled
+    of are made when somebody asks for them: for an explanation, an error, or a call that the entry
+    does not take. Both give one value however often they are called.
     """
 
     def __init__(
         self,
-        program: Routine,
-        plan: Plan,
-        signature: Signature,
+        code: ProgramCode,
+        draft: Callable[[], Draft],
+        text: Callable[[], str],
         variables: Sequence[object] = (),
         box: BoxType | None = None,
-        keeps_arena: bool = True,
-        probes: Probes | None = None,
+        stamps: tuple[float, float] = (0.0, 0.0),
     ) -> None:
-        self.program, self.plan, self.signature = program, plan, signature
-        arrays: list[Any] = [
-            *(p.type for p in signature.params),
-            *signature.constants,
-            *signature.outputs,
-        ]
-        updated = [i for i, p in enumerate(signature.params) if p.updated]
-        table = [_bytes(a) for a in arrays]
-        poison = _plan_poison(plan, signature) if config.poison else None
-        self.llvm = render_routine(
-            program, plan.layout, table, updated, keeps_arena, host_target(), probes, poison
-        )
-        self.generated = time.perf_counter()
-        """When all text was generated, and machine code was asked for, on `time.perf_counter`."""
-        asks = (s for s in walk_steps(program.steps) if isinstance(s, Ask))
-        functions = [_answer(s) for s in asks]
+        self.code = code
+        self.optimised, self.generated = stamps
+        """When all passes had run, and all text was made, on `time.perf_counter`: both when it was
+        begun where the code was found."""
+        self._draft, self._text = draft, text
+        functions = [*map(_answer, self._asks())] if code.asks else []
         answers = {f"answer{i}": id(f) for i, f in enumerate(functions)}
-        symbols = host_symbols() | answers | (pool_symbols() if DECLARATIONS in self.llvm else {})
-        exports = ["run"]
-        exports += ["release"] if program.buffers else []
-        exports += ["iterations"] if program.loops else []
-        exports += ["room"] if program.growing else []
-        exports += PROBED if probes else []
-        self.module: NativeModule = compile_native(self.llvm, exports, symbols)
-        self._state = _State(self.module, bool(program.buffers), *functions)
-        self._turn: AbstractContextManager[None] = updating if updated else nullcontext()
-        self._entry = self._native_entry(variables, box) if box and config.fast_call else None
+        symbols = host_symbols() | answers | (pool_symbols() if code.is_shared else {})
+        self.module: NativeModule = load_native(code.object.data, code.exports, symbols, text)
+        self._state = _State(self.module, "release" in code.exports, *functions)
+        self._entry = (
+            NativeEntry(code.entry, box, self.module, self._state, variables)
+            if box and code.entry
+            else None
+        )
         self.fast: Callable[..., Any] = self._entry.fast if self._entry else decline
         """The native entry. Takes the inputs, each an array or a box; gives the output, or a tuple
         where there is not one; an int for `fail`; or None if the call is one for `__call__`."""
+
+    @property
+    def draft(self) -> Draft:
+        """What the code was compiled of."""
+        return self._draft()
+
+    @property
+    def program(self) -> Routine:
+        """The routine."""
+        return self._draft().routine
+
+    @property
+    def plan(self) -> Plan:
+        """The memory plan."""
+        return self._draft().plan
+
+    @property
+    def signature(self) -> Signature:
+        """What is taken and given."""
+        return self._draft().signature
+
+    @property
+    def llvm(self) -> str:
+        """The text."""
+        return self._text()
+
+    def _asks(self) -> Iterator[Ask]:
+        return (s for s in walk_steps(self.program.steps) if isinstance(s, Ask))
 
     def boxing(self, portable: Callable[..., Any], example: object) -> Callable[..., Any]:
         """``portable``, or a native entry that gives what that does, in an object like ``example``,
         and leaves to it what is not so usual (`NativeEntry`)."""
         return self._entry.boxing(portable, example) if self._entry else portable
-
-    def _native_entry(self, variables: Sequence[object], box: BoxType) -> NativeEntry | None:
-        signature = self.signature
-        entry = Entry(
-            self.program,
-            tuple(p.type for p in signature.params),
-            len(variables),
-            frozenset(i for i, p in enumerate(signature.params) if p.updated),
-            tuple(c.nbytes for c in signature.constants),
-            signature.outputs,
-            tuple(e for e in signature.equalities if _is_known(e, signature)),
-            (self.plan.layout.most,),
-        )
-        if not fits(entry):
-            return None
-        return NativeEntry(entry, box, self.module, self._state, signature.constants, variables)
 
     def __call__(self, arrays: Sequence[Array]) -> list[Array]:
         """Run on ``arrays``, of the params' shapes and dtypes; updated ones are changed in place.
@@ -178,7 +145,8 @@ class Executable(Sealed):
         values = self.bind(arrays)
         if self.plan.evaluate(self.plan.arena, values) > _LARGEST:
             self.fail(NO_MEMORY)
-        with self._turn:
+        updates = any(p.updated for p in self.signature.params)
+        with updating if updates else nullcontext():
             return self._run_on(arrays, values)
 
     def _run_on(self, arrays: Sequence[Array], values: Mapping[Sym, int]) -> list[Array]:
@@ -226,14 +194,14 @@ class Executable(Sealed):
         arena = self._state.cell.value
         if arena is None:
             return 0
-        cells = range(len(self.program.growing))
+        cells = range(self.code.growing)
         return sum(ctypes.c_int64.from_address(arena + at).value for at in capacities_at(cells))
 
     @property
     def growing_bytes(self) -> tuple[int, ...]:
         """The bytes that the calls so far have left to each buffer that grows."""
         arena = self._state.cell.value
-        cells = range(len(self.program.growing))
+        cells = range(self.code.growing)
         if arena is None:
             return (0,) * len(cells)
         _, *places = capacities_at(cells)
@@ -307,18 +275,6 @@ class Executable(Sealed):
         raise error(f"{failure.what}{why}, at {where}; nothing was updated")
 
 
-def _plan_poison(plan: Plan, signature: Signature) -> Poison:
-    from staticflow.runtime.poison import plan_poison
-
-    return plan_poison(plan, signature.outputs)
-
-
-def _is_known(equality: Equality, signature: Signature) -> bool:
-    """Whether a call can tell the sizes of an equality; the others are checked on the way."""
-    given = {s for p in signature.params for d in p.type.sizes for s in symbols_of(d)}
-    return symbols_of(equality.a) | symbols_of(equality.b) <= given
-
-
 def _is_late(t: TensorType, values: Mapping[Sym, int]) -> bool:
     """Whether only the run can tell the size of an output."""
     return any(not symbols_of(d) <= values.keys() for d in t.shape)
@@ -367,10 +323,6 @@ def _array_at(address: int, shape: Sequence[int], t: TensorType) -> Array:
     where = {"data": (address, False), "shape": (*shape, dtype.itemsize), "typestr": "|u1"}
     whole: Array = np.asarray(_Memory({**where, "version": 3})).view(dtype)
     return whole.reshape(shape)
-
-
-def _bytes(array: TensorType | Array) -> Size:
-    return array.nbytes if isinstance(array, np.ndarray) else array.size * array.dtype.itemsize
 
 
 def _empty(t: TensorType, values: Mapping[Sym, int]) -> Array:

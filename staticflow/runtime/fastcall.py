@@ -15,19 +15,11 @@ import numpy as np
 from staticflow.config import Config, config
 from staticflow.native.layout import Layout, structure
 from staticflow.runtime.aligned import aligned_symbols
-from staticflow.runtime.fastcall_call import (
-    MOST_ARRAYS,
-    MOST_NUMBERS,
-    Output,
-    Program,
-    call_boxed,
-    call_program,
-)
-from staticflow.runtime.fastcall_checks import UNKNOWN, Spec
+from staticflow.runtime.fastcall_call import Output, Program, call_boxed, call_program
+from staticflow.runtime.fastcall_checks import Spec
 from staticflow.runtime.fastcall_helpers import MEASURING
-from staticflow.runtime.fastcall_text import Entry, numbers_of, render_entry
 from staticflow.runtime.host import host, memory_symbols
-from staticflow.runtime.native import NativeModule, compile_native, native_text
+from staticflow.runtime.native import NativeModule, compile_native, load_native, native_text
 from staticflow.runtime.object_layout import (
     ALIGNED,
     ARRAYS,
@@ -41,9 +33,10 @@ from staticflow.runtime.object_layout import (
     c_symbols,
 )
 from staticflow.runtime.once import once
+from staticflow.runtime.program_code import EntryCode, OutputFacts, ParamFacts
 from staticflow.runtime.sealed import Sealed
 
-__all__ = ["NativeEntry", "builtin_function", "decline", "fits", "method_descriptor"]
+__all__ = ["NativeEntry", "builtin_function", "decline", "method_descriptor"]
 
 
 def decline(*args: object) -> None:
@@ -55,37 +48,35 @@ class NativeEntry(Sealed):
 
     def __init__(
         self,
-        entry: Entry,
+        code: EntryCode,
         box: BoxType,
         program: NativeModule,
         arena: Any,
-        constants: Sequence[np.ndarray[Any, Any]],
         variables: Sequence[object],
     ) -> None:
         """``program`` exports ``run``; ``arena`` is the cell that keeps the arena between calls,
-        and has its ``address``. ``constants`` are contiguous arrays, ``variables`` objects of the
-        class that ``box`` describes."""
+        and has its ``address``. ``variables`` are objects of the class that ``box`` describes."""
+        constants = code.constants
         tables = (
-            *_specs(entry),
-            _outputs(entry),
+            *_specs(code.params),
+            _outputs(code.outputs),
             _words(c.ctypes.data for c in constants),
             _words(map(id, variables)),
         )
         specs, _, outputs, places, boxes = map(ctypes.addressof, tables)
-        numbers = numbers_of(entry)
         self._record = structure(Program)(
             run=program.address("run"), state=arena.address, specs=specs,
-            inputs=len(entry.params) - len(variables), params=len(entry.params),
-            updated=len(entry.updated), variables=boxes, box_class=box.type_address,
-            slot=box.slot_offset, constants=places, constant_count=len(constants),
-            outputs=outputs, output_count=len(entry.outputs),
-            has_late=any(map(entry.is_late, entry.outputs)), numbers=numbers.count,
-            traffic=numbers.traffic,
+            inputs=len(code.params) - len(variables), params=len(code.params),
+            updated=sum(p.is_updated for p in code.params), variables=boxes,
+            box_class=box.type_address, slot=box.slot_offset, constants=places,
+            constant_count=len(constants), outputs=outputs, output_count=len(code.outputs),
+            has_late=any(o.is_late for o in code.outputs), numbers=code.numbers,
+            traffic=code.traffic,
         )  # fmt: skip
-        self._module = _compile_entry(entry, self._record)
+        self._module = _load_entry(code.object.data, self._record)
         self._record.measure = self._module.address("measure")
         self._record.measure_late = self._module.address("measure_late")
-        kept = (self._record, tables, self._module, program, arena, tuple(constants))
+        kept = (self._record, tables, self._module, program, arena, constants)
         self.fast = _function(self._module.address("call"), METH_FASTCALL, *kept, tuple(variables))
         """Gives arrays; see `fastcall_call`."""
 
@@ -98,52 +89,41 @@ class NativeEntry(Sealed):
         return _function(self._module.address("boxed"), flags, self.fast, portable, example)
 
 
-def fits(entry: Entry) -> bool:
-    """Whether a program is small enough for a native entry, which has its arrays and the sizes of
-    a call on the stack."""
-    arrays = len(entry.params) + len(entry.constants) + len(entry.outputs)
-    return arrays <= MOST_ARRAYS and numbers_of(entry).count <= MOST_NUMBERS
-
-
 def _words(addresses: Iterable[int]) -> Any:
     words = [*addresses]
     return (ctypes.c_void_p * len(words))(*words)
 
 
-def _specs(entry: Entry) -> tuple[Any, Any]:
+def _specs(params: Sequence[ParamFacts]) -> tuple[Any, Any]:
     """What the params have to be, and behind it the sizes that it points to."""
-    order = sorted(range(len(entry.params)), key=lambda i: (i not in entry.updated, i))
+    order = sorted(range(len(params)), key=lambda i: (not params[i].is_updated, i))
     positions = {i: position for position, i in enumerate(order)}
-    known = [s if isinstance(s, int) else UNKNOWN for t in entry.params for s in t.shape]
+    known = [size for p in params for size in p.sizes]
     sizes = (ctypes.c_int64 * len(known))(*known)
-    specs = (structure(Spec) * len(entry.params))()
+    specs = (structure(Spec) * len(params))()
     at = ctypes.addressof(sizes)
-    for i, t in enumerate(entry.params):
-        flags = ALIGNED | (CONTIGUOUS if t.strides is None else 0)
-        flags |= WRITEABLE if i in entry.updated else 0
+    for i, p in enumerate(params):
+        flags = ALIGNED | (CONTIGUOUS if p.is_row_major else 0)
+        flags |= WRITEABLE if p.is_updated else 0
         specs[i] = structure(Spec)(
-            descr=id(t.dtype.numpy), sizes=at, item_size=t.dtype.itemsize, position=positions[i],
-            ndim=t.ndim, flags=flags,
+            descr=id(p.dtype.numpy), sizes=at, item_size=p.dtype.itemsize, position=positions[i],
+            ndim=len(p.sizes), flags=flags,
         )  # fmt: skip
-        at += t.ndim * ctypes.sizeof(ctypes.c_int64)
+        at += len(p.sizes) * ctypes.sizeof(ctypes.c_int64)
     return specs, sizes
 
 
-def _outputs(entry: Entry) -> Any:
-    rows = [
-        structure(Output)(id(t.dtype.numpy), at, t.ndim, entry.is_late(t))
-        for t, at in zip(entry.outputs, numbers_of(entry).outputs, strict=True)
-    ]
+def _outputs(outputs: Sequence[OutputFacts]) -> Any:
+    rows = [structure(Output)(id(o.dtype.numpy), o.at, o.ndim, o.is_late) for o in outputs]
     return (structure(Output) * len(rows))(*rows)
 
 
-def _compile_entry(entry: Entry, record: Any) -> NativeModule:
+def _load_entry(object_bytes: bytes, record: Any) -> NativeModule:
     symbols = {
         **{fn.__name__: _shared_code().address(fn.__name__) for fn in _SHARED},
         "program": ctypes.addressof(record),
     }
-    names = ["call", "boxed", "measure", "measure_late"]
-    return compile_native(render_entry(entry), names, symbols, quick=True)
+    return load_native(object_bytes, ["call", "boxed", "measure", "measure_late"], symbols)
 
 
 _SHARED = (call_program, call_boxed, *MEASURING)

@@ -22,12 +22,17 @@ from staticflow.graph.dims import Dim, Size, Sym, is_provably_ge, prod
 from staticflow.graph.equalities import Equality
 from staticflow.graph.types import TensorType
 from staticflow.native.module import declarations
-from staticflow.runtime.fastcall_call import call_boxed, call_program
+from staticflow.runtime.fastcall_call import (
+    MOST_ARRAYS,
+    MOST_NUMBERS,
+    call_boxed,
+    call_program,
+)
 from staticflow.runtime.fastcall_helpers import MEASURING
 from staticflow.runtime.fastcall_sizes import size_limit
 from staticflow.runtime.object_layout import DIMS
 
-__all__ = ["Entry", "Numbers", "numbers_of", "render_entry"]
+__all__ = ["Entry", "Numbers", "fits", "numbers_of", "render_entry"]
 
 _POINTER = Type("ptr")
 
@@ -51,18 +56,15 @@ define ptr @boxed(ptr %self, ptr %args, i64 %count, ptr %names) {
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What the entry of a program has to know.
+    """What the text of a program's entry depends on.
 
-    ``params`` are the types of the inputs and then of the ``variables`` many variables, and
-    ``updated`` the numbers of those that the program overwrites. In the table of ``run`` the arrays
-    whose bytes are ``constants`` follow them, and then ``outputs``. ``planned`` are the sizes that
-    the memory plan computes.
+    ``params`` are the types of the inputs and then of the variables. In the table of ``run`` the
+    arrays whose bytes are ``constants`` follow them, and then ``outputs``. ``planned`` are the
+    sizes that the memory plan computes.
     """
 
     routine: Routine
     params: tuple[TensorType, ...]
-    variables: int
-    updated: frozenset[int]
     constants: tuple[int, ...]
     outputs: tuple[TensorType, ...]
     equalities: tuple[Equality, ...]
@@ -96,6 +98,13 @@ def numbers_of(entry: Entry) -> Numbers:
     told = frozenset(entry.routine.told)
     rest = tuple(dict.fromkeys(s for d in late for s in symbols_of(d) if s not in told))
     return Numbers(traffic, tuple(outputs), rest, at + len(rest))
+
+
+def fits(entry: Entry) -> bool:
+    """Whether a program is small enough for a native entry, which has its arrays and the sizes of
+    a call on the stack."""
+    arrays = len(entry.params) + len(entry.constants) + len(entry.outputs)
+    return arrays <= MOST_ARRAYS and numbers_of(entry).count <= MOST_NUMBERS
 
 
 def render_entry(entry: Entry) -> str:

@@ -18,15 +18,18 @@ from staticflow.errors import CompileError
 from staticflow.graph.lazy import lazy
 from staticflow.native.layout import Layout
 from staticflow.native.module import render_native
-from staticflow.runtime.code_cache import code_cache, own_source, package_state
+from staticflow.runtime.code_cache import code_cache, key_of, own_source, package_state
 from staticflow.runtime.once import compiling, once
 from staticflow.runtime.sealed import Sealed
 
 __all__ = [
     "NativeModule",
+    "ObjectCode",
     "compile_native",
+    "compile_object",
     "host_target",
     "load_native",
+    "machine_parts",
     "native_text",
     "vector_bits",
 ]
@@ -106,7 +109,7 @@ def _host_features() -> Any:
 
 
 @functools.lru_cache(maxsize=1)
-def _machine_parts() -> tuple[str, ...]:
+def machine_parts() -> tuple[str, ...]:
     """What decides the code of a text: LLVM, the processor, and what this module asks of them."""
     version = ".".join(map(str, llvm.llvm_version_info))
     triple, cpu = llvm.get_default_triple(), llvm.get_host_cpu_name()
@@ -132,20 +135,34 @@ def vector_bits() -> int:
     return host_target().vector_bits
 
 
+@dataclass(frozen=True, slots=True)
+class ObjectCode:
+    """Machine code that is not loaded: its bytes, and the key that they have in the cache."""
+
+    data: bytes
+    key: bytes
+
+
 class NativeModule(Sealed):
     """Machine code in this process; it stays loaded as long as this object is alive.
 
-    ``object_bytes`` can be kept and loaded again by `load_native` on a machine of the same kind,
-    ``llvm`` is the text it was compiled from.
+    ``object_bytes`` can be kept and loaded again by `load_native` on a machine of the same kind.
     """
 
     loads: ClassVar[int] = 0
     """How many were loaded in this process."""
 
-    def __init__(self, object_bytes: bytes, text: str, tracker: Any, linker: Any) -> None:
+    def __init__(
+        self, object_bytes: bytes, text: str | Callable[[], str], tracker: Any, linker: Any
+    ) -> None:
         self.object_bytes = object_bytes
-        self.llvm = text
+        self._text = text
         self._tracker, self._linker = tracker, linker
+
+    @property
+    def llvm(self) -> str:
+        """The text, made now where code was found without it."""
+        return self._text if isinstance(self._text, str) else self._text()
 
     def address(self, name: str) -> int:
         """The address of an exported function; KeyError if it was not exported."""
@@ -179,25 +196,29 @@ def compile_native(
     it compiles several times faster and is not optimised. Raises `CompileError` with LLVM's message
     and the lines at fault.
     """
+    return load_native(compile_object(text, quick).data, exports, symbols, text)
+
+
+def compile_object(text: str, quick: bool = False) -> ObjectCode:
+    """The machine code of LLVM text, as `compile_native` loads it."""
 
     def emit() -> bytes:
         with compiling, _without_loop_reduction():
             machine = _engine().quick if quick else _engine().machine
             return bytes(machine.emit_object(_parse(text)))
 
-    parts = (*_machine_parts(), str(quick), text)
-    cache = code_cache()
-    object_bytes = emit() if cache is None else cache.fetch(emit, *parts)
-    return load_native(object_bytes, exports, symbols, text)
+    key, cache = key_of(*machine_parts(), str(quick), text), code_cache()
+    return ObjectCode(emit() if cache is None else cache.fetch_by(key, emit), key)
 
 
 def load_native(
     object_bytes: bytes,
     exports: Iterable[str],
     symbols: Mapping[str, int] | None = None,
-    text: str = "",
+    text: str | Callable[[], str] = "",
 ) -> NativeModule:
-    """Load object code that `compile_native` made on a machine of the same kind."""
+    """Load object code that `compile_native` made on a machine of the same kind, of a ``text`` that
+    is given or made when somebody asks for it."""
     builder = llvm.JITLibraryBuilder().add_object_img(object_bytes).add_current_process()
     for name, address in (symbols or {}).items():
         builder.import_symbol(name, address)

@@ -15,10 +15,11 @@ from staticflow.ops.declaring.foreign import refuses_foreign_in_classes
 from staticflow.ops.declaring.switch import as_bool
 from staticflow.ops.symbols.dependents import depend
 from staticflow.ops.symbols.symbol import Symbol
-from staticflow.passes.pipeline import PASSES, STABILIZING, choose_passes, optimize, passes_for
+from staticflow.passes.pipeline import PASSES, STABILIZING, choose_passes, passes_for
 from staticflow.passes.rewrite import Pass
 from staticflow.runtime.build import build
 from staticflow.runtime.object_layout import box_type
+from staticflow.runtime.recipe import Recipe
 from staticflow.static.caller import Caller
 from staticflow.static.compiled import Compiled
 from staticflow.static.donation import Donations
@@ -64,7 +65,8 @@ class Options:
 class PhaseSeconds:
     """How long the phases of a compilation took, in seconds: to ``close`` the graph that was
     written, to ``optimise`` it by passes, to ``generate`` kernels, memory plan and LLVM text, and
-    to ``load`` machine code, which LLVM makes or the disk has from another time."""
+    to ``load`` machine code, which LLVM makes. What the disk has from another time is loaded, and
+    neither optimised nor generated."""
 
     close: float
     optimise: float
@@ -146,19 +148,18 @@ class Program(Compiled):
         self._written, self._names, self._calls = written, written.names, written.calls
         self.graph = written.graph
         """The graph as it was written, before any pass."""
-        self.optimized, self.passes = optimize(self.graph, options.numerics, options.passes)
-        optimised = time.perf_counter()
         updated, sources = written.updated, written.variables
-        self._executable = build(
-            self.optimized,
+        recipe = Recipe(
+            self.graph,
             self._names,
             updated,
-            len(self.graph.outputs) - len(updated),
-            box_type(Tensor, "_data"),
-            donated=written.donated,
-            flushes=options.flush_subnormals,
+            options.numerics,
+            options.passes,
+            written.donated,
+            options.flush_subnormals,
         )
-        over = self._executable.signature.donated
+        self._executable = build(recipe, box_type(Tensor, "_data"))
+        over = self._executable.signature.donated if written.donated else ()
         self._caller = Caller(
             self._executable,
             self.graph,
@@ -181,7 +182,7 @@ class Program(Compiled):
         if self._facts.is_outdated() or self._facts.must_look:
             self.look_again()
         ended = time.perf_counter()
-        generated = self._executable.generated
+        optimised, generated = self._executable.optimised, self._executable.generated
         self.phase_seconds = PhaseSeconds(
             written.seconds, optimised - began, generated - optimised, ended - generated
         )

@@ -36,8 +36,6 @@ class Compiled:
     __slots__ = ()
 
     graph: Graph
-    optimized: Graph
-    passes: Sequence[PassReport]
     options: Options
     phase_seconds: PhaseSeconds
     _executable: Executable
@@ -143,6 +141,17 @@ class Compiled:
         save_program(self, f)
 
     @property
+    def optimized(self) -> Graph:
+        """The graph behind all passes, of clusters. Of a program that was found on disk they run
+        when this, or anything else that is made by them, is first asked for."""
+        return self._executable.draft.graph
+
+    @property
+    def passes(self) -> Sequence[PassReport]:
+        """What each pass did."""
+        return self._executable.draft.passes
+
+    @property
     def plan(self) -> Plan:
         """The memory plan: offsets, live ranges, peak."""
         return self._executable.plan
@@ -156,6 +165,8 @@ class Compiled:
         >>> sf.compile([x, y], [x * y, y.sum()], donate=[x, y]).donations
         ('x',)
         """
+        if not self._written.donated:
+            return ()
         return tuple(self._names[i] for _, i in self._executable.signature.donated)
 
     @property
@@ -168,7 +179,7 @@ class Compiled:
     @property
     def kernel_count(self) -> int:
         """How many different kernels the program has."""
-        return len(self._executable.program.kernels)
+        return self._executable.code.kernels
 
     def work(self, **sizes: int | Sequence[int]) -> tuple[Kernel, ...]:
         """What each kernel does in one call where the unknown sizes have these values, by name: its

@@ -20,7 +20,7 @@ from staticflow.measure.memory import Memory, bytes_in_steps, measure_program
 from staticflow.measure.probing import Contestants, profile_runs
 from staticflow.measure.profile import Profile
 from staticflow.measure.readings import Reader, find_sizes, name_sizes, read_one
-from staticflow.runtime.executable import Executable
+from staticflow.runtime.build import compile_draft
 from staticflow.runtime.object_layout import box_type
 from staticflow.runtime.plan import name_bound_sizes
 from staticflow.static.caller import Caller
@@ -43,10 +43,8 @@ def read_in_place(program: Compiled) -> tuple[Callable[..., Any], Reader]:
     (6.0, 1.0, 1)
     """
     caller, executable, probes = program._caller, program._executable, probes_of_host()
-    other = Executable(
-        executable.program, executable.plan, executable.signature, caller.variables,
-        None if caller.donations else box_type(Tensor, "_data"), probes=probes,
-    )  # fmt: skip
+    box = None if caller.donations else box_type(Tensor, "_data")
+    other = compile_draft(executable.draft, caller.variables, box, probes)
     return replace(caller, executable=other).entry(), Reader(other, probes)
 
 
@@ -57,10 +55,8 @@ def twin_of(program: Compiled, probes: Probes | None = None) -> Caller:
     caller, executable = program._caller, program._executable
     copies = {id(t): Tensor._wrap(np.array(t._data)) for t in caller.updated}
     variables = tuple(copies.get(id(t), t) for t in caller.variables)
-    other = Executable(
-        executable.program, executable.plan, executable.signature, variables,
-        None if caller.donations else box_type(Tensor, "_data"), probes=probes,
-    )  # fmt: skip
+    box = None if caller.donations else box_type(Tensor, "_data")
+    other = compile_draft(executable.draft, variables, box, probes)
     updated = tuple(copies[id(t)] for t in caller.updated)
     structure, names, made = caller.structure, caller.names, caller.made
     kept = caller.donations and replace(caller.donations, keeps=True)

@@ -1,10 +1,11 @@
-"""``python -m staticflow cache``: the machine code that is kept on disk."""
+"""``python -m staticflow cache``: the programs and the machine code that are kept on disk."""
 
 from __future__ import annotations
 
 import argparse
 
 from staticflow.runtime.code_cache import code_cache
+from staticflow.runtime.program_cache import MARK
 
 __all__ = ["add_arguments", "run"]
 
@@ -18,10 +19,13 @@ def run(arguments: argparse.Namespace) -> int:
     """Print where it is and how much there is, after it was cleared if that was asked for."""
     cache = code_cache()
     if cache is None:
-        print("no machine code is kept")
+        print("nothing is kept")
         return 0
     if arguments.clear:
         cache.clear()
-    usage, most = cache.usage(), cache.limit >> 20
-    print(f"{cache.folder}: {usage.entries} entries, {usage.bytes / 2**20:.1f} of {most} MiB")
+    usage, most, programs = cache.usage(), cache.limit >> 20, cache.count(MARK)
+    print(
+        f"{cache.folder}: {programs} programs, {usage.entries - programs} pieces of machine code "
+        f"and text, {usage.bytes / 2**20:.1f} of {most} MiB"
+    )
     return 0

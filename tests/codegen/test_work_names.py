@@ -15,6 +15,7 @@ from staticflow.graph import proofs
 from staticflow.graph.dim_queries import evaluate_dim, symbols_of
 from staticflow.graph.dims import Size, Sym, fresh_sym, terms_of
 from staticflow.runtime import build
+from staticflow.runtime.draft import Draft
 
 
 class FoundError(Exception):
@@ -24,11 +25,11 @@ class FoundError(Exception):
 def kernels_of(monkeypatch: pytest.MonkeyPatch, *inputs: sf.Symbol, of: Any) -> tuple[Kernel, ...]:
     """The kernels of a program that is not compiled to machine code."""
 
-    def stop(routine: Any, *_: Any) -> None:
-        raise FoundError(routine.kernels)
+    def stop(draft: Draft, *_: Any) -> None:
+        raise FoundError(draft.routine.kernels)
 
     with monkeypatch.context() as patch, pytest.raises(FoundError) as found:
-        patch.setattr(build, "Executable", stop)
+        patch.setattr(build, "render_draft", stop)
         sf.compile(inputs, of)
     kernels: tuple[Kernel, ...] = found.value.args[0]
     return kernels

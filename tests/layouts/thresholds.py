@@ -183,7 +183,7 @@ NO_SIZES: Mapping[str, str] = {
             "graph.printer._MAX_LINE", "ops.random.draws._PARITY", "ops.random.draws._WORD",
         ),
         "of the cache of machine code on disk, which tests/runtime/test_code_cache.py varies": (
-            "runtime.code_cache",
+            "runtime.code_cache", "runtime.program_cache",
         ),
         "of GPUs": (
             "codegen.cuda.render._BLOCK_THREADS", "codegen.cuda.render._FILLING_BLOCKS", "codegen.cuda.render._MAX_BLOCKS",

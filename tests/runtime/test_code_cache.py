@@ -19,6 +19,7 @@ from staticflow.native.layout import Layout
 from staticflow.runtime import code_cache as module
 from staticflow.runtime import native
 from staticflow.runtime.code_cache import CodeCache, code_cache
+from staticflow.runtime.program_cache import MARK
 from staticflow.tools.cli import main
 
 PARTS = ("object", b"\x00text")
@@ -239,7 +240,7 @@ def test_other_sources_make_other_text(monkeypatch: pytest.MonkeyPatch, tmp_path
 
 
 def test_the_code_of_a_text_depends_on_what_is_asked_of_llvm(tmp_path: Path) -> None:
-    assert native._machine_parts()[-1] == Path(native.__file__).read_text()
+    assert native.machine_parts()[-1] == Path(native.__file__).read_text()
     assert module.own_source(str(tmp_path / "archive.zip" / "native.py")) == ""
 
 
@@ -273,9 +274,11 @@ def test_the_command(
     cache = code_cache()
     assert cache is not None
     cache.fetch(lambda: bytes(2**20), "some")
+    cache.fetch(lambda: MARK, "a program")
     assert main(["cache"]) == 0 and main(["cache", "--clear"]) == 0
     first, second = capsys.readouterr().out.splitlines()
-    assert first == f"{tmp_path}: 1 entries, 1.0 of 256 MiB"
-    assert second == f"{tmp_path}: 0 entries, 0.0 of 256 MiB"
+    of = "pieces of machine code and text"
+    assert first == f"{tmp_path}: 1 programs, 1 {of}, 1.0 of 256 MiB"
+    assert second == f"{tmp_path}: 0 programs, 0 {of}, 0.0 of 256 MiB"
     monkeypatch.setattr(config, "cache_dir", "")
-    assert main(["cache"]) == 0 and capsys.readouterr().out == "no machine code is kept\n"
+    assert main(["cache"]) == 0 and capsys.readouterr().out == "nothing is kept\n"

@@ -16,8 +16,11 @@ from static_programs import PROGRAMS
 
 import staticflow as sf
 from staticflow import pytree
+from staticflow.codegen.program.routine import Routine
 from staticflow.config import config
 from staticflow.graph.interpret import interpret_graph
+from staticflow.runtime.build import compile_draft
+from staticflow.runtime.draft import Draft
 from staticflow.runtime.executable import Executable
 from staticflow.runtime.plan import Plan
 from staticflow.runtime.poison import plan_poison
@@ -32,7 +35,12 @@ def poison_all() -> Iterator[None]:
 def with_plan(program: Any, change: Callable[[Plan], Plan]) -> Executable:
     """The code of a program without variables, on another plan."""
     executable = program._executable
-    return Executable(executable.program, change(executable.plan), executable.signature)
+    return compile_draft(replace(executable.draft, plan=change(executable.plan)))
+
+
+def with_routine(draft: Draft, routine: Routine) -> Draft:
+    """A draft of other steps."""
+    return replace(draft, routine=routine, plan=replace(draft.plan, routine=routine))
 
 
 def chain() -> Any:
@@ -62,7 +70,7 @@ def test_what_a_call_before_has_left_is_no_number() -> None:
     """Of a routine that leaves out its first step: it reads what that wrote in an earlier call."""
     executable = chain()._executable
     skips = replace(executable.program, steps=executable.program.steps[1:])
-    program = Executable(skips, replace(executable.plan, routine=skips), executable.signature)
+    program = compile_draft(with_routine(executable.draft, skips))
     (found,) = program([np.ones((3, 4), np.float32)])
     assert np.isnan(found).all()
 
@@ -70,7 +78,7 @@ def test_what_a_call_before_has_left_is_no_number() -> None:
 def test_an_output_that_nobody_writes_is_no_number() -> None:
     executable = chain()._executable
     nothing = replace(executable.program, steps=())
-    program = Executable(nothing, replace(executable.plan, routine=nothing), executable.signature)
+    program = compile_draft(with_routine(executable.draft, nothing))
     (found,) = program([np.ones((3, 4), np.float32)])
     assert np.isnan(found).all()
 

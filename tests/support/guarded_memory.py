@@ -8,7 +8,7 @@ import ctypes
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -82,8 +82,9 @@ def _guard_programs(loaded: ctypes.CDLL) -> None:
         object_bytes: bytes,
         exports: Iterable[str],
         symbols: Mapping[str, int] | None = None,
-        text: str = "",
+        text: str | Callable[[], str] = "",
     ) -> native.NativeModule:
+        text = text if isinstance(text, str) else text()
         if "declare void @free(ptr)" in text and "@memalign" not in text:
             symbols = {**(symbols or {}), **given}
         return load(object_bytes, exports, symbols, text)
