@@ -44,7 +44,6 @@ from staticflow.graph.dtypes import BY_NUMPY
 from staticflow.graph.equalities import Equality
 from staticflow.graph.graph import Graph, close, new_param
 from staticflow.graph.node import Node
-from staticflow.graph.rowmajor import row_major
 from staticflow.graph.types import TensorType
 from staticflow.ops.declaring.thread import recording
 from staticflow.ops.declaring.tracing import tracing
@@ -292,8 +291,7 @@ def run(program: Executable, arrays: Sequence[np.ndarray[Any, Any]]) -> Any:
     program refuses, such as sizes that are to be equal: a reference may take them."""
     result = program.fast(*arrays)
     if result is None and not all(a.flags.c_contiguous for a in arrays):
-        params = zip(program.signature.params, arrays, strict=True)
-        arrays = [a if p.type.strides or a.flags.c_contiguous else row_major(a) for p, a in params]
+        arrays = program.in_rows(arrays)
         result = program.fast(*arrays)
     if result is None:  # not as the native entry takes them
         try:

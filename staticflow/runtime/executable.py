@@ -136,6 +136,18 @@ class Executable(Sealed):
         and leaves to it what is not so usual (`NativeEntry`)."""
         return self._entry.boxing(portable, example) if self._entry else portable
 
+    def in_rows(self, arrays: Sequence[Array]) -> Sequence[Array]:
+        """What the native entry may take where it declined ``arrays``: with copies of those that do
+        not lie in one row, if it takes no others."""
+        if self.code.entry is None:
+            return arrays
+        return [
+            row_major(a)
+            if wanted.is_row_major and not (a.flags.c_contiguous and a.flags.aligned)
+            else a
+            for a, wanted in zip(arrays, self.code.entry.params, strict=False)
+        ]
+
     def __call__(self, arrays: Sequence[Array]) -> list[Array]:
         """Run on ``arrays``, of the params' shapes and dtypes; updated ones are changed in place.
 

@@ -113,7 +113,7 @@ class Caller:
         that failed with ``status``."""
         inputs = self._arguments(args)
         if status is None:  # numbers, and arrays of other libraries, are arrays now
-            status = results = self.executable.fast(*inputs)
+            status = results = self.executable.fast(*self.executable.in_rows(inputs))
             if results is not None and type(results) is not int:
                 return results
         if self.donations is not None:

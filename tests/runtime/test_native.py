@@ -200,9 +200,9 @@ def test_what_arrays_come_from_is_made_once() -> None:
         import threading, time
         import staticflow as sf
         from staticflow.runtime.native import NativeModule
-        texts, load = [], NativeModule.__init__
+        codes, load = [], NativeModule.__init__
         def slowly(self, object_bytes, text, *loaded):
-            texts.append(text)
+            codes.append(object_bytes)
             time.sleep(0.02)
             load(self, object_bytes, text, *loaded)
         NativeModule.__init__ = slowly
@@ -214,7 +214,7 @@ def test_what_arrays_come_from_is_made_once() -> None:
         threads = [threading.Thread(target=work) for _ in range(4)]
         for thread in threads: thread.start()
         for thread in threads: thread.join()
-        assert len(texts) == len(set(texts)) > 5, (len(texts), len(set(texts)))
+        assert len(codes) == len(set(codes)) > 5, (len(codes), len(set(codes)))
     """)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
