@@ -74,11 +74,9 @@ __all__ = [
     "ACCESSES",
     "ENDLESS",
     "HALVES",
-    "INTERRUPTED",
     "IN_ORDER",
     "KINDS",
     "LANE",
-    "NO_ROOM",
     "Accumulate",
     "Active",
     "Apply",
@@ -125,12 +123,6 @@ HALVES = ("low", "high")
 KINDS = ("serial", "parallel", "grid", "long")
 IN_ORDER = ("serial", "long")
 """The kinds of loops whose iterations run one after the other."""
-
-INTERRUPTED = 254
-"""What a kernel returns if the user wanted to stop; no `Check` has this code."""
-
-NO_ROOM = 253
-"""What a kernel returns if there was no memory to reserve; no `Check` has this code."""
 
 
 @dataclass(frozen=True, slots=True)

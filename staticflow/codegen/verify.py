@@ -13,10 +13,8 @@ from staticflow.codegen.kernel import (
     ACCESSES,
     HALVES,
     IN_ORDER,
-    INTERRUPTED,
     KINDS,
     LANE_SYM,
-    NO_ROOM,
     Accumulate,
     Active,
     Apply,
@@ -46,6 +44,7 @@ from staticflow.codegen.kernel import (
     Zip,
 )
 from staticflow.codegen.primitives import COMBINES, PRIMITIVES
+from staticflow.codegen.statuses import INTERRUPTED, NO_ROOM
 from staticflow.codegen.text import format_statement
 from staticflow.errors import VerifyError
 from staticflow.graph.dim_queries import symbols_of

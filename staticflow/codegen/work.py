@@ -28,11 +28,7 @@ from staticflow.codegen.kernel import (
 from staticflow.graph.dim_queries import as_symbol, evaluate_dim, substitute_dim
 from staticflow.graph.dims import Size, Sym, ceil_div, dim_max
 
-__all__ = ["ENOUGH", "work_at", "work_of"]
-
-ENOUGH = 500_000
-"""The work from which on threads pay: about 60 microseconds, several times what it takes to wake
-a thread up."""
+__all__ = ["work_at", "work_of"]
 
 _VECTOR = 64  # bytes
 _MEMORY = 8  # operations that a load or store of a vector counts as; one of a number counts two

@@ -22,7 +22,8 @@ from staticflow.comparison.record import Ablation
 from staticflow.comparison.rounding import clear_elements, find_noise
 from staticflow.errors import ArgumentError, ShapeError
 from staticflow.measure.statistics import spread, spread_of_ratio, time_in_turns
-from staticflow.passes.pipeline import choose_passes, optimize
+from staticflow.passes.order import choose_passes
+from staticflow.passes.pipeline import optimize
 from staticflow.static.compile import Program
 
 __all__ = ["Ablations", "ablate", "repeat_step"]

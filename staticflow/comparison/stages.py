@@ -20,8 +20,8 @@ from staticflow.graph.parser import parse_graph
 from staticflow.graph.verify import verify_graph
 from staticflow.ops import OPS
 from staticflow.passes.cluster import cluster
-from staticflow.passes.pipeline import PASSES, arrange_passes, optimize, passes_for
-from staticflow.passes.rewrite import Pass
+from staticflow.passes.order import PASSES, arrange_passes, passes_for
+from staticflow.passes.pipeline import RUNS, optimize
 from staticflow.static.bisection import Culprit, bisect_passes, find_difference
 
 __all__ = ["bisect_text", "diff_graphs", "read_graph", "run_passes"]
@@ -46,7 +46,7 @@ def read_graph(file: str) -> Graph:
         raise ArgumentError(f"{file} is no text; a .sf file is what print(graph) shows") from None
 
 
-def _passes(names: str | None, numerics: str) -> Sequence[tuple[str, Pass]]:
+def _passes(names: str | None, numerics: str) -> Sequence[str]:
     """The passes of these names, separated by commas, in their order; all without names."""
     if names is None:
         return passes_for(numerics, PASSES)
@@ -90,4 +90,5 @@ def bisect_text(
         drawn = rng.normal(size=shape) if t.dtype.is_floating else rng.integers(0, 2, shape)
         arrays.append(np.asarray(drawn).astype(t.dtype.numpy))
     differ = partial(find_difference, rtol=None, atol=0.0)
-    return bisect_passes(graph, _passes(names, numerics), arrays, differ)
+    passes = [(name, RUNS[name]) for name in _passes(names, numerics)]
+    return bisect_passes(graph, passes, arrays, differ)

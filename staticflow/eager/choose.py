@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from staticflow.codegen.gemm.block import LEAST_ROWS
+from staticflow.codegen.thresholds import LEAST_ROWS
 from staticflow.eager.costs import (
     BETWEEN,
     LARGE,

@@ -53,8 +53,7 @@ from staticflow.ops.declaring.eager_side import eager
 from staticflow.ops.declaring.thread import thread
 from staticflow.ops.declaring.tracing import tracing
 from staticflow.ops.symbols.symbol import Symbol
-from staticflow.passes.pipeline import AS_WRITTEN, INTO_KERNELS, WITH_ATTENTION
-from staticflow.passes.rewrite import Pass
+from staticflow.passes.order import AS_WRITTEN, INTO_KERNELS, WITH_ATTENTION
 from staticflow.runtime.executable import Executable
 
 __all__ = ["fused_form", "in_place_form"]
@@ -80,7 +79,7 @@ class _Program:
         fn: Function,
         args: tuple[Any, ...],
         needs: tuple[bool, ...],
-        passes: tuple[tuple[str, Pass], ...],
+        passes: tuple[str, ...],
         kinds: Kinds,
     ) -> None:
         self.fn, self.args, self.operands = fn, args, len(kinds)
@@ -249,7 +248,7 @@ def _find(
     args: Sequence[Any],
     arrays: Sequence[Any],
     needs: tuple[bool, ...],
-    passes: tuple[tuple[str, Pass], ...],
+    passes: tuple[str, ...],
 ) -> _Program | None:
     """The program of a call; None if it is to run op by op."""
     marked = mark(args, lambda a: hasattr(a, "_data"))

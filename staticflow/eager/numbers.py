@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from staticflow.codegen.builder import Loose
 from staticflow.errors import SymbolicError
 from staticflow.graph.dtypes import BY_NUMPY, BY_PYTHON, DType, float32, float64
 from staticflow.graph.node import Node, make_node, toposort
@@ -89,6 +88,8 @@ def with_operands(op: Op, names: tuple[str, ...]) -> Op:
         return op.reference(xp, *arrays[:-count], **attrs, **dict(numbers))
 
     def emit(k: Any, *operands: Any, **attrs: Any) -> Any:
+        from staticflow.codegen.builder import Loose  # which whoever emits has
+
         numbers = zip(names, map(Loose, operands[-count:]), strict=True)
         return op.lowering.emit(k, *operands[:-count], **attrs, **dict(numbers))
 

@@ -38,8 +38,6 @@ from staticflow.ops.basics.expand import expand
 from staticflow.ops.declaring.lowering import Elementwise, Generate, LoopNest, View
 from staticflow.ops.elementwise import variants
 from staticflow.ops.symbols.symbol import Symbol
-from staticflow.passes.decompose import decompose
-from staticflow.passes.rewrite import Counts
 from staticflow.runtime.aligned import aligned_empty
 from staticflow.runtime.executable import Executable
 from staticflow.runtime.once import once
@@ -137,6 +135,9 @@ def _compile(
         values = fill(marked, operands)
         named = dict(zip(names, values[first:], strict=True))
         return fn(operands[0], *values[:first], **named)
+
+    from staticflow.passes.decompose import decompose  # imported where something is compiled
+    from staticflow.passes.rewrite import Counts
 
     params = params_of(kinds, updated=1)
     (node,), _ = trace(call, params)

@@ -48,8 +48,7 @@ from staticflow.graph.types import TensorType
 from staticflow.ops.declaring.thread import recording
 from staticflow.ops.declaring.tracing import tracing
 from staticflow.ops.symbols.symbol import Symbol, to_node
-from staticflow.passes.pipeline import AS_WRITTEN
-from staticflow.passes.rewrite import Pass
+from staticflow.passes.order import AS_WRITTEN
 from staticflow.runtime.build import build
 from staticflow.runtime.executable import Executable
 from staticflow.runtime.object_layout import BoxType, box_type
@@ -257,7 +256,7 @@ def close_over(params: Sequence[Node], outputs: Sequence[Node]) -> Graph:
     return close(params, outputs, equalities)
 
 
-def compile_graph(graph: Graph, passes: tuple[tuple[str, Pass], ...] = AS_WRITTEN) -> Executable:
+def compile_graph(graph: Graph, passes: tuple[str, ...] = AS_WRITTEN) -> Executable:
     """The program of a graph without variables. It overwrites the params that have a source with
     the outputs, as many as there are."""
     names = tuple(p.attrs["name"] for p in graph.params)

@@ -17,8 +17,7 @@ from staticflow.ops.declaring.lowering import Elementwise, Generate, View
 from staticflow.ops.declaring.thread import recording, stabilizing
 from staticflow.ops.symbols.gradient import pullback
 from staticflow.ops.symbols.symbol import Symbol
-from staticflow.passes.pipeline import AS_WRITTEN, SIMPLIFY, optimize
-from staticflow.passes.rewrite import Pass
+from staticflow.passes.order import AS_WRITTEN, SIMPLIFY
 
 __all__ = ["Derivative", "differentiate"]
 
@@ -63,7 +62,7 @@ def differentiate(
     params: Sequence[Node],
     outputs: Sequence[Node],
     needs: Sequence[bool],
-    passes: Sequence[tuple[str, Pass]] = AS_WRITTEN,
+    passes: Sequence[str] = AS_WRITTEN,
 ) -> Derivative:
     """The derivative of ``outputs`` by those of ``params`` that are needed, after those of
     ``passes`` that simplify."""
@@ -74,6 +73,8 @@ def differentiate(
         found = pullback(list(map(Symbol, outputs)), cts, wanted)
     pulled = [zeros_like(w) if g is None else g for w, g in zip(wanted, found, strict=True)]
     graph = close([*params, *seeds], [*outputs, *(g.node for g in pulled)])
+    from staticflow.passes.pipeline import optimize  # imported where something is compiled
+
     graph, _ = optimize(graph, passes=[p for p in SIMPLIFY if p in passes])
     own, ends = graph.params[: len(params)], graph.params[len(params) :]
     outs, roots = graph.outputs[: len(outputs)], graph.outputs[len(outputs) :]

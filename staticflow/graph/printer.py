@@ -31,7 +31,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import NoneType
 from typing import Any
 
@@ -76,7 +76,7 @@ class Stored:
     text: str
     arrays: Mapping[str, np.ndarray[Any, Any]]
     locs: tuple[Locs, ...]
-    symbols: Mapping[str, Sym]
+    symbols: Mapping[str, Sym] = field(compare=False)
 
 
 def print_graph(graph: Graph, locs: bool = False) -> str:

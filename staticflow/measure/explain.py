@@ -20,7 +20,7 @@ from staticflow.measure.tables import WIDTH, cut, fold_lines, table, wrap_items
 from staticflow.measure.units import bytes_in_words, flops_in_words, seconds_in_words
 from staticflow.measure.work import COPY, Kernel, size_names, work_of_program
 from staticflow.passes.pipeline import PassReport
-from staticflow.runtime.build import lay_out
+from staticflow.runtime.drafting import lay_out
 from staticflow.runtime.executable import Executable
 from staticflow.runtime.plan import Plan
 from staticflow.runtime.recipe import Recipe

@@ -34,8 +34,9 @@ from staticflow.ops.indexing.data_dependent import (
 )
 from staticflow.ops.symbols.effect import settle
 from staticflow.ops.symbols.symbol import Symbol
-from staticflow.passes.pipeline import AS_WRITTEN, optimize
-from staticflow.runtime.build import lay_out
+from staticflow.passes.order import AS_WRITTEN
+from staticflow.passes.pipeline import optimize
+from staticflow.runtime.drafting import lay_out
 from staticflow.runtime.executable import Executable
 from staticflow.runtime.plan import name_bound_sizes
 from staticflow.runtime.recipe import Recipe

@@ -9,13 +9,14 @@ from staticflow.codegen.program.routine import Routine
 from staticflow.graph.graph import Graph
 from staticflow.measure.work import COPY, work_of_routine
 from staticflow.passes.fuse import separate
-from staticflow.passes.pipeline import INTO_KERNELS, PASSES, PassReport
+from staticflow.passes.order import INTO_KERNELS
+from staticflow.passes.pipeline import RUNS, PassReport
 from staticflow.passes.rewrite import Counts, each_region
 from staticflow.runtime.draft import Signature
 
 __all__ = ["StageCosts", "costs_of_stages"]
 
-_FINISHING = {"decompose", "separate", *(name for name, _ in INTO_KERNELS)}
+_FINISHING = {"decompose", "separate", *INTO_KERNELS}
 """The passes that make kernels of a graph, whatever else was done to it."""
 
 
@@ -37,7 +38,6 @@ def costs_of_stages(
     """The costs before and after each pass. A graph of operations is made into kernels as it is, by
     the passes behind it that no program can do without and by fusion, and before ``fuse`` into one
     kernel for each operation; ``lay_out`` makes a routine of it. No machine code is made."""
-    known = {**dict(PASSES), "separate": separate}
     counted: dict[Graph, StageCosts] = {}
 
     def count(graph: Graph, done: int) -> StageCosts:
@@ -46,7 +46,7 @@ def costs_of_stages(
             finished = graph
             for report in reports[done:]:
                 if report.name in _FINISHING:
-                    finished = each_region(finished, known[report.name], Counts())
+                    finished = each_region(finished, RUNS[report.name], Counts())
             counted[graph] = _total(*lay_out(finished), sizes)
         return counted[graph]
 

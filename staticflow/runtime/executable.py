@@ -8,35 +8,36 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from staticflow.codegen.kernel import NO_ROOM
 from staticflow.codegen.llvm.arena import capacities_at
-from staticflow.codegen.llvm.routine import NO_MEMORY, SIZES_DIFFER
 from staticflow.codegen.lower.refusals import REFUSALS
-from staticflow.codegen.program.routine import Ask, Failure, Routine, walk_steps
+from staticflow.codegen.statuses import NO_MEMORY, NO_ROOM, SIZES_DIFFER
 from staticflow.errors import LinAlgError, ShapeError
 from staticflow.graph.binding import Sizes, bind_arguments, check_equalities
-from staticflow.graph.dim_queries import as_symbol, evaluate_dim, symbols_of
+from staticflow.graph.dim_queries import evaluate_dim, symbols_of
 from staticflow.graph.dims import Sym
 from staticflow.graph.locs import format_locs
 from staticflow.graph.rowmajor import row_major
 from staticflow.graph.types import TensorType
-from staticflow.runtime.draft import Draft, Signature
 from staticflow.runtime.fastcall import NativeEntry, decline
 from staticflow.runtime.host import host, host_symbols, memory_symbols
 from staticflow.runtime.native import NativeModule, load_native
 from staticflow.runtime.object_layout import BoxType
 from staticflow.runtime.overlaps import find_sharing, overlaps_itself
-from staticflow.runtime.plan import Plan
 from staticflow.runtime.program_code import ProgramCode
 from staticflow.runtime.sealed import Sealed
 from staticflow.runtime.threads import pool_symbols
 from staticflow.runtime.turn import updating
 
-__all__ = ["Executable", "unbound_sizes"]
+if TYPE_CHECKING:
+    from staticflow.codegen.program.routine import Ask, Failure, Routine
+    from staticflow.runtime.draft import Draft, Signature
+    from staticflow.runtime.plan import Plan
+
+__all__ = ["Executable"]
 
 Array = np.ndarray[Any, Any]
 
@@ -129,6 +130,8 @@ class Executable(Sealed):
         return self._text()
 
     def _asks(self) -> Iterator[Ask]:
+        from staticflow.codegen.program.routine import Ask, walk_steps
+
         return (s for s in walk_steps(self.program.steps) if isinstance(s, Ask))
 
     def boxing(self, portable: Callable[..., Any], example: object) -> Callable[..., Any]:
@@ -362,9 +365,3 @@ def _go() -> Callable[..., int]:
 def _array_type(kind: Any, length: int) -> Any:
     """A class of ctypes, which keeps none itself: each is a cycle for the garbage collector."""
     return kind * length
-
-
-def unbound_sizes(signature: Signature, sizes: Mapping[Sym, object] | Sequence[Sym]) -> list[Sym]:
-    """The sizes that no param has as a dim of its own, so that a call cannot tell them."""
-    bound = {s for p in signature.params for d in p.type.sizes if (s := as_symbol(d)) is not None}
-    return [s for s in sizes if s not in bound]

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from staticflow.codegen.kernel import INTERRUPTED
+from staticflow.codegen.statuses import INTERRUPTED
 from staticflow.native import cpython
 from staticflow.native.cpython import FALSE, NONE, Array, Tuple, is_array
 from staticflow.native.language import (

@@ -3,7 +3,7 @@ arrays lie, and said what a call gives."""
 
 from __future__ import annotations
 
-from staticflow.codegen.kernel import INTERRUPTED
+from staticflow.codegen.statuses import INTERRUPTED
 from staticflow.native import cpython
 from staticflow.native.cpython import NONE, Array, Tuple
 from staticflow.native.language import (

@@ -15,7 +15,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from staticflow.codegen.kernel import INTERRUPTED
+from staticflow.codegen.statuses import INTERRUPTED
 from staticflow.native.cpython import Thread
 from staticflow.native.language import (
     Inside,

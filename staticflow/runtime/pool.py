@@ -22,8 +22,8 @@ import platform
 from collections.abc import Callable
 from typing import Any
 
-from staticflow.codegen.kernel import INTERRUPTED
-from staticflow.codegen.work import ENOUGH
+from staticflow.codegen.statuses import INTERRUPTED
+from staticflow.codegen.thresholds import SHARED_WORK
 from staticflow.native.language import (
     Atomic,
     Int32,
@@ -48,7 +48,7 @@ __all__ = ["EXPORTS", "POOL"]
 
 MOST = 1024  # threads that a job can have shares for
 PIECES = 8  # of a share: what the threads may end apart by, and what atomic operations cost
-LONGEST = 200 * ENOUGH  # work of a piece: some ten milliseconds, after which the caller looks
+LONGEST = 200 * SHARED_WORK  # work of a piece: some ten milliseconds, after which the caller looks
 SPINS = 4000  # looks of a worker before it sleeps: about as long as waking it up takes
 
 FAULTS = 4, 7, 8, 11  # SIGILL, SIGBUS, SIGFPE and SIGSEGV, of Linux
@@ -305,7 +305,7 @@ def parallel(task: Task, argument: object, count: int, cost: int, threads: int) 
     alone if it is of little ``cost``; gives 0, what one of the tasks returned that failed, or
     `INTERRUPTED`. The number that a task is given of its worker is below ``count`` and ``threads``,
     and 0 is the caller's."""
-    if cost < ENOUGH:
+    if cost < SHARED_WORK:
         return task(argument, 0, count, 0)
     most = min(min(wanted.value.load("relaxed"), count), min(threads, MOST))
     if most < 2 or not busy.value.compare_exchange(0, 1):

@@ -8,22 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from staticflow.codegen.llvm.parallel import DECLARATIONS
-from staticflow.codegen.llvm.probes import PROBED, Probes
-from staticflow.codegen.llvm.routine import render_routine
-from staticflow.codegen.program.routine import Ask, walk_steps
-from staticflow.config import config
-from staticflow.graph.dim_queries import symbols_of
-from staticflow.graph.dims import Size
 from staticflow.graph.dtypes import DType
-from staticflow.graph.equalities import Equality
-from staticflow.graph.types import TensorType
-from staticflow.runtime.draft import Draft, Signature
-from staticflow.runtime.fastcall_checks import UNKNOWN
-from staticflow.runtime.fastcall_text import Entry, fits, numbers_of, render_entry
-from staticflow.runtime.native import ObjectCode, compile_object, host_target
+from staticflow.runtime.native import ObjectCode
 
-__all__ = ["EntryCode", "OutputFacts", "ParamFacts", "ProgramCode", "generate", "render_draft"]
+__all__ = ["EntryCode", "OutputFacts", "ParamFacts", "ProgramCode"]
 
 Array = np.ndarray[Any, Any]
 
@@ -77,79 +65,3 @@ class ProgramCode:
     growing: int
     asks: int
     entry: EntryCode | None
-
-
-def render_draft(draft: Draft, keeps_arena: bool = True, probes: Probes | None = None) -> str:
-    """The LLVM text of a program."""
-    params, constants = draft.signature.params, draft.signature.constants
-    types = [p.type for p in params]
-    table = [*map(_bytes, types), *map(_bytes, constants), *map(_bytes, draft.signature.outputs)]
-    updated = [i for i, p in enumerate(params) if p.updated]
-    poison = None
-    if config.poison:
-        from staticflow.runtime.poison import plan_poison
-
-        poison = plan_poison(draft.plan, draft.signature.outputs)
-    return render_routine(
-        draft.routine, draft.plan.layout, table, updated, keeps_arena, host_target(), probes, poison
-    )
-
-
-def generate(draft: Draft, text: str, has_entry: bool, has_probes: bool = False) -> ProgramCode:
-    """The code of a program whose LLVM text is ``text``, with a native entry if that is wanted and
-    the program small enough for one."""
-    routine = draft.routine
-    exports = ["run"]
-    exports += ["release"] if routine.buffers else []
-    exports += ["iterations"] if routine.loops else []
-    exports += ["room"] if routine.growing else []
-    exports += PROBED if has_probes else []
-    return ProgramCode(
-        compile_object(text),
-        tuple(exports),
-        DECLARATIONS in text,
-        len(routine.kernels),
-        len(routine.growing),
-        sum(isinstance(s, Ask) for s in walk_steps(routine.steps)),
-        _generate_entry(draft) if has_entry else None,
-    )
-
-
-def _generate_entry(draft: Draft) -> EntryCode | None:
-    signature = draft.signature
-    entry = Entry(
-        draft.routine,
-        tuple(p.type for p in signature.params),
-        tuple(c.nbytes for c in signature.constants),
-        signature.outputs,
-        tuple(e for e in signature.equalities if _is_known(e, signature)),
-        (draft.plan.layout.most,),
-    )
-    if not fits(entry):
-        return None
-    numbers = numbers_of(entry)
-    params = tuple(
-        ParamFacts(
-            p.type.dtype,
-            tuple(s if isinstance(s, int) else UNKNOWN for s in p.type.shape),
-            p.type.strides is None,
-            p.updated,
-        )
-        for p in signature.params
-    )
-    outputs = tuple(
-        OutputFacts(t.dtype, at, t.ndim, entry.is_late(t))
-        for t, at in zip(signature.outputs, numbers.outputs, strict=True)
-    )
-    code = compile_object(render_entry(entry), quick=True)
-    return EntryCode(code, params, outputs, signature.constants, numbers.count, numbers.traffic)
-
-
-def _is_known(equality: Equality, signature: Signature) -> bool:
-    """Whether a call can tell the sizes of an equality; the others are checked on the way."""
-    given = {s for p in signature.params for d in p.type.sizes for s in symbols_of(d)}
-    return symbols_of(equality.a) | symbols_of(equality.b) <= given
-
-
-def _bytes(array: TensorType | Array) -> Size:
-    return array.nbytes if isinstance(array, np.ndarray) else array.size * array.dtype.itemsize

@@ -9,8 +9,7 @@ from staticflow.graph.dtypes import DType, get_default_dtype
 from staticflow.graph.graph import Graph
 from staticflow.graph.identity import identify_graph
 from staticflow.ops import OPS
-from staticflow.passes.pipeline import PASSES, are_known_passes
-from staticflow.passes.rewrite import Pass
+from staticflow.passes.order import PASSES
 from staticflow.runtime.code_cache import key_of, package_state
 from staticflow.runtime.native import host_target, machine_parts
 from staticflow.runtime.threads import most_workers
@@ -37,7 +36,7 @@ class Recipe:
     names: tuple[str, ...]
     updated: tuple[object, ...]
     numerics: str = "strict"
-    passes: tuple[tuple[str, Pass], ...] = PASSES
+    passes: tuple[str, ...] = PASSES
     donated: frozenset[int] = frozenset()
     flushes: bool = False
     keeps_arena: bool = True
@@ -52,18 +51,18 @@ class Recipe:
 
 def identify(recipe: Recipe) -> bytes | None:
     """A key that two recipes share, in whatever processes, only if their programs have the same
-    machine code; None where nothing says so: of operations and passes of a user's, and where the
+    machine code; None where nothing says so: of operations of a user's, and where the
     sources of staticflow are no files."""
     state = package_state()
     graph = identify_graph(recipe.graph, OPS)
-    if state is None or graph is None or not are_known_passes(recipe.passes):
+    if state is None or graph is None:
         return None
     numbers = {id(p.attrs["source"]): i for i, p in reversed([*enumerate(recipe.graph.params)])}
     options = (
         recipe.names,
         [numbers[id(t)] for t in recipe.updated],
         recipe.numerics,
-        [name for name, _ in recipe.passes],
+        recipe.passes,
         sorted(recipe.donated),
         recipe.flushes,
         recipe.keeps_arena,

@@ -23,6 +23,7 @@ from staticflow.graph.locs import Locs, format_locs, here
 from staticflow.graph.node import Node, constant, maker_of, param
 from staticflow.graph.types import types_of
 from staticflow.ops.declaring.thread import recording
+from staticflow.passes.pipeline import RUNS
 from staticflow.passes.rewrite import Counts, Pass, each_region
 from staticflow.static.interpretation import Interpret, interpreter
 
@@ -72,7 +73,7 @@ def bisect_program(
     graph = program.graph
     differ = partial(find_difference, rtol=rtol, atol=atol)
     interpret = interpreter(program.options.flush_subnormals)
-    passes = program.options.passes_that_run
+    passes = [(name, RUNS[name]) for name in program.options.passes_that_run]
     found = bisect_passes(graph, passes, arrays, differ, interpret)
     if found is not None:
         return found

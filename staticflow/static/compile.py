@@ -15,8 +15,7 @@ from staticflow.ops.declaring.foreign import refuses_foreign_in_classes
 from staticflow.ops.declaring.switch import as_bool
 from staticflow.ops.symbols.dependents import depend
 from staticflow.ops.symbols.symbol import Symbol
-from staticflow.passes.pipeline import PASSES, STABILIZING, choose_passes, passes_for
-from staticflow.passes.rewrite import Pass
+from staticflow.passes.order import PASSES, STABILIZING, choose_passes, passes_for
 from staticflow.runtime.build import build
 from staticflow.runtime.object_layout import box_type
 from staticflow.runtime.recipe import Recipe
@@ -35,7 +34,7 @@ class Options:
     whether subnormal numbers are zero."""
 
     numerics: str = "strict"
-    passes: tuple[tuple[str, Pass], ...] = PASSES
+    passes: tuple[str, ...] = PASSES
     flush_subnormals: bool = False
 
     @staticmethod
@@ -47,18 +46,18 @@ class Options:
     ) -> Options:
         """The options that a user gives, passes by name."""
         chosen = choose_passes(passes, numerics)
-        kept = tuple(p for p in chosen if stabilize or p[0] not in STABILIZING)
+        kept = tuple(p for p in chosen if stabilize or p not in STABILIZING)
         return Options(numerics, kept, as_bool("flush_subnormals", flush_subnormals))
 
     @property
-    def passes_that_run(self) -> tuple[tuple[str, Pass], ...]:
+    def passes_that_run(self) -> tuple[str, ...]:
         """The passes that run with these numerics."""
         return passes_for(self.numerics, self.passes)
 
     @property
     def is_stable(self) -> bool:
         """Whether what overflows is said in another form."""
-        return any(name in STABILIZING for name, _ in self.passes)
+        return any(name in STABILIZING for name in self.passes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,7 @@ from staticflow.errors import ArgumentError
 from staticflow.graph.graph import Graph
 from staticflow.graph.locs import Locs, format_locs, here
 from staticflow.ops.declaring.foreign import refuses_foreign_in_classes
-from staticflow.passes.pipeline import PassReport
 from staticflow.runtime.executable import Executable
-from staticflow.runtime.plan import Plan
 from staticflow.static.caller import Caller
 from staticflow.static.written import Written
 
@@ -23,6 +21,8 @@ if TYPE_CHECKING:
     from staticflow.measure.profile import Profile
     from staticflow.measure.work import Kernel
     from staticflow.ops.symbols.calls import ModuleCall
+    from staticflow.passes.pipeline import PassReport
+    from staticflow.runtime.plan import Plan
     from staticflow.static.bisection import Culprit
     from staticflow.static.compile import Options, PhaseSeconds
 

@@ -42,7 +42,7 @@ from staticflow.graph.types import TensorType
 from staticflow.graph.verify import verify_graph
 from staticflow.ops import OPS
 from staticflow.ops.loops.printing import print_op
-from staticflow.passes.pipeline import PASSES, check_numerics, restore_passes
+from staticflow.passes.order import PASSES, check_numerics, restore_passes
 from staticflow.runtime.overlaps import share_elements
 from staticflow.serialization import load, save
 from staticflow.static.compile import Options, Program
@@ -88,7 +88,7 @@ def save_program(program: Compiled, f: str | os.PathLike[str] | IO[bytes]) -> No
         "updated": [numbers[id(t)] for t in written.updated],
         "outputs": _describe(written.structure),
         "numerics": options.numerics,
-        "passes": None if options.passes == PASSES else [name for name, _ in options.passes],
+        "passes": None if options.passes == PASSES else options.passes,
         "flush_subnormals": options.flush_subnormals,
     }
     save({"program": json.dumps(header), "variables": variables, "arrays": stored.arrays}, f)

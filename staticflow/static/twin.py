@@ -20,7 +20,7 @@ from staticflow.measure.memory import Memory, bytes_in_steps, measure_program
 from staticflow.measure.probing import Contestants, profile_runs
 from staticflow.measure.profile import Profile
 from staticflow.measure.readings import Reader, find_sizes, name_sizes, read_one
-from staticflow.runtime.build import compile_draft
+from staticflow.runtime.drafting import compile_draft
 from staticflow.runtime.object_layout import box_type
 from staticflow.runtime.plan import name_bound_sizes
 from staticflow.static.caller import Caller

@@ -51,7 +51,7 @@ SIZES: Mapping[str, str] = {
 BY_MATRICES = (
     "codegen.gemm.dispatch._CACHE", "codegen.gemm.dispatch._FEW_PAGES", "codegen.gemm.dispatch._PAGES", "codegen.gemm.dispatch._LITTLE",
     "codegen.gemm.dispatch._SMALL", "codegen.gemm.dispatch._DEPTH_PER_ROW", "codegen.gemm.dispatch._BRIEF",
-    "codegen.gemm.block.LEAST_ROWS", "codegen.gemm.block._ROWS", "codegen.gemm.block._STRIPE",
+    "codegen.thresholds.LEAST_ROWS", "codegen.gemm.block._ROWS", "codegen.gemm.block._STRIPE",
     "codegen.gemm.block._ROWS_PER_COPY", "codegen.gemm.block._BY_ROWS.column",
     "codegen.gemm.block._BY_COLUMNS.column", "codegen.gemm.block._BY_COLUMNS.panels",
     "eager.costs.PRODUCT",
@@ -140,7 +140,7 @@ NO_SIZES: Mapping[str, str] = {
             "ops.along.order.FEW", "ops.along.sets._FEW",
         ),
         "counts operations, of which an element takes from two to hundreds: above between LARGE and SPREAD": (
-            "codegen.work.ENOUGH",
+            "codegen.thresholds.SHARED_WORK",
         ),
         "bytes from which memory comes from elsewhere: LARGE, SPREAD and BEYOND lie on both sides": (
             "runtime.aligned.ALIGNED_FROM", "runtime.block_cache.KEPT_FROM",
@@ -170,9 +170,9 @@ NO_SIZES: Mapping[str, str] = {
             "runtime.overlaps._PATIENCE",
         ),
         "a code, a mask, a constant of an algorithm": (
-            "codegen.kernel.INTERRUPTED", "codegen.kernel.NO_ROOM",
+            "codegen.statuses.INTERRUPTED", "codegen.statuses.NO_ROOM",
             "codegen.llvm.float_parts._BALANCED", "codegen.llvm.sqrt._ZEROS_AND_INFINITY",
-            "codegen.llvm.routine.SIZES_DIFFER", "codegen.llvm.subnormals._FTZ_AND_DAZ", "codegen.llvm.subnormals._FZ", "codegen.maths.bits.PARITY",
+            "codegen.statuses.SIZES_DIFFER", "codegen.llvm.subnormals._FTZ_AND_DAZ", "codegen.llvm.subnormals._FZ", "codegen.maths.bits.PARITY",
             "codegen.llvm.poison.NOTHING", "codegen.llvm.poison._NO_NUMBER",
             "codegen.maths.bits.ROUNDS", "codegen.maths.erf.SPARE", "codegen.maths.far._AHEAD",
             "codegen.maths.far._LOW", "codegen.maths.normal.SPARE", "codegen.target.PORTABLE",

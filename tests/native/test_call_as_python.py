@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from staticflow.codegen.kernel import INTERRUPTED
+from staticflow.codegen.statuses import INTERRUPTED
 from staticflow.native import cpython
 from staticflow.native.cpython import FALSE, NONE, array_type, tuple_type
 from staticflow.native.language import Object, Row, drop

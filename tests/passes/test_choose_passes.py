@@ -10,7 +10,8 @@ import pytest
 
 import staticflow as sf
 from staticflow.errors import ArgumentError
-from staticflow.passes.pipeline import (
+from staticflow.passes.order import (
+    INSTEAD,
     INTO_KERNELS,
     NUMERICS,
     ORDER,
@@ -18,8 +19,9 @@ from staticflow.passes.pipeline import (
     choose_passes,
     is_allowed,
 )
+from staticflow.passes.pipeline import RUNS
 
-ALL = [name for name, _ in PASSES]
+ALL = [*PASSES]
 
 
 def compile_chain(**options: Any) -> Any:
@@ -28,7 +30,7 @@ def compile_chain(**options: Any) -> Any:
 
 
 def names(passes: Any, numerics: str = "strict") -> list[str]:
-    return [name for name, _ in choose_passes(passes, numerics)]
+    return [*choose_passes(passes, numerics)]
 
 
 def test_all_run_unless_said() -> None:
@@ -133,8 +135,8 @@ MARKS = "<!-- passes -->\n", "<!-- end of passes -->\n"
 def table_of_passes() -> str:
     """A row for each pass: its docstring's first sentence, and what it has to run before."""
     rows = ["| pass | what it does | before |", "|---|---|---|"]
-    for name, run in PASSES:
-        first = re.split(r"\.(?=\s|$)", run.__doc__ or "")[0].replace("``", "`")
+    for name in PASSES:
+        first = re.split(r"\.(?=\s|$)", RUNS[name].__doc__ or "")[0].replace("``", "`")
         least = next(numerics for numerics in NUMERICS if is_allowed(name, numerics))
         what = " ".join(first.split()) + ("" if least == "exact" else f" (`{least}`)")
         late = [
@@ -152,3 +154,7 @@ def test_the_page_has_every_pass(request: pytest.FixtureRequest) -> None:
         PAGE.write_text("".join([before, MARKS[0], table_of_passes(), MARKS[1], after]))
         return
     assert inside == table_of_passes(), "pytest tests/passes --bless writes the table"
+
+
+def test_every_pass_is_known_by_its_name() -> None:
+    assert RUNS.keys() == {*PASSES, *INSTEAD.values()}

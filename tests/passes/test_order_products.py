@@ -12,9 +12,9 @@ import staticflow as sf
 from staticflow.graph.graph import Graph, close
 from staticflow.graph.interpret import interpret_graph
 from staticflow.passes import order_products
-from staticflow.passes.pipeline import SIMPLIFY, optimize
+from staticflow.passes.pipeline import optimize
 
-FOR_PRODUCTS = [p for p in SIMPLIFY if p[0] in ("canonicalize", "order_products")]
+FOR_PRODUCTS = ("canonicalize", "order_products")
 NEAR, FARTHEST = 1.2, 7
 """Times the least that a chain of unknown sizes takes at some of them, a short one and a long one, of
 which a program has not all orders."""

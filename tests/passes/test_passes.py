@@ -36,7 +36,8 @@ from staticflow.passes.arrays import MOST_MEMBERS
 from staticflow.passes.cluster import cluster
 from staticflow.passes.contraction import Contraction
 from staticflow.passes.fuse import fuse
-from staticflow.passes.pipeline import PASSES, optimize
+from staticflow.passes.order import PASSES
+from staticflow.passes.pipeline import RUNS, optimize
 from staticflow.passes.rewrite import Counts, rewrite
 from staticflow.passes.rules import CANONICAL, FAST, PARTS, REORDER
 
@@ -107,9 +108,8 @@ def test_a_case_shows_where_each_rule_does_not_apply(name: str, r: Rule) -> None
 
 
 def test_every_pass_has_a_file() -> None:
-    runs = dict(PASSES)  # a pass that runs again has the file of its first name
-    first = {run: name for name, run in reversed(PASSES)}
-    assert {file.stem for file in FILES} == {first[run] for run in runs.values()}
+    first = {RUNS[name]: name for name in reversed(PASSES)}  # one that runs again has one file
+    assert {file.stem for file in FILES} == {*first.values()}
 
 
 WITHOUT_TEXT = {"custom", "once_differentiable"}

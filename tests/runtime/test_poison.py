@@ -19,8 +19,8 @@ from staticflow import pytree
 from staticflow.codegen.program.routine import Routine
 from staticflow.config import config
 from staticflow.graph.interpret import interpret_graph
-from staticflow.runtime.build import compile_draft
 from staticflow.runtime.draft import Draft
+from staticflow.runtime.drafting import compile_draft
 from staticflow.runtime.executable import Executable
 from staticflow.runtime.plan import Plan
 from staticflow.runtime.poison import plan_poison

@@ -25,7 +25,7 @@ from staticflow.errors import IndexRangeError, ShapeError, VerifyError
 from staticflow.graph.dtypes import dtype_of
 from staticflow.graph.identity import identify_graph
 from staticflow.ops import OPS
-from staticflow.runtime import build, recipe
+from staticflow.runtime import drafting, recipe
 from staticflow.runtime.code_cache import code_cache
 from staticflow.runtime.program_cache import find_program
 from staticflow.runtime.recipe import Recipe, identify
@@ -50,7 +50,7 @@ class Counts(dict[str, int]):
 def counts(monkeypatch: pytest.MonkeyPatch) -> Counts:
     found = Counts(optimize=0, render_draft=0)
     for name in ("optimize", "render_draft"):
-        monkeypatch.setattr(build, name, counted(found, name, getattr(build, name)))
+        monkeypatch.setattr(drafting, name, counted(found, name, getattr(drafting, name)))
     return found
 
 
@@ -339,7 +339,7 @@ def test_a_damaged_or_missing_entry_is_compiled_anew(counts: Counts, tmp_path: P
 SCRIPT = """
 import numpy as np
 import staticflow as sf
-from staticflow.runtime import build, native, program_code
+from staticflow.runtime import drafting, native
 
 made = []
 
@@ -347,8 +347,8 @@ def count(module, name):
     fn = getattr(module, name)
     setattr(module, name, lambda *a, **k: made.append(name) or fn(*a, **k))
 
-count(build, "optimize"), count(build, "render_draft")
-count(program_code, "render_entry"), count(native, "_parse")
+count(drafting, "optimize"), count(drafting, "render_draft")
+count(drafting, "render_entry"), count(native, "_parse")
 sf.manual_seed(3)
 model = sf.nn.Sequential(sf.nn.Linear(8, 16), sf.nn.ReLU(), sf.nn.Dropout(0.5), sf.nn.Linear(16, 2))
 x, y = sf.placeholder((None, 8), name="x"), sf.placeholder((None,), "int64", name="y")

@@ -17,10 +17,10 @@ from staticflow import nn, pytree
 from staticflow.graph.interpret import interpret_graph
 from staticflow.nn import functional as F
 from staticflow.ops.loops.region import trace_at_once
-from staticflow.passes.pipeline import PASSES
+from staticflow.passes.order import PASSES
 
 NEEDED = {"decompose", "copy_strided"}
-OPTIONAL = [name for name, _ in PASSES if name not in NEEDED]
+OPTIONAL = [name for name in PASSES if name not in NEEDED]
 
 Written = tuple[list[Any], list[Any], dict[Any, Any]]
 """The inputs of a program, its outputs, and its updates."""

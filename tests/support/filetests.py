@@ -36,7 +36,7 @@ from staticflow.graph.printer import print_graph
 from staticflow.graph.verify import verify_graph
 from staticflow.ops import OPS as REAL_OPS
 from staticflow.passes.cluster import cluster
-from staticflow.passes.pipeline import PASSES
+from staticflow.passes.pipeline import RUNS
 from staticflow.passes.rewrite import Counts, each_region
 
 Commands = list[list[str]]
@@ -79,7 +79,7 @@ def run_passes(text: str, commands: Commands, counts: Counts | None = None) -> s
     counts = Counts() if counts is None else counts
     graph = verify_graph(parse_graph(text, {**REAL_OPS, cluster.name: cluster}))
     for (name,) in commands:
-        graph = verify_graph(each_region(graph, dict(PASSES)[name], counts))
+        graph = verify_graph(each_region(graph, RUNS[name], counts))
     return print_graph(graph)
 
 

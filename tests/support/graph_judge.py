@@ -39,7 +39,7 @@ from staticflow.ops import OPS
 from staticflow.ops.symbols.effect import settle
 from staticflow.ops.symbols.symbol import Symbol, capture
 from staticflow.passes.cluster import cluster
-from staticflow.passes.pipeline import ONCE, ORDER, PASSES, STABILIZING, is_allowed
+from staticflow.passes.order import ONCE, ORDER, PASSES, STABILIZING, is_allowed
 
 __all__ = [
     "Case",
@@ -139,10 +139,10 @@ def floats_of(graph: Graph) -> list[Any]:
 def draw_passes(chance: random.Random) -> tuple[str, ...]:
     """Some of the passes in a legal order, by chance, some of them twice."""
     share = chance.choice((0.2, 0.6, 0.9, 1.0))
-    left = [name for name, _ in PASSES if is_allowed(name, "strict") and chance.random() < share]
+    left = [name for name in PASSES if is_allowed(name, "strict") and chance.random() < share]
     left += [name for name in left if name not in ONCE and chance.random() < 0.1]
     if chance.random() < 0.25:
-        return tuple(sorted(left, key=[name for name, _ in PASSES].index))
+        return tuple(sorted(left, key=PASSES.index))
     found = []
     while left:
         late = {name for rule in ORDER if not {*rule.first}.isdisjoint(left) for name in rule.then}
@@ -180,8 +180,7 @@ def print_case(case: Case) -> tuple[str, str]:
 def read_case(words: Sequence[str], text: str) -> Case:
     """The case that `print_case` wrote; passes that there are no longer are left out."""
     found = {name: _OPTIONS[name](value) for name, value in (w.split(":", 1) for w in words)}
-    known = dict(PASSES)
-    found["passes"] = tuple(name for name in found["passes"] if name in known)
+    found["passes"] = tuple(name for name in found["passes"] if name in PASSES)
     return Case(parse_graph(text, {**OPS, cluster.name: cluster}), **found)
 
 

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from staticflow.codegen.interpret import interpret_kernel
-from staticflow.codegen.llvm.routine import SIZES_DIFFER
 from staticflow.codegen.program.routine import (
     Ahead,
     Arena,
@@ -33,6 +32,7 @@ from staticflow.codegen.program.routine import (
     Turn,
     iteration_count,
 )
+from staticflow.codegen.statuses import SIZES_DIFFER
 from staticflow.graph.dim_queries import evaluate_dim, symbols_of
 from staticflow.graph.dims import Size, Sym
 from staticflow.runtime.plan import Plan

@@ -29,10 +29,7 @@ from staticflow.codegen.gemm.tile import (
 from staticflow.codegen.kernel import Operand
 from staticflow.graph.dims import Size, ceil_div, dim_max, dim_min, is_provably_ge
 
-__all__ = ["LEAST_ROWS", "blocked_scratch", "emit_blocked"]
-
-LEAST_ROWS = 16
-"""The rows that a product must have to be computed so: more than are in a tile."""
+__all__ = ["blocked_scratch", "emit_blocked"]
 
 _ROWS = 1080  # in a task, at most
 _STRIPE = 512  # rows of A that are copied at a time, at most

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from staticflow.codegen.builder import Builder
-from staticflow.codegen.gemm.block import LEAST_ROWS, blocked_scratch, emit_blocked
+from staticflow.codegen.gemm.block import blocked_scratch, emit_blocked
 from staticflow.codegen.gemm.dot import emit_dots
 from staticflow.codegen.gemm.pack import (
     by_columns_scratch,
@@ -26,6 +26,7 @@ from staticflow.codegen.gemm.three_loops import emit_plain
 from staticflow.codegen.gemm.tile import Epilogue, Matrix, Product, Workspace, emit_tiles
 from staticflow.codegen.kernel import Operand
 from staticflow.codegen.target import Target
+from staticflow.codegen.thresholds import LEAST_ROWS
 from staticflow.graph.dims import Size, ceil_div, dim_max, dim_min, is_provably_ge
 from staticflow.graph.dtypes import DType, float32, float64
 

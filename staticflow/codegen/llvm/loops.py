@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from staticflow.codegen.kernel import ENDLESS, INTERRUPTED, Bind, Loop, walk
+from staticflow.codegen.kernel import ENDLESS, Bind, Loop, walk
 from staticflow.codegen.llvm.index import Induction
 from staticflow.codegen.llvm.parallel import (
     MANY_WORKERS,
@@ -24,6 +24,7 @@ from staticflow.codegen.llvm.parallel import (
 from staticflow.codegen.llvm.text import I64, BasicBlock, local, phi
 from staticflow.codegen.llvm.values import Value, value_phi
 from staticflow.codegen.schedule.loops import iteration_count, thread_bound
+from staticflow.codegen.statuses import INTERRUPTED
 from staticflow.codegen.work import work_of
 from staticflow.graph.dims import Dim, Sym, dim_max, is_provably_ge
 

@@ -28,7 +28,8 @@ from staticflow.codegen.kernel import (
     walk,
 )
 from staticflow.codegen.llvm.text import FunctionText
-from staticflow.codegen.work import ENOUGH, work_at
+from staticflow.codegen.thresholds import SHARED_WORK
+from staticflow.codegen.work import work_at
 from staticflow.graph.dim_queries import symbols_of
 from staticflow.graph.dims import Sym, is_provably_ge
 
@@ -93,7 +94,7 @@ def may_be_much(loop: Loop, sizes: Sequence[Sym]) -> bool:
     # that windows are smaller than images. What is bound on the way is at its beginning.
     large = [1 << max(24 - i, 12) for i in range(len(sizes))]
     orders = (large, large[::-1])
-    return any(work_at(loop, dict(zip(sizes, o, strict=True))) >= ENOUGH for o in orders)
+    return any(work_at(loop, dict(zip(sizes, o, strict=True))) >= SHARED_WORK for o in orders)
 
 
 def uses_of(body: Block, *own: Sym) -> Uses:

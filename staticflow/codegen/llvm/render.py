@@ -17,7 +17,6 @@ from dataclasses import replace
 
 from staticflow.codegen.endless import find_counted_loop
 from staticflow.codegen.kernel import (
-    NO_ROOM,
     Accumulate,
     Active,
     Apply,
@@ -71,6 +70,7 @@ from staticflow.codegen.llvm.values import (
     value_phi,
     zip_lanes,
 )
+from staticflow.codegen.statuses import NO_ROOM
 from staticflow.codegen.target import PORTABLE, Target
 from staticflow.graph.dims import Sym
 from staticflow.graph.dtypes import bool_, int64

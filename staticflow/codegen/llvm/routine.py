@@ -21,7 +21,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
-from staticflow.codegen.kernel import INTERRUPTED, NO_ROOM
 from staticflow.codegen.llvm.addresses import Places
 from staticflow.codegen.llvm.arena import CELL, arena_text, header_bytes, make_room
 from staticflow.codegen.llvm.index import IndexWriter
@@ -49,21 +48,16 @@ from staticflow.codegen.program.routine import (
     Table,
     walk_steps,
 )
+from staticflow.codegen.statuses import INTERRUPTED, NO_MEMORY, NO_ROOM, SIZES_DIFFER
 from staticflow.codegen.target import PORTABLE, Target
 from staticflow.graph.dims import Call, Dim, Size, terms_of
 
 if TYPE_CHECKING:
     from staticflow.codegen.llvm.poison import Poison
 
-__all__ = ["NO_MEMORY", "SIZES_DIFFER", "render_routine"]
+__all__ = ["render_routine"]
 
 _POINTER = Type("ptr")
-
-NO_MEMORY = -1
-"""What `run` returns if the arena could not be had."""
-
-SIZES_DIFFER = 255
-"""The code of a failure that is no kernel's: two sizes are not equal."""
 
 _HUGE = 2.0**62
 

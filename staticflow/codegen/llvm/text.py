@@ -8,11 +8,14 @@ import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from staticflow.codegen.kernel import Const
 from staticflow.graph.dtypes import DType, bfloat16, bool_, float16, float32
+
+if TYPE_CHECKING:
+    from staticflow.codegen.kernel import Const
 
 __all__ = [
     "I32",

@@ -1,0 +1,12 @@
+"""From which sizes on something pays, for kernels and for those that choose before there is one."""
+
+from __future__ import annotations
+
+__all__ = ["LEAST_ROWS", "SHARED_WORK"]
+
+SHARED_WORK = 500_000
+"""The work, in units of `staticflow.codegen.work`, from which on threads pay: about 60
+microseconds, several times what it takes to wake a thread up."""
+
+LEAST_ROWS = 16
+"""The rows that a product must have to be computed in blocks: more than are in a tile."""

@@ -1,0 +1,250 @@
+"""From a recipe to machine code: optimised, assembled, planned, written as text, compiled. Nothing
+of it is imported before something is compiled: programs that are found on disk need none of it."""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from staticflow.codegen.llvm.parallel import DECLARATIONS
+from staticflow.codegen.llvm.probes import PROBED, Probes
+from staticflow.codegen.llvm.routine import render_routine
+from staticflow.codegen.llvm.subnormals import FLUSH_MODES
+from staticflow.codegen.program.assemble import Wanted, assemble
+from staticflow.codegen.program.donations import find_donations
+from staticflow.codegen.program.routine import Ask, Routine, walk_steps
+from staticflow.codegen.program.update_order import root_of
+from staticflow.codegen.verify import verify_kernel
+from staticflow.config import config
+from staticflow.errors import CompileError, ShapeError
+from staticflow.graph.dim_queries import as_symbol, symbols_of
+from staticflow.graph.dims import Dim, Size, Sym, fresh_sym
+from staticflow.graph.equalities import Equality
+from staticflow.graph.graph import Graph, bound_symbols, free_symbols, regions_of
+from staticflow.graph.locs import format_locs, here
+from staticflow.graph.node import Node, constant
+from staticflow.graph.types import TensorType
+from staticflow.passes.cluster import cluster
+from staticflow.passes.pipeline import optimize
+from staticflow.runtime.draft import Draft, ParamSpec, Signature
+from staticflow.runtime.executable import Executable
+from staticflow.runtime.fastcall_checks import UNKNOWN
+from staticflow.runtime.fastcall_text import Entry, fits, numbers_of, render_entry
+from staticflow.runtime.native import compile_object, host_target
+from staticflow.runtime.object_layout import BoxType
+from staticflow.runtime.plan import plan_memory
+from staticflow.runtime.poison import plan_poison
+from staticflow.runtime.program_code import EntryCode, OutputFacts, ParamFacts, ProgramCode
+from staticflow.runtime.recipe import Recipe
+
+__all__ = ["compile_draft", "draft_program", "generate", "lay_out", "render_draft", "unbound_sizes"]
+
+Array = np.ndarray[Any, Any]
+
+
+def compile_draft(
+    draft: Draft,
+    variables: Sequence[object] = (),
+    box: BoxType | None = None,
+    probes: Probes | None = None,
+) -> Executable:
+    """A program of a draft that another one was made of, for its own ``variables``; with ``probes``
+    its code reads a clock around each step."""
+    text = render_draft(draft, probes=probes)
+    has_entry = box is not None and config.fast_call
+    code = generate(draft, text, has_entry, probes is not None)
+    return Executable(code, lambda: draft, lambda: text, variables, box)
+
+
+def draft_program(recipe: Recipe) -> Draft:
+    """Optimise the graph, make its routine, and plan its memory."""
+    graph, passes = optimize(recipe.graph, recipe.numerics, recipe.passes)
+    optimised = time.perf_counter()
+    program, signature = lay_out(recipe, graph)
+    if recipe.flushes:
+        program = replace(program, flushes=_machine_that_flushes())
+    if config.verify:
+        for kernel in program.kernels:
+            verify_kernel(kernel)
+    plan = plan_memory(program, _origins(signature))
+    return Draft(graph, passes, program, plan, signature, optimised)
+
+
+def _machine_that_flushes() -> str:
+    machine = platform.machine()
+    if machine not in FLUSH_MODES:
+        raise CompileError(
+            f"compile: flush_subnormals: it is not known how {machine} is told so; it is for "
+            f"{', '.join(FLUSH_MODES)}, at {format_locs(here())}"
+        )
+    return machine
+
+
+def lay_out(recipe: Recipe, graph: Graph) -> tuple[Routine, Signature]:
+    """The routine of ``graph``, that of a recipe behind all passes, and what a call hands over."""
+    names, updated, n_out = recipe.names, recipe.updated, recipe.n_out
+    graph, given = _with_given_sizes(graph)
+    sources = [p.attrs["source"] for p in graph.params]
+    changes = {id(t) for t in updated}
+    variables = {id(p.attrs["source"]): p for p in reversed(graph.params)}
+    news = [
+        (root_of(node), variables[id(t)])
+        for t, node in zip(updated, graph.outputs[n_out:], strict=True)
+    ]
+    over = find_donations(graph, [graph.params[i] for i in sorted(recipe.donated)], n_out, news)
+    given_away = set(over.values())
+    specs = []
+    for i, (p, own) in enumerate(zip(graph.params, graph.declared, strict=True)):
+        declared = own.substitute(given)
+        name = names[i] if i < len(names) else p.attrs["name"]
+        changed = id(sources[i]) in changes or p in given_away
+        specs.append(ParamSpec(name, declared, changed))
+    literals = list(_literals(graph))
+    slots = {n: i for i, n in enumerate([*graph.params, *literals])}
+    first = len(slots)
+    outputs = [o for i, o in enumerate(graph.outputs[:n_out]) if i not in over]
+    wanted = [Wanted(o, first + i) for i, o in enumerate(outputs)]
+    for t, node in zip(updated, graph.outputs[n_out:], strict=True):
+        variable = variables[id(t)]
+        wanted.append(Wanted(node, slots[variable], variable))
+    wanted += [Wanted(graph.outputs[i], slots[p], p) for i, p in over.items()]
+    named = {symbol for s in free_symbols(graph) for symbol in symbols_of(given.get(s, Dim.of(s)))}
+    sizes: tuple[Sym, ...] = tuple(sorted(named, key=lambda s: (s.name, s.serial)))
+    if len({s.name for s in sizes}) != len(sizes):
+        raise ShapeError(
+            f"compile: two different sizes share a name among {', '.join(map(str, sizes))}; rename "
+            f"one of the placeholders, at {format_locs(here())}"
+        )
+    signature = Signature(
+        tuple(specs),
+        tuple(np.ascontiguousarray(n.attrs["value"].array) for n in literals),
+        tuple(o.tensor_type for o in outputs),
+        graph.equalities,
+        tuple((i, graph.params.index(p)) for i, p in over.items()),
+    )
+    missing = unbound_sizes(signature, sizes)
+    if missing:
+        raise ShapeError(
+            f"compile: no input has {missing[0]} as a dim of its own, so a call cannot tell it; "
+            f"add a placeholder that has, at {format_locs(here())}"
+        )
+    return assemble(graph, slots, wanted, sizes, recipe.target), signature
+
+
+def _origins(signature: Signature) -> dict[Sym, str]:
+    """Where the unknown sizes of a call are found."""
+    found: dict[Sym, str] = {}
+    for p in signature.params:
+        for axis, size in enumerate(p.type.shape):
+            symbol = as_symbol(size)
+            if symbol is not None:
+                found.setdefault(symbol, f"the size of dim {axis} of {p.name}")
+    return found
+
+
+def _with_given_sizes(graph: Graph) -> tuple[Graph, dict[Sym, Size]]:
+    """What the caller is to give for sizes that an op binds, where params name such: sizes of their
+    own, which the graph then holds to be equal to those."""
+    bound = frozenset[Sym]().union(*map(bound_symbols, graph.nodes))
+    given: dict[Sym, Size] = {
+        s: fresh_sym(f"{s}_given") for s in sorted(free_symbols(graph) & bound, key=Sym.sort_key)
+    }
+    why = "the size that an array has and the one that the program finds"
+    found = [Equality(size, Dim.of(s), why, here()) for s, size in given.items()]
+    return (replace(graph, equalities=(*graph.equalities, *found)) if found else graph), given
+
+
+def _literals(graph: Graph) -> Iterator[Node]:
+    """The constants that stand in memory: those of the graph and of its loops, not of kernels."""
+    for node in graph.nodes:
+        if node.op is constant:
+            yield node
+        elif node.op is not cluster:
+            for region in regions_of(node):
+                yield from _literals(region)
+
+
+# -- text and code -------------------------------------------------------------------------------
+
+
+def render_draft(draft: Draft, keeps_arena: bool = True, probes: Probes | None = None) -> str:
+    """The LLVM text of a program."""
+    params, constants = draft.signature.params, draft.signature.constants
+    types = [p.type for p in params]
+    table = [*map(_bytes, types), *map(_bytes, constants), *map(_bytes, draft.signature.outputs)]
+    updated = [i for i, p in enumerate(params) if p.updated]
+    poison = plan_poison(draft.plan, draft.signature.outputs) if config.poison else None
+    return render_routine(
+        draft.routine, draft.plan.layout, table, updated, keeps_arena, host_target(), probes, poison
+    )
+
+
+def generate(draft: Draft, text: str, has_entry: bool, has_probes: bool = False) -> ProgramCode:
+    """The code of a program whose LLVM text is ``text``, with a native entry if that is wanted and
+    the program small enough for one."""
+    routine = draft.routine
+    exports = ["run"]
+    exports += ["release"] if routine.buffers else []
+    exports += ["iterations"] if routine.loops else []
+    exports += ["room"] if routine.growing else []
+    exports += PROBED if has_probes else []
+    return ProgramCode(
+        compile_object(text),
+        tuple(exports),
+        DECLARATIONS in text,
+        len(routine.kernels),
+        len(routine.growing),
+        sum(isinstance(s, Ask) for s in walk_steps(routine.steps)),
+        _generate_entry(draft) if has_entry else None,
+    )
+
+
+def _generate_entry(draft: Draft) -> EntryCode | None:
+    signature = draft.signature
+    entry = Entry(
+        draft.routine,
+        tuple(p.type for p in signature.params),
+        tuple(c.nbytes for c in signature.constants),
+        signature.outputs,
+        tuple(e for e in signature.equalities if _is_known(e, signature)),
+        (draft.plan.layout.most,),
+    )
+    if not fits(entry):
+        return None
+    numbers = numbers_of(entry)
+    params = tuple(
+        ParamFacts(
+            p.type.dtype,
+            tuple(s if isinstance(s, int) else UNKNOWN for s in p.type.shape),
+            p.type.strides is None,
+            p.updated,
+        )
+        for p in signature.params
+    )
+    outputs = tuple(
+        OutputFacts(t.dtype, at, t.ndim, entry.is_late(t))
+        for t, at in zip(signature.outputs, numbers.outputs, strict=True)
+    )
+    code = compile_object(render_entry(entry), quick=True)
+    return EntryCode(code, params, outputs, signature.constants, numbers.count, numbers.traffic)
+
+
+def _is_known(equality: Equality, signature: Signature) -> bool:
+    """Whether a call can tell the sizes of an equality; the others are checked on the way."""
+    given = {s for p in signature.params for d in p.type.sizes for s in symbols_of(d)}
+    return symbols_of(equality.a) | symbols_of(equality.b) <= given
+
+
+def _bytes(array: TensorType | Array) -> Size:
+    return array.nbytes if isinstance(array, np.ndarray) else array.size * array.dtype.itemsize
+
+
+def unbound_sizes(signature: Signature, sizes: Mapping[Sym, object] | Sequence[Sym]) -> list[Sym]:
+    """The sizes that no param has as a dim of its own, so that a call cannot tell them."""
+    bound = {s for p in signature.params for d in p.type.sizes if (s := as_symbol(d)) is not None}
+    return [s for s in sizes if s not in bound]
