@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -16,6 +16,7 @@ from staticflow.eager.fast.in_place_forms import in_place_methods
 from staticflow.eager.fused import fused_form, in_place_form
 from staticflow.eager.memory import versions
 from staticflow.eager.mode import EAGER
+from staticflow.eager.vjp_plans import VJPS, vjp_of
 from staticflow.graph.op import Op
 from staticflow.ops import OPS
 from staticflow.ops.declaring.by_shape import BY_SHAPE
@@ -60,7 +61,11 @@ def _install_forms(tensor: Any) -> Mapping[Op, Any]:
     getters = {name: m.fget for name, m in own.items() if isinstance(m, property)}
     known = {**own, **getters, "to": devices.to, "cpu": devices.cpu}
     marked = {name: BY_SHAPE[m] for name, m in known.items() if m in BY_SHAPE}
-    remembered = [*(m.written for m in BY_SHAPE.values()), indexed.get]
+    remembered: list[Callable[..., Any]] = [
+        *(m.written for m in BY_SHAPE.values()),
+        indexed.get,
+        vjp_of,
+    ]
     fast = fast_forms(
         [*OPS.values()], {*methods.values()}, {*reflected.values()},
         tensor, EAGER.general, EAGER.finish, remembered, in_place_methods(own),
@@ -72,6 +77,7 @@ def _install_forms(tensor: Any) -> Mapping[Op, Any]:
             if op in made:
                 setattr(tensor, name, made[op])
     tensor.__sf_forms__ = fast.direct
+    VJPS.form = fast.remembered.get(vjp_of)
     for m in BY_SHAPE.values():
         m.form = fast.remembered.get(m.written, m.written)
     for name, m in marked.items():

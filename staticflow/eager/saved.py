@@ -50,6 +50,13 @@ class SavedType(Unsaved):
         self._dtype = BY_NUMPY[data.dtype]
         self.__sf_gpu__ = None if type(data) is np.ndarray else tensor.__sf_gpu__
 
+    @staticmethod
+    def of(shape: tuple[int, ...], dtype: DType) -> SavedType:
+        """The same of a tensor of the host that is not at hand."""
+        made = object.__new__(SavedType)
+        made._shape, made._dtype, made.__sf_gpu__ = shape, dtype, None
+        return made
+
     @property
     def shape(self) -> tuple[int, ...]:
         """The sizes of the dims."""
@@ -68,6 +75,13 @@ class ResultType(Unsaved):
 
     __slots__ = ("ct",)
     ct: Tensor
+
+    @staticmethod
+    def of(ct: Tensor) -> ResultType:
+        """What a cotangent tells of the result."""
+        made = object.__new__(ResultType)
+        made.ct = ct
+        return made
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -30,6 +30,7 @@ from staticflow.eager.saved import (
     save_value,
 )
 from staticflow.eager.straight import straight_op
+from staticflow.eager.vjp_plans import pull_by_plan
 from staticflow.errors import AutogradError
 from staticflow.graph.dtypes import BY_PYTHON, bfloat16
 from staticflow.graph.locs import Loc, Locs, format_locs, is_inside
@@ -118,8 +119,7 @@ class TapeEntry:
         entry keeps unless ``retain``."""
         if self.args is None:
             self._refuse()
-        like = _new(ResultType)
-        like.ct = ct
+        like = ResultType.of(ct)
         args = [
             like if a is None
             else load_value(a, self.edges[i], self, i) if isinstance(a, tuple)
@@ -135,6 +135,9 @@ class TapeEntry:
             if pulled is not None:
                 wrap = eager.tensor._wrap
                 return [wrap(p) if type(p) is _array else p for p in pulled]
+            pulled = pull_by_plan(self.op, needs, cts, result, args, self.attrs)
+            if pulled is not None:
+                return pulled
         assert self.op.vjp is not None
         try:
             pulled = self.op.vjp(needs, cts, result, *args, **self.attrs)
@@ -166,9 +169,11 @@ class TapeEntry:
 
     def _free(self) -> None:
         """Forget what is kept; an entry that keeps no values can be last_backward again."""
-        results = self.result if type(self.result) is list else (self.result,)
-        if any(isinstance(kept, tuple) for kept in (*(self.args or ()), *results)):
-            self.args, self.result = None, thread.state.last_backward
+        kept = self.result
+        for a in (*(self.args or ()), *(kept if type(kept) is list else (kept,))):
+            if isinstance(a, tuple):
+                self.args, self.result = None, thread.state.last_backward
+                return
 
     def _refuse(self) -> NoReturn:
         raise AutogradError(

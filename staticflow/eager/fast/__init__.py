@@ -21,6 +21,7 @@ The way of ``z.sum()``, which asks of ``z`` only its shape: `recall.recall` writ
 told by (`key`), finds the plan of such calls, and runs its steps, each by `apply.apply`. The first
 call of a kind has no plan: it is the function of Python, whose ops are native. The second is run by
 the general path, which notes the ops, and `plans` writes the plan that serves from the third on.
+A vjp is such a function, too: `staticflow.eager.vjp_plans`.
 
 The way of ``x.add_(y)``: `in_place.call_in_place` computes the elements where they belong, in steps
 that `change` has.
