@@ -13,6 +13,7 @@ written here, in these ideas, each with its modules:
 - The *tape* is the *vertices* of recorded operations, with *edges* to those before (`vertex`)
   and *saved values* (`saved`). Backward walks it (`tape`), gives leaves their
   ``.grad`` (`ownership`), calls *hooks* (`hooks`, `saved_hooks`) and may look for NaN (`anomaly`);
+  native code runs the ops of a vjp whose kind of call it knows (`vjp_plans`);
   second derivatives of straight pieces are zeros on it (`straight`).
 - A *switch* says for a block what is recorded (`grad_mode`, `inference`).
 - An *in-place operation* gives a memory new elements, and tensors new histories (`in_place`). A

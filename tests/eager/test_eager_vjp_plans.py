@@ -109,7 +109,7 @@ def test_no_vjp_runs_in_python_from_the_third_call_on(name: str) -> None:
 
 
 def test_a_number_that_is_another_at_each_call() -> None:
-    x, y = leaves()
+    x, _ = leaves()
     for scale in (0.5, 2.0, 3.0, 4.0, 0.5, 0.25):
         x.grad = None
         (x[:, 0] * scale + (x * scale)[0]).sum().backward()
@@ -169,7 +169,6 @@ def test_gradients_own_their_memory() -> None:
 
 
 def test_what_is_no_op_of_the_table_or_fails_is_left_to_the_vjp() -> None:
-    x, _ = leaves()
     exp, relu = OPS["exp"], OPS["relu"]
     alias = sf.graph.op.Op(
         "exp", "", exp.infer, exp.reference, exp.vjp, lowering=exp.lowering, grad_name="Exp"
