@@ -17,7 +17,7 @@ from staticflow.eager.vjp_plans import VJPS, pull_by_plan
 from staticflow.errors import AutogradError
 from staticflow.ops import OPS
 
-RUNS = 4  # that of the third a plan serves
+RUNS = 3  # the second is remembered, and so the third runs by a plan
 
 
 @pytest.fixture(autouse=True)
@@ -52,16 +52,16 @@ def gradients(info: Any, sample: Any, arrays: Any) -> Any:
 def test_gradients_of_samples(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """On the samples of the op's row, and then on other values of the same kinds."""
     info = ROWS[name]
-    for dtype in {sf.float32, info.dtypes[0], info.dtypes[-1]} & {*info.dtypes}:
+    for dtype in {sf.float32, info.dtypes[-1]} & {*info.dtypes}:
         for sample in info.samples(dtype, False):
             arrays = arrays_of(sample)
             others = [*map(other_values, arrays)]
             found = [gradients(info, sample, arrays) for _ in range(RUNS)]
-            found += [gradients(info, sample, others)]
             with monkeypatch.context() as patch:
                 patch.setattr(VJPS, "form", None)
-                wanted = [gradients(info, sample, a) for a in (*[arrays] * RUNS, others)]
-            assert found == wanted, (dtype, sample)
+                wanted, of_others = [gradients(info, sample, a) for a in (arrays, others)]
+            assert found == [wanted] * RUNS, (dtype, sample)
+            assert gradients(info, sample, others) == of_others, (dtype, sample)
 
 
 STEPS: dict[str, Callable[[Any, Any], Any]] = {
