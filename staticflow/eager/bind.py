@@ -16,7 +16,7 @@ from staticflow.eager.fast.in_place_forms import in_place_methods
 from staticflow.eager.fused import fused_form, in_place_form
 from staticflow.eager.memory import versions
 from staticflow.eager.mode import EAGER
-from staticflow.eager.vjp_plans import VJPS, vjp_of
+from staticflow.eager.vjp_plans import install_native, vjp_of
 from staticflow.graph.op import Op
 from staticflow.ops import OPS
 from staticflow.ops.declaring.by_shape import BY_SHAPE
@@ -77,7 +77,7 @@ def _install_forms(tensor: Any) -> Mapping[Op, Any]:
             if op in made:
                 setattr(tensor, name, made[op])
     tensor.__sf_forms__ = fast.direct
-    VJPS.form = fast.remembered.get(vjp_of)
+    install_native(fast.remembered.get(vjp_of))
     for m in BY_SHAPE.values():
         m.form = fast.remembered.get(m.written, m.written)
     for name, m in marked.items():

@@ -52,7 +52,7 @@ class SavedType(Unsaved):
 
     @staticmethod
     def of(shape: tuple[int, ...], dtype: DType) -> SavedType:
-        """The same of a tensor of the host that is not at hand."""
+        """What is kept of a tensor of the host that has this shape and dtype."""
         made = object.__new__(SavedType)
         made._shape, made._dtype, made.__sf_gpu__ = shape, dtype, None
         return made

@@ -14,7 +14,7 @@ from staticflow.eager.saved import ResultType, SavedType
 from staticflow.graph.op import Op
 from staticflow.ops import OPS
 
-__all__ = ["VJPS", "pull_by_plan", "vjp_of"]
+__all__ = ["VJPS", "install_native", "pull_by_plan", "vjp_of"]
 
 
 class _Vjps:
@@ -27,6 +27,11 @@ class _Vjps:
 
 
 VJPS = _Vjps()
+
+
+def install_native(form: Callable[..., Sequence[Any]] | None) -> None:
+    """Let native code stand for `vjp_of` from now on, where there is any."""
+    VJPS.form = form
 
 
 def pull_by_plan(
