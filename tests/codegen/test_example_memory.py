@@ -15,7 +15,7 @@ from staticflow.codegen.program.memory_order import order_as_written
 from staticflow.comparison.contest import leaves_of, static_contestant
 from staticflow.comparison.job import Job
 from staticflow.config import config
-from staticflow.runtime import build
+from staticflow.runtime import recipe
 
 ROOT = Path(__file__).parents[2]
 
@@ -49,7 +49,7 @@ def test_steps_take_little_more_than_the_bound(
     name: str, is_open: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    monkeypatch.setattr(build, "most_workers", lambda: 2)
+    monkeypatch.setattr(recipe, "most_workers", lambda: 2)
     benchmark = importlib.import_module("plan_memory")
     assert set(benchmark.EXAMPLES) == MOST.keys()
     job = benchmark.example_job(name)

@@ -14,7 +14,7 @@ from staticflow.codegen.work import work_at, work_of
 from staticflow.graph import proofs
 from staticflow.graph.dim_queries import evaluate_dim, symbols_of
 from staticflow.graph.dims import Size, Sym, fresh_sym, terms_of
-from staticflow.runtime import build
+from staticflow.runtime import drafting
 from staticflow.runtime.draft import Draft
 
 
@@ -29,7 +29,7 @@ def kernels_of(monkeypatch: pytest.MonkeyPatch, *inputs: sf.Symbol, of: Any) -> 
         raise FoundError(draft.routine.kernels)
 
     with monkeypatch.context() as patch, pytest.raises(FoundError) as found:
-        patch.setattr(build, "render_draft", stop)
+        patch.setattr(drafting, "render_draft", stop)
         sf.compile(inputs, of)
     kernels: tuple[Kernel, ...] = found.value.args[0]
     return kernels

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import staticflow as sf
-from staticflow.runtime import build, threads
+from staticflow.runtime import recipe, threads
 from staticflow.static.compile import Program
 
 
@@ -59,7 +59,7 @@ def test_memory_grows_with_the_workers(
 ) -> None:
     plans = []
     for workers in (1, 2, 16):
-        monkeypatch.setattr(build, "most_workers", lambda n=workers: n)
+        monkeypatch.setattr(recipe, "most_workers", lambda n=workers: n)
         plans.append(make().plan)
     peaks = [plan.arena_bytes(**{s.name: 512 for s in plan.unknown}) for plan in plans]
     assert peaks[0] < peaks[1] < peaks[2]
@@ -72,7 +72,7 @@ def test_more_threads_than_there_is_memory_for_change_nothing(
     make: Callable[[], Program], workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A kernel that has memory for a few workers runs on no more, however many are wanted later."""
-    monkeypatch.setattr(build, "most_workers", lambda: workers)
+    monkeypatch.setattr(recipe, "most_workers", lambda: workers)
     rng = np.random.default_rng(0)
     arrays = [rng.normal(size=s).astype(np.float32) for s in SHAPES[make]]
     step = make()

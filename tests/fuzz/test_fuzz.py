@@ -73,15 +73,15 @@ def test_a_wrong_rule_is_found_and_reduced(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_memory_that_is_read_too_late_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    from staticflow.runtime import build
+    from staticflow.runtime import drafting
 
     def free_at_once(program: Any, given: Any) -> Any:
         plan = plan_memory(program, given)
         object.__setattr__(plan, "live", tuple((first, first) for first, _ in plan.live))
         return plan
 
-    plan_memory = build.plan_memory
-    monkeypatch.setattr(build, "plan_memory", free_at_once)
+    plan_memory = drafting.plan_memory
+    monkeypatch.setattr(drafting, "plan_memory", free_at_once)
     cases = filter(None, map(campaign.draw_case, range(40)))
     assert any(find_difference(case, "compiled") for case in cases)
 
