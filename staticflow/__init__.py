@@ -17,7 +17,7 @@ _interrupts.leave_at_interrupt()  # before the rest is imported
 
 from math import e, inf, nan, pi
 
-from staticflow import autograd, func, linalg, nn, optim, special, testing, utils
+from staticflow import autograd, func, linalg, nn, onnx, optim, special, testing, utils
 from staticflow.autograd.vmap import vmap
 from staticflow.comparison import compare
 from staticflow.drawing.draw import draw

@@ -7,7 +7,9 @@ import sys
 
 import pytest
 
-RARELY_USED = {"networkx", "matplotlib", "tqdm", "sklearn", "torch", "jax", "unittest"}
+RARELY_USED = {
+    "networkx", "matplotlib", "tqdm", "sklearn", "torch", "jax", "unittest", "onnx", "onnxruntime",
+}  # fmt: skip
 
 
 COMPILING = (

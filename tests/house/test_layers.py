@@ -34,6 +34,7 @@ LAYERS = (
     ("utils", "testing"),
     ("nn", "optim"),
     ("func",),
+    ("onnx",),
     ("profiling",),
     ("drawing",),
     ("comparison",),

@@ -1,0 +1,1 @@
+"""For each op the nodes that it is in ONNX."""

@@ -1,0 +1,75 @@
+"""The row of each op: its own, or what its declaration says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+from staticflow.graph.op import Op
+from staticflow.onnx.rows.along import ALONG, written_reduction
+from staticflow.onnx.rows.elementwise import ELEMENTWISE
+from staticflow.onnx.rows.indexing import INDEXING
+from staticflow.onnx.rows.loops import write_cond, write_scan, write_while
+from staticflow.onnx.rows.matrices import MATRICES
+from staticflow.onnx.rows.row import Row
+from staticflow.onnx.rows.views import VIEWS, written_view
+from staticflow.onnx.rows.windows import WINDOWS
+from staticflow.ops import OPS
+from staticflow.ops.basics.axes import movedim
+from staticflow.ops.basics.view import squeeze
+from staticflow.ops.declaring.lowering import Elementwise, Reduce, View
+from staticflow.ops.matrices.attention import write_out, write_out_back
+
+__all__ = ["REGIONS", "Way", "composition_of", "row_of", "way_of"]
+
+_ROWS: dict[Op, Row] = {**ELEMENTWISE, **VIEWS, **ALONG, **MATRICES, **INDEXING, **WINDOWS}
+
+
+def _along_last(op: Op) -> Callable[..., Any]:
+    """An op along any dim as it is along the last one."""
+
+    def composed(x: Any, *, dim: int, keepdim: bool) -> Any:
+        found = op(movedim(x, dim, -1), dim=x.ndim - 1, keepdim=True)
+        back = [movedim(y, -1, dim) for y in (found if isinstance(found, tuple) else (found,))]
+        kept = [y if keepdim else squeeze(y, dim) for y in back]
+        return tuple(kept) if isinstance(found, tuple) else kept[0]
+
+    return composed
+
+
+COMPOSED: dict[Op, Callable[..., Any]] = {
+    OPS["attend"]: write_out,
+    OPS["attend_back"]: write_out_back,
+    **{OPS[f"{n}_across"]: _along_last(OPS[n]) for n in ("argmax", "argmin", "max_dim", "min_dim")},
+}
+"""What ops that declare no decomposition are in others; of the rest it is what they declare."""
+
+REGIONS = {OPS["scan"]: write_scan, OPS["while"]: write_while, OPS["cond"]: write_cond}
+"""Ops that hold regions."""
+
+Way = Literal["operator", "declaration", "composed", "refused"]
+"""How an op is exported: by a row of its own; by what its declaration says of single elements, of
+what it combines, or of where elements stand; by the ops that it is composed of; or not at all."""
+
+
+def row_of(op: Op) -> Row | None:
+    """The row of an op; None where it is composed of others, refused, or elementwise."""
+    if op in _ROWS:
+        return _ROWS[op]
+    if isinstance(op.lowering, Reduce):
+        return written_reduction
+    return written_view if isinstance(op.lowering, View) else None
+
+
+def way_of(op: Op) -> Way:
+    """How an op is exported."""
+    if op in _ROWS or op in REGIONS:
+        return "operator"
+    if isinstance(op.lowering, Elementwise | Reduce | View):
+        return "declaration"
+    return "refused" if composition_of(op) is None else "composed"
+
+
+def composition_of(op: Op) -> Callable[..., Any] | None:
+    """What says an op in others; None where nothing does."""
+    return COMPOSED.get(op, op.decompose)
