@@ -13,9 +13,9 @@ from staticflow.graph.dims import Dim
 from staticflow.graph.graph import Graph
 from staticflow.graph.locs import format_locs, using
 from staticflow.graph.node import Node, constant, item, toposort
-from staticflow.graph.types import types_of
+from staticflow.graph.types import TensorType, types_of
 from staticflow.onnx.scalars import NodeScalars
-from staticflow.onnx.table import REGIONS, composition_of, row_of
+from staticflow.onnx.table import REGIONS, composition_of, row_of, why_refused
 from staticflow.onnx.writer import Value, Writer
 from staticflow.ops.declaring.late import behind
 from staticflow.ops.declaring.lowering import Elementwise
@@ -60,6 +60,8 @@ def _node(w: Writer, node: Node, known: Mapping[Node, Results]) -> Results:
 def _results(w: Writer, node: Node, values: Sequence[Value]) -> Results:
     if node.op in REGIONS:
         return REGIONS[node.op](w, node, values, lambda g, vs: write_region(w, g, vs))
+    if _is_empty(node):
+        return [_empty(w, node.tensor_type)]
     row = row_of(node.op)
     if row is not None:
         found: Any = row(w, node, *values)
@@ -71,10 +73,21 @@ def _results(w: Writer, node: Node, values: Sequence[Value]) -> Results:
     if compose is not None:
         return _composed(w, node, values, compose)
     raise SymbolicError(
-        f"onnx.export: {node.op.name} has no form in ONNX (docs/onnx.md lists all operations); "
-        "write it in others, or compute it outside of what is exported, at "
+        f"onnx.export: {node.op.name}({', '.join(str(a.type) for a in node.args)}) has no form in "
+        f"ONNX: {why_refused(node.op)}; write it in other operations (docs/onnx.md lists all), or "
+        "compute it outside of what is exported, at "
         f"{format_locs(node.locs)}"
     )
+
+
+def _is_empty(node: Node) -> bool:
+    """Whether a result has no elements, whatever the sizes are: only its shape is left to tell."""
+    types = types_of(node.type)
+    return "binds" not in node.attrs and len(types) == 1 and any(d == 0 for d in types[0].shape)
+
+
+def _empty(w: Writer, type: TensorType) -> Value:
+    return w.apply("Expand", w.number(0, type.dtype), w.shape(type.shape), keep=(1,))
 
 
 def _by_element(w: Writer, node: Node, values: Sequence[Value]) -> Value:

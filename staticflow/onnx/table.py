@@ -20,7 +20,7 @@ from staticflow.ops.basics.view import squeeze
 from staticflow.ops.declaring.lowering import Elementwise, Reduce, View
 from staticflow.ops.matrices.attention import write_out, write_out_back
 
-__all__ = ["REGIONS", "Way", "composition_of", "row_of", "way_of"]
+__all__ = ["REGIONS", "Way", "composition_of", "row_of", "way_of", "why_refused"]
 
 _ROWS: dict[Op, Row] = {**ELEMENTWISE, **VIEWS, **ALONG, **MATRICES, **INDEXING, **WINDOWS}
 
@@ -43,6 +43,16 @@ COMPOSED: dict[Op, Callable[..., Any]] = {
     **{OPS[f"{n}_across"]: _along_last(OPS[n]) for n in ("argmax", "argmin", "max_dim", "min_dim")},
 }
 """What ops that declare no decomposition are in others; of the rest it is what they declare."""
+
+_FACTORS = "no operator factors matrices or solves equations"
+_UNWRITTEN = "nobody has written its row yet"
+REASONS: dict[str, str] = {
+    **dict.fromkeys(("cholesky", "eigh", "qr", "slogdet", "solve", "solve_upper", "svd"), _FACTORS),
+    "gcd": "Euclid's algorithm is a loop for each element",
+    "lcm": "Euclid's algorithm is a loop for each element",
+    "print": "a model says nothing but its results",
+}
+"""Why ops, or some calls of them, have no form in ONNX; of others it is `_UNWRITTEN`."""
 
 REGIONS = {OPS["scan"]: write_scan, OPS["while"]: write_while, OPS["cond"]: write_cond}
 """Ops that hold regions."""
@@ -68,6 +78,11 @@ def way_of(op: Op) -> Way:
     if isinstance(op.lowering, Elementwise | Reduce | View):
         return "declaration"
     return "refused" if composition_of(op) is None else "composed"
+
+
+def why_refused(op: Op) -> str:
+    """Why an op has no form in ONNX."""
+    return REASONS.get(op.name, _UNWRITTEN)
 
 
 def composition_of(op: Op) -> Callable[..., Any] | None:

@@ -24,7 +24,7 @@ EAGER_ONLY = {"weight_sharing.py:PythonDepth": "in range(repeats)"}
 WITHOUT_A_MODEL = {
     "beam_search", "checkpointing", "draw", "dtypes", "early_exit", "explain", "hidden_markov",
     "interop", "jacobian_hessian", "jit", "look_into_gradients", "losses", "new_function", "newton",
-    "operations", "optimizers", "profiles", "pytorch_idioms", "random_numbers", "tape",
+    "onnx_export", "operations", "optimizers", "profiles", "pytorch_idioms", "random_numbers", "tape",
     "two_layer_autograd", "two_layer_numpy", "two_layer_static", "two_layer_tensors", "views",
     "vmap",
 }  # fmt: skip

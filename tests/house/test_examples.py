@@ -46,6 +46,14 @@ SHOWS = {  # what an example that trains nothing prints
         "compiled 1 time",
         "define-by-run: slope 0.0833333",
     ],
+    "onnx_export": [
+        "operators: Gemm, Relu, Gemm, Identity",
+        "initializers: 0.weight, 0.bias, 3.weight, 3.bias",
+        "the same of 5 rows: True",
+        "the same of a loop: True",
+        "a step gives output, 0.weight.new",
+        "refused: onnx.export: cholesky",
+    ],
     "operations": [
         "points of each centre: [25, 25, 25, 25]",
         "compiled, the same: True",

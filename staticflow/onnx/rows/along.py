@@ -54,7 +54,8 @@ def _reduce(w: Writer, node: Node, x: Value, kind: str) -> Value:
 
 
 def _mean(w: Writer, node: Node, x: Value) -> Any:
-    if any(node.args[0].tensor_type.shape[d] == 0 for d in _dims(node)):
+    sizes = [node.args[0].tensor_type.shape[d] for d in _dims(node)]
+    if not all(isinstance(n, int) and n for n in sizes):
         return NotImplemented  # of nothing it is NaN, which the operator does not say
     return _reduce(w, node, x, "ReduceMean")
 

@@ -78,20 +78,19 @@ def _fmod(w: Writer, node: Node, x: Value, y: Value) -> Any:
     return w.apply("Mod", x, y, fmod=1)
 
 
-def _floor_rest(w: Writer, x: Value, y: Value) -> Value:
-    """What is left of floats, with the sign of ``y``."""
-    zero = w.number(0, x.dtype)
+def _floor_rest(w: Writer, x: Value, y: Value) -> tuple[Value, Value]:
+    """What is left of floats with the sign of ``x``, and whether that is not the sign of ``y``."""
     rest = w.apply("Mod", x, y, fmod=1)
-    differ = w.apply("Less", w.apply("Mul", w.apply("Sign", rest), w.apply("Sign", y)), zero,
-                     dtype=bool_)  # fmt: skip
-    return w.apply("Where", differ, w.apply("Add", rest, y), rest, keep=(0,))
+    signs = w.apply("Mul", w.apply("Sign", rest), w.apply("Sign", y))
+    return rest, w.apply("Less", signs, w.number(0, x.dtype), dtype=bool_)
 
 
 def _remainder(w: Writer, node: Node, x: Value, y: Value) -> Any:
     if not x.dtype.is_floating:
         return NotImplemented
-    wide = _real(x)
-    return w.cast(_floor_rest(w, w.cast(x, wide), w.cast(y, wide)), x.dtype)
+    a, b = w.cast(x, _real(x)), w.cast(y, _real(x))
+    rest, differ = _floor_rest(w, a, b)
+    return w.cast(w.apply("Where", differ, w.apply("Add", rest, b), rest, keep=(0,)), x.dtype)
 
 
 def _floor_divide(w: Writer, node: Node, x: Value, y: Value) -> Any:
@@ -99,7 +98,9 @@ def _floor_divide(w: Writer, node: Node, x: Value, y: Value) -> Any:
         return NotImplemented
     wide = _real(x)
     a, b = w.cast(x, wide), w.cast(y, wide)
-    whole = w.apply("Round", w.apply("Div", w.apply("Sub", a, _floor_rest(w, a, b)), b))
+    rest, differ = _floor_rest(w, a, b)
+    towards_zero = w.apply("Round", w.apply("Div", w.apply("Sub", a, rest), b))
+    whole = w.apply("Sub", towards_zero, w.cast(differ, wide))
     by_zero = w.apply("Equal", b, w.number(0, wide), dtype=bool_)
     return w.cast(w.apply("Where", by_zero, w.apply("Div", a, b), whole, keep=(0,)), x.dtype)
 
@@ -110,7 +111,7 @@ def _masked_fill(w: Writer, node: Node, mask: Value, value: Value, x: Value) -> 
 
 _KINDS: Mapping[str, str] = {
     "abs": "Abs", "add": "Add", "div": "Div", "mul": "Mul", "reciprocal": "Reciprocal",
-    "sqrt": "Sqrt", "sub": "Sub",
+    "relu": "Relu", "sqrt": "Sqrt", "sub": "Sub",
     **{name: name.title() for name in FUNCTIONS},
 }  # fmt: skip
 

@@ -155,6 +155,13 @@ def _first_rows(w: Writer, node: Node, x: Value, rows: Value) -> Value:
     return w.apply("Slice", x, w.ints([0]), count, w.ints([0]), keep=(1, 2, 3))
 
 
+def _unprefix(w: Writer, node: Node, x: Value, rows: Value) -> Value:
+    shape, own = node.tensor_type.shape, node.args[0].tensor_type.shape
+    rest = (shape[0] - own[0], *shape[1:])
+    zeros = w.apply("Expand", w.number(0, x.dtype), w.shape(rest), keep=(1,))
+    return w.apply("Concat", x, zeros, axis=0)
+
+
 def _measure(w: Writer, node: Node, count: Value) -> Value:
     number = w.apply("Reshape", count, w.ints([1]))
     w.bind(node.attrs["binds"][0], count)
@@ -201,5 +208,6 @@ INDEXING: dict[Op, Row] = {
     OPS["scatter_add"]: _scatter,
     OPS["scatter_reduce"]: _scatter_reduce,
     OPS["slice_scatter"]: _slice_scatter,
+    OPS["unprefix"]: _unprefix,
 }
 """Rows by op."""

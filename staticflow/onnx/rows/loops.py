@@ -59,11 +59,12 @@ def write_scan(w: Writer, node: Node, values: Sequence[Value], write: WriteGraph
     if not rows:
         assert loop.length is not None
         xs = [ramp(w, loop.length)]
-    ys = len(body.outputs) - loop.carries
-    way = int(loop.reverse)
+    ways = {"scan_input_directions": [int(loop.reverse)] * len(xs)}
+    if len(body.outputs) > loop.carries:
+        ways["scan_output_directions"] = [int(loop.reverse)] * (len(body.outputs) - loop.carries)
     return w.several(
         "Scan", (*carries, *xs), [v.dtype for v in outs], body=graph, num_scan_inputs=len(xs),
-        scan_input_directions=[way] * len(xs), scan_output_directions=[way] * ys,
+        **ways,
     )  # fmt: skip
 
 

@@ -1,0 +1,128 @@
+"""Every op of the table as a model of ONNX, run by others: a day's share in the suite, all as a
+campaign."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx_judge import RUNTIMES, model_bytes, run_model
+from opinfo import ROWS
+from opinfo.core import Array, OpInfo, Sample
+from opinfo.modes import arrays_of, call
+from slices import daily
+
+import staticflow as sf
+from staticflow.graph.dtypes import dtype_of
+from staticflow.onnx.table import way_of
+from staticflow.ops import OPS
+
+pytest.importorskip("onnx.checker", reason="models of ONNX are written and checked by onnx")
+pytest.importorskip("onnxruntime", reason="models of ONNX are run by onnxruntime")
+
+REFUSED = {
+    "adaptive_max_index", "adaptive_spread", "cholesky", "correlate_kernel", "cummax", "cummin",
+    "diag_embed", "eigh", "fold", "interleave", "logcumsumexp", "masked_take", "place_scatter",
+    "print", "qr", "recurrence", "repeated_index", "resample", "searchsorted", "shift", "slogdet",
+    "solve", "solve_upper", "svd", "unborder", "unpatches", "unresample",
+}  # fmt: skip
+"""Ops that have no form in ONNX yet, or none at all."""
+
+PARTLY = {
+    "adaptive_avg_pool", "border", "convolution_kernel", "convolution_transpose", "correlate",
+    "gcd", "lcm", "max_pool", "max_pool_index", "scatter_reduce",
+}  # fmt: skip
+"""Ops of which some calls are refused."""
+
+POLES = {"digamma", "polygamma"}
+"""Ops whose infinities have the sign of a zero, which runtimes may lose."""
+
+WITHOUT_NAN = {
+    "amax", "amin", "argmax", "argmax_across", "argmin", "argmin_across", "kthvalue", "max",
+    "max_dim", "median", "median_dim",
+    "max_dim_across", "max_pool", "max_pool_index", "min", "min_dim", "min_dim_across", "sort",
+    "supremum", "top_few", "topk", "scatter_reduce",
+}  # fmt: skip
+"""Ops that put NaN before all numbers, or behind, where runtimes do as they like."""
+
+NAMES = sorted(set(ROWS) - REFUSED)
+DTYPES = [(name, dtype) for name in NAMES for dtype in ROWS[name].dtypes]
+
+
+def test_what_is_refused() -> None:
+    assert {name for name, op in OPS.items() if way_of(op) == "refused"} == REFUSED
+
+
+def agree(info: OpInfo, actual: Sequence[Array], wanted: Sequence[Array], what: str) -> None:
+    """Equal, but for the signs of zeros, and what other libraries' functions round otherwise."""
+    assert len(actual) == len(wanted), what
+    for a, w in zip(actual, wanted, strict=True):
+        assert (a.dtype, a.shape) == (w.dtype, w.shape), what
+        if not dtype_of(w.dtype).is_floating:
+            np.testing.assert_array_equal(a, w, what)
+            continue
+        relative, absolute = info.tolerance(dtype_of(w.dtype))
+        eps = {2: 1 / 64, 4: 2e-6, 8: 1e-13}[w.dtype.itemsize]
+        eps = 1e-6 if RUNTIMES[-1] == "onnx" else eps
+        wide_a, wide_w = a.astype(np.float64), w.astype(np.float64)
+        if info.op.name in POLES:
+            wide_a, wide_w = (np.where(np.isinf(v), np.inf, v) for v in (wide_a, wide_w))
+        np.testing.assert_allclose(
+            wide_a, wide_w, max(relative, eps), max(absolute, eps), err_msg=what
+        )
+
+
+def check(info: OpInfo, sample: Sample, unknown: int | None = None) -> None:
+    """A sample as a model; dims of size ``unknown`` are not known in it."""
+    arrays = arrays_of(sample)
+    if info.op.name in WITHOUT_NAN and any(_has_nan(a) for a in arrays):
+        return
+    try:
+        wanted = [o.numpy() for o in call(info, sample, [sf.from_numpy(a.copy()) for a in arrays])]
+    except sf.StaticflowError:
+        return
+    xs = [
+        sf.placeholder(
+            tuple("n" if d == unknown else d for d in a.shape), dtype_of(a.dtype), name=f"x{i}"
+        )
+        for i, a in enumerate(arrays)
+    ]
+    if not xs:
+        return
+
+    def function(*given: Any) -> list[Any]:
+        return call(info, sample, given)
+
+    what = f"{info.op.name}: {sample}, unknown {unknown}"
+    try:
+        data = model_bytes(function, xs)
+    except sf.SymbolicError as error:
+        assert info.op.name in PARTLY and "has no form in ONNX: " in str(error), what
+        return
+    agree(info, run_model(data, arrays), wanted, what)
+
+
+def _has_nan(array: Array) -> bool:
+    return dtype_of(array.dtype).is_floating and bool(np.isnan(array.astype(np.float64)).any())
+
+
+def samples_of(info: OpInfo, dtype: Any) -> list[tuple[Sample, int | None]]:
+    found: list[tuple[Sample, int | None]] = [(s, None) for s in info.samples(dtype, False)]
+    if info.sized is not None:
+        found += [(info.sized(dtype, n), n) for n in (7, 5, 0)]
+    return found
+
+
+@pytest.mark.parametrize(("name", "dtype"), daily(DTYPES, 150, "onnx"), ids=str)
+def test_results(name: str, dtype: Any) -> None:
+    for sample, unknown in daily(samples_of(ROWS[name], dtype), 3, f"onnx {name} {dtype}"):
+        check(ROWS[name], sample, unknown)
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize(("name", "dtype"), DTYPES, ids=str)
+def test_all_results(name: str, dtype: Any) -> None:
+    for sample, unknown in samples_of(ROWS[name], dtype):
+        check(ROWS[name], sample, unknown)
