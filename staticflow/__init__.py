@@ -478,7 +478,7 @@ __all__ = [
     "mul", "multi_dot", "multinomial", "multiply", "mv", "mvlgamma", "nan", "nan_to_num", "nanmean",
     "nanmedian", "nanquantile", "nansum", "narrow", "narrow_copy", "ne", "neg", "negative",
     "nextafter", "nn", "no_grad", "nonzero", "norm", "normal", "not_equal", "numel", "one_hot",
-    "ones", "ones_like", "optim", "outer", "pairwise_distance", "pdist", "permute", "pi",
+    "ones", "ones_like", "onnx", "optim", "outer", "pairwise_distance", "pdist", "permute", "pi",
     "pinverse", "placeholder", "polygamma", "positive", "pow", "print", "printoptions", "prod",
     "profile", "promote", "promote_types", "put", "qr", "quantile", "rad2deg", "rand", "rand_like",
     "randint", "randint_like", "randn", "randn_like", "randperm", "ravel", "reciprocal", "relu",

@@ -71,7 +71,7 @@ def _results(w: Writer, node: Node, values: Sequence[Value]) -> Results:
         return [_by_element(w, node, values)]
     compose = composition_of(node.op)
     if compose is not None:
-        return _composed(w, node, values, compose)
+        return _write_composition(w, node, values, compose)
     raise SymbolicError(
         f"onnx.export: {node.op.name}({', '.join(str(a.type) for a in node.args)}) has no form in "
         f"ONNX: {why_refused(node.op)}; write it in other operations (docs/onnx.md lists all), or "
@@ -106,7 +106,7 @@ def _loose(w: Writer, k: NodeScalars, value: Any) -> Any:
     return Loose(k.register(w.scalar(value))) if isinstance(value, Dim) else value
 
 
-def _composed(
+def _write_composition(
     w: Writer, node: Node, values: Sequence[Value], compose: Callable[..., Any]
 ) -> Results:
     """The ops that an op is composed of."""

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from staticflow.graph.op import Op
-from staticflow.onnx.rows.along import ALONG, written_reduction
+from staticflow.onnx.rows.along import ALONG, write_reduction
 from staticflow.onnx.rows.elementwise import ELEMENTWISE
 from staticflow.onnx.rows.indexing import INDEXING
 from staticflow.onnx.rows.loops import write_cond, write_scan, write_while
 from staticflow.onnx.rows.matrices import MATRICES
 from staticflow.onnx.rows.row import Row
-from staticflow.onnx.rows.views import VIEWS, written_view
+from staticflow.onnx.rows.views import VIEWS, write_view
 from staticflow.onnx.rows.windows import WINDOWS
 from staticflow.ops import OPS
 from staticflow.ops.basics.axes import movedim
@@ -28,13 +28,13 @@ _ROWS: dict[Op, Row] = {**ELEMENTWISE, **VIEWS, **ALONG, **MATRICES, **INDEXING,
 def _along_last(op: Op) -> Callable[..., Any]:
     """An op along any dim as it is along the last one."""
 
-    def composed(x: Any, *, dim: int, keepdim: bool) -> Any:
+    def compose(x: Any, *, dim: int, keepdim: bool) -> Any:
         found = op(movedim(x, dim, -1), dim=x.ndim - 1, keepdim=True)
         back = [movedim(y, -1, dim) for y in (found if isinstance(found, tuple) else (found,))]
         kept = [y if keepdim else squeeze(y, dim) for y in back]
         return tuple(kept) if isinstance(found, tuple) else kept[0]
 
-    return composed
+    return compose
 
 
 COMPOSED: dict[Op, Callable[..., Any]] = {
@@ -67,8 +67,8 @@ def row_of(op: Op) -> Row | None:
     if op in _ROWS:
         return _ROWS[op]
     if isinstance(op.lowering, Reduce):
-        return written_reduction
-    return written_view if isinstance(op.lowering, View) else None
+        return write_reduction
+    return write_view if isinstance(op.lowering, View) else None
 
 
 def way_of(op: Op) -> Way:

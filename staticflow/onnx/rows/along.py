@@ -28,7 +28,7 @@ def _dims(node: Node) -> Sequence[int]:
     return (dims,) if isinstance(dims, int) else tuple(dims)
 
 
-def written_reduction(w: Writer, node: Node, x: Value) -> Value:
+def write_reduction(w: Writer, node: Node, x: Value) -> Value:
     """Any reduction, by what it combines with."""
     combine = node.op.lowering.combine
     if combine not in ("and", "or"):

@@ -27,7 +27,7 @@ def _cast(w: Writer, node: Node, x: Value) -> Value:
 
 
 def _log1p(w: Writer, node: Node, x: Value) -> Value:
-    # log(u) x / (u - 1) with u = 1 + x as it is rounded (Kahan); x where u is 1 or infinite
+    # log(u) x / (u - 1) with u = 1 + x as it is rounding (Kahan); x where u is 1 or infinite
     wide = w.cast(x, _real(x))
     one = w.number(1, wide.dtype)
     u = w.apply("Add", wide, one)
@@ -66,10 +66,10 @@ def _where(w: Writer, node: Node, c: Value, x: Value, y: Value) -> Value:
 def _of_integers_itself(row: Row) -> Row:
     """A row of rounding, which leaves integers as they are."""
 
-    def rounded(w: Writer, node: Node, x: Value) -> Any:
+    def rounding(w: Writer, node: Node, x: Value) -> Any:
         return row(w, node, x) if x.dtype.is_floating else x
 
-    return rounded
+    return rounding
 
 
 def _fmod(w: Writer, node: Node, x: Value, y: Value) -> Any:

@@ -39,7 +39,7 @@ def _positions(w: Writer, frame: Frame, indices: Sequence[Value]) -> Value:
     return rows[0] if len(rows) == 1 else w.apply("Concat", *rows, axis=len(frame.batch))
 
 
-def _fronted(frame: Frame) -> list[int]:
+def _order_in_front(frame: Frame) -> list[int]:
     """The order of dims in which those that are indexed come first."""
     ndim = len(frame.dims) + len(frame.head) + len(frame.tail)
     return [*frame.dims, *(d for d in range(ndim) if d not in frame.dims)]
@@ -62,17 +62,17 @@ def _pick(w: Writer, node: Node, x: Value, *indices: Value) -> Value:
         return w.apply("Gather", x, index, keep=(1,), axis=node.attrs["dims"][0])
     frame = _frame(node, 1)
     at = _positions(w, frame, indices)
-    found = w.apply("GatherND", move(w, x, _fronted(frame)), at, keep=(1,))
+    found = w.apply("GatherND", move(w, x, _order_in_front(frame)), at, keep=(1,))
     return move(w, found, _behind(frame))
 
 
 def _put(w: Writer, node: Node, x: Value, values: Value, *indices: Value) -> Value:
     frame = _frame(node, 2)
     at = _positions(w, frame, indices)
-    order = _fronted(frame)
+    order = _order_in_front(frame)
     reduction = "add" if node.attrs["accumulate"] else "none"
     src = move(w, values, _inverse(_behind(frame)))
-    found = _scattered(w, "ScatterND", move(w, x, order), at, src, reduction)
+    found = _put_or_combine(w, "ScatterND", move(w, x, order), at, src, reduction)
     return move(w, found, _inverse(order))
 
 
@@ -99,10 +99,10 @@ def _scatter(w: Writer, node: Node, x: Value, index: Value, src: Value) -> Any:
     own, wanted = node.args[2].tensor_type.shape, node.args[1].tensor_type.shape
     src = _cut(w, src, own, wanted, {})
     at, dim = w.cast(index, int64), node.attrs["dim"]
-    return _scattered(w, "ScatterElements", x, at, src, reduction, axis=dim)
+    return _put_or_combine(w, "ScatterElements", x, at, src, reduction, axis=dim)
 
 
-def _scattered(
+def _put_or_combine(
     w: Writer, kind: str, x: Value, at: Value, src: Value, reduction: str, **attrs: Any
 ) -> Value:
     """Elements put or combined; floats of 16 bits are combined in 32, as all runtimes do."""
@@ -115,7 +115,7 @@ def _scattered(
     return w.cast(found, x.dtype)
 
 
-def _strided(w: Writer, x: Value, start: Sequence[Size], step: Sequence[int], shape: Any,
+def _put_at_steps(w: Writer, x: Value, start: Sequence[Size], step: Sequence[int], shape: Any,
              src: Value, sizes: Any) -> Value:  # fmt: skip
     """``x`` of ``shape``, with ``src`` of ``sizes`` from ``start`` on at every ``step``-th."""
     at: Value | None = None
@@ -141,13 +141,13 @@ def _embed(w: Writer, node: Node, x: Value) -> Any:
     sizes = node.args[0].tensor_type.shape
     if any(s == 0 for s in shape):
         return zeros
-    return _strided(w, zeros, attrs["start"], attrs["step"], shape, x, sizes)
+    return _put_at_steps(w, zeros, attrs["start"], attrs["step"], shape, x, sizes)
 
 
 def _slice_scatter(w: Writer, node: Node, x: Value, src: Value) -> Value:
     shape, attrs = node.tensor_type.shape, node.attrs
     sizes = node.args[1].tensor_type.shape
-    return _strided(w, x, attrs["start"], attrs["step"], shape, src, sizes)
+    return _put_at_steps(w, x, attrs["start"], attrs["step"], shape, src, sizes)
 
 
 def _first_rows(w: Writer, node: Node, x: Value, rows: Value) -> Value:
@@ -179,7 +179,7 @@ def _scatter_reduce(w: Writer, node: Node, x: Value, index: Value, src: Value, *
     own, wanted = node.args[2].tensor_type.shape, node.args[1].tensor_type.shape
     at, dim = w.cast(index, int64), node.attrs["dim"]
     src = _cut(w, src, own, wanted, {})
-    return _scattered(w, "ScatterElements", x, at, src, _REDUCTIONS[reduce], axis=dim)
+    return _put_or_combine(w, "ScatterElements", x, at, src, _REDUCTIONS[reduce], axis=dim)
 
 
 def _masked_scatter(w: Writer, node: Node, x: Value, mask: Value, src: Value) -> Any:

@@ -69,7 +69,7 @@ def write_scan(w: Writer, node: Node, values: Sequence[Value], write: WriteGraph
 
 
 def _rows(w: Writer, loop: Loop, x: Value, type: TensorType) -> Value:
-    """As many rows as there are iterations."""
+    """The first rows of ``x``, as many as there are iterations."""
     length, own = loop.length, type.shape[0]
     assert length is not None
     if isinstance(own - length, int) and own - length == 0:

@@ -17,7 +17,7 @@ from staticflow.onnx.rows.row import Row, out_dtype
 from staticflow.onnx.writer import Value, Writer
 from staticflow.ops import OPS
 
-__all__ = ["VIEWS", "move", "reshape", "written_view"]
+__all__ = ["VIEWS", "move", "reshape", "write_view"]
 
 _FIRST = -(1 << 63)
 """Before the first position, for a slice that goes backwards."""
@@ -139,7 +139,7 @@ def _size(w: Writer, node: Node, *_: Value) -> Value:
     return w.cast(w.scalar(node.attrs["size"]), out_dtype(node))
 
 
-def written_view(w: Writer, node: Node, x: Value) -> Value:
+def write_view(w: Writer, node: Node, x: Value) -> Value:
     """Any view: the elements that stand where its declaration says."""
     own, result = node.args[0].tensor_type.shape, node.tensor_type.shape
     index = [fresh_sym("i", n) for n in result]

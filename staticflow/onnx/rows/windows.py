@@ -64,7 +64,7 @@ def _convolution_transpose(w: Writer, node: Node, y: Value, kernel: Value, *bias
     )  # fmt: skip
 
 
-def _pooled(w: Writer, node: Node, x: Value) -> tuple[Value, list[Value]] | None:
+def _pool_maxima(w: Writer, node: Node, x: Value) -> tuple[Value, list[Value]] | None:
     """The operand and the results of MaxPool; None for numbers that no float holds."""
     attrs, shape = node.attrs, node.args[0].tensor_type.shape
     if x.dtype is int64 or not _is_known((shape,)):
@@ -79,12 +79,12 @@ def _pooled(w: Writer, node: Node, x: Value) -> tuple[Value, list[Value]] | None
 
 
 def _max_pool(w: Writer, node: Node, x: Value) -> Any:
-    found = _pooled(w, node, x)
+    found = _pool_maxima(w, node, x)
     return NotImplemented if found is None else w.cast(found[1][0], x.dtype)
 
 
 def _max_pool_index(w: Writer, node: Node, x: Value) -> Any:
-    found = _pooled(w, node, x)
+    found = _pool_maxima(w, node, x)
     if found is None:
         return NotImplemented
     plane = w.size(prod(node.args[0].tensor_type.shape[2:]))
