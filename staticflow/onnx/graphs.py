@@ -15,7 +15,7 @@ from staticflow.graph.locs import format_locs, using
 from staticflow.graph.node import Node, constant, item, toposort
 from staticflow.graph.types import TensorType, types_of
 from staticflow.onnx.scalars import NodeScalars
-from staticflow.onnx.table import REGIONS, composition_of, row_of, why_refused
+from staticflow.onnx.table import REGIONS, composition_of, row_of, way_of, why_refused
 from staticflow.onnx.writer import Value, Writer
 from staticflow.ops.declaring.late import behind
 from staticflow.ops.declaring.lowering import Elementwise
@@ -67,7 +67,7 @@ def _results(w: Writer, node: Node, values: Sequence[Value]) -> Results:
         found: Any = row(w, node, *values)
         if found is not NotImplemented:
             return found if isinstance(found, list) else [found]
-    if isinstance(node.op.lowering, Elementwise):
+    if isinstance(node.op.lowering, Elementwise) and way_of(node.op) != "refused":
         return [_by_element(w, node, values)]
     compose = composition_of(node.op)
     if compose is not None:

@@ -23,7 +23,7 @@ __all__ = ["NodeScalars", "trunc"]
 
 _ONE_NODE: Mapping[str, str] = {
     "add": "Add", "sub": "Sub", "mul": "Mul", "div": "Div", "neg": "Neg", "abs": "Abs",
-    "sqrt": "Sqrt", "floor": "Floor", "ceil": "Ceil", "round": "Round", "quotient": "Div",
+    "sqrt": "Sqrt", "floor": "Floor", "ceil": "Ceil", "round": "Round",
     "max": "Max", "min": "Min", "select": "Where",
 }  # fmt: skip
 """Primitives of Kernel IR that one operator is."""
@@ -213,9 +213,20 @@ def _copysign(w: Writer, values: Sequence[Value], dtype: DType) -> Value:
     return w.cast(_bits(w, w.apply("BitwiseOr", size, bit), wide), x.dtype)
 
 
+def _quotient(w: Writer, values: Sequence[Value], dtype: DType) -> Value:
+    # the least integer divided by -1 ends the process that does it
+    a, b = values
+    if a.dtype.kind == "u":
+        return w.apply("Div", a, b)
+    minus = w.apply("Equal", b, w.number(-1, b.dtype), dtype=bool_)
+    divisor = w.apply("Where", minus, w.number(1, b.dtype), b, keep=(0,))
+    negative = w.apply("Sub", w.number(0, a.dtype), a)
+    return w.apply("Where", minus, negative, w.apply("Div", a, divisor), keep=(0,))
+
+
 def _remainder(w: Writer, values: Sequence[Value], dtype: DType) -> Value:
     a, b = values
-    return w.apply("Sub", a, w.apply("Mul", w.apply("Div", a, b), b))
+    return w.apply("Sub", a, w.apply("Mul", _quotient(w, values, dtype), b))
 
 
 def _powers(w: Writer, n: Value, dtype: DType) -> Value:
@@ -287,6 +298,7 @@ _WRITTEN: Mapping[str, Callable[[Writer, Sequence[Value], DType], Value]] = {
     "exponent": _exponent,
     "fma": _fma,
     "mantissa": _mantissa,
+    "quotient": _quotient,
     "remainder": _remainder,
     "shl": _shl,
     "shr": _shr,

@@ -52,7 +52,7 @@ REASONS: dict[str, str] = {
     "lcm": "Euclid's algorithm is a loop for each element",
     "print": "a model says nothing but its results",
 }
-"""Why ops, or some calls of them, have no form in ONNX; of others it is `_UNWRITTEN`."""
+"""Why ops have no form in ONNX; of others that have none it is `_UNWRITTEN`."""
 
 REGIONS = {OPS["scan"]: write_scan, OPS["while"]: write_while, OPS["cond"]: write_cond}
 """Ops that hold regions."""
@@ -73,6 +73,8 @@ def row_of(op: Op) -> Row | None:
 
 def way_of(op: Op) -> Way:
     """How an op is exported."""
+    if op.name in REASONS:
+        return "refused"
     if op in _ROWS or op in REGIONS:
         return "operator"
     if isinstance(op.lowering, Elementwise | Reduce | View):

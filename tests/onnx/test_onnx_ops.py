@@ -24,7 +24,8 @@ pytest.importorskip("onnxruntime", reason="models of ONNX are run by onnxruntime
 
 REFUSED = {
     "adaptive_max_index", "adaptive_spread", "cholesky", "correlate_kernel", "cummax", "cummin",
-    "diag_embed", "eigh", "fold", "interleave", "logcumsumexp", "masked_take", "place_scatter",
+    "diag_embed", "eigh", "fold", "gcd", "interleave", "lcm",
+    "logcumsumexp", "masked_take", "place_scatter",
     "print", "qr", "recurrence", "repeated_index", "resample", "searchsorted", "shift", "slogdet",
     "solve", "solve_upper", "svd", "unborder", "unpatches", "unresample",
 }  # fmt: skip
@@ -32,7 +33,7 @@ REFUSED = {
 
 PARTLY = {
     "adaptive_avg_pool", "border", "convolution_kernel", "convolution_transpose", "correlate",
-    "gcd", "lcm", "max_pool", "max_pool_index", "scatter_reduce",
+    "max_pool", "max_pool_index", "scatter_reduce",
 }  # fmt: skip
 """Ops of which some calls are refused."""
 
@@ -52,6 +53,9 @@ OVERFLOWING = {"prod", "sum"}
 
 WITH_ROWS = {"scan"}
 """Loops that runtimes run over one row at least."""
+
+WRONG_IN_REFERENCE = {"convolution_transpose"}
+"""Ops that onnxruntime has no float64 for, and that the reference of onnx has wrong in groups."""
 
 NAMES = sorted(set(ROWS) - REFUSED)
 DTYPES = [(name, dtype) for name in NAMES for dtype in ROWS[name].dtypes]
@@ -86,6 +90,8 @@ def check(info: OpInfo, sample: Sample, unknown: int | None = None) -> None:
     if info.op.name in WITHOUT_NAN and any(_has_nan(a) for a in arrays):
         return
     if info.op.name in OVERFLOWING and any(_is_large(a) for a in arrays):
+        return
+    if info.op.name in WRONG_IN_REFERENCE and any(a.dtype == np.float64 for a in arrays):
         return
     if info.op.name in WITH_ROWS and unknown == 0:
         return
