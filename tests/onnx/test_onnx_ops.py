@@ -1,4 +1,4 @@
-"""Every op of the table as a model of ONNX, run by others: a day's share in the suite, all as a
+"""Every op of the table as a model of ONNX, run by others: a few samples in the suite, all as a
 campaign."""
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from onnx_judge import RUNTIMES, model_bytes, run_model
 from opinfo import ROWS
 from opinfo.core import Array, OpInfo, Sample
 from opinfo.modes import arrays_of, call
-from slices import daily
 
 import staticflow as sf
 from staticflow.graph.dtypes import dtype_of
@@ -51,6 +50,9 @@ WITHOUT_NAN = {
 OVERFLOWING = {"prod", "sum"}
 """Ops of integers that onnxruntime adds up and multiplies as floats."""
 
+FINITE = {"log_softmax", "softmax"}
+"""Ops of infinities of which runtimes make what they like."""
+
 WITH_ROWS = {"scan"}
 """Loops that runtimes run over one row at least."""
 
@@ -88,6 +90,8 @@ def check(info: OpInfo, sample: Sample, unknown: int | None = None) -> None:
     """A sample as a model; dims of size ``unknown`` are not known in it."""
     arrays = arrays_of(sample)
     if info.op.name in WITHOUT_NAN and any(_has_nan(a) for a in arrays):
+        return
+    if info.op.name in FINITE and not all(np.isfinite(a.astype(np.float64)).all() for a in arrays):
         return
     if info.op.name in OVERFLOWING and any(_is_large(a) for a in arrays):
         return
@@ -135,10 +139,13 @@ def samples_of(info: OpInfo, dtype: Any) -> list[tuple[Sample, int | None]]:
     return found
 
 
-@pytest.mark.parametrize(("name", "dtype"), daily(DTYPES, 150, "onnx"), ids=str)
-def test_results(name: str, dtype: Any) -> None:
-    for sample, unknown in daily(samples_of(ROWS[name], dtype), 3, f"onnx {name} {dtype}"):
-        check(ROWS[name], sample, unknown)
+@pytest.mark.parametrize("name", NAMES)
+def test_results(name: str) -> None:
+    info = ROWS[name]
+    for dtype in dict.fromkeys((info.dtypes[0], info.dtypes[-1])):
+        found = samples_of(info, dtype)
+        for sample, unknown in found[:: max(1, len(found) // 3)]:
+            check(info, sample, unknown)
 
 
 @pytest.mark.campaign
