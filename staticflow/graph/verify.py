@@ -52,6 +52,7 @@ class _Scope:
     graph: Graph
     symbols: frozenset[Sym]
     equalities: tuple[Equality, ...]
+    around: frozenset[Sym]  # what is known around it
     values: dict[Sym, Size]  # what the equalities replace symbols by
     others: dict[Size, Size]  # what they say of sizes that are no symbols, as of n m and k l
 
@@ -103,7 +104,8 @@ def _scope(root: Graph, graph: Graph, around: _Scope | None) -> _Scope:
         values, _ = unify(equalities)
     except ShapeError as error:
         raise _error(root, graph, f"the equalities contradict each other: {error}") from error
-    return _Scope(graph, symbols, equalities, values, _join_equal(equalities, values))
+    outside = frozenset[Sym]() if around is None else around.symbols
+    return _Scope(graph, symbols, equalities, outside, values, _join_equal(equalities, values))
 
 
 def _join_equal(equalities: Sequence[Equality], values: dict[Sym, Size]) -> dict[Size, Size]:
@@ -179,12 +181,20 @@ def _sizes_are_bound_before(scope: _Scope) -> str | None:
     return None
 
 
+def _regions_bind_sizes_of_their_own(scope: _Scope) -> str | None:
+    known = scope.graph.bound_sizes & scope.around
+    if not known:
+        return None
+    return f"the region binds {', '.join(sorted(s.name for s in known))}, which is known around it"
+
+
 _GRAPH_RULES: tuple[Callable[[_Scope], str | None], ...] = (
     _params_are_distinct_params,
     _params_are_as_declared,
     _outputs_are_tensors,
     _equalities_are_of_known_sizes,
     _sizes_are_bound_before,
+    _regions_bind_sizes_of_their_own,
 )
 
 _LARGE = 1 << 62
@@ -245,6 +255,15 @@ def _attr_names(op: Op) -> tuple[frozenset[str], frozenset[str]] | None:
     named = [p for p in parameters if p.kind is p.KEYWORD_ONLY]
     must = frozenset(p.name for p in named if p.default is p.empty)
     return must, frozenset(p.name for p in named)
+
+
+def _arguments_are_as_many_as_taken(scope: _Scope, node: Node) -> str | None:
+    if node.op is param:
+        return None
+    least, most, _ = takes(node.op)
+    if least <= len(node.args) <= most:
+        return None
+    return f"{node.op.name} takes {least} arguments, and has {len(node.args)}"
 
 
 def _items_are_there(scope: _Scope, node: Node) -> str | None:
@@ -354,6 +373,7 @@ _NODE_RULES: tuple[Callable[[_Scope, Node], str | None], ...] = (
     _params_are_the_graphs_own,
     _attrs_have_text,
     _attrs_are_of_their_kinds,
+    _arguments_are_as_many_as_taken,
     _items_are_there,
     _bound_sizes_are_kept,
     _numbers_are_usual,

@@ -13,7 +13,7 @@ import re
 import resource
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -40,23 +40,28 @@ class TooLong(Exception):
 def file_of(graph: Graph) -> io.BytesIO:
     """What a program of this graph would be saved as."""
     stored = store_graph(graph)
+    return file_of_text(stored.text, stored.arrays, len(graph.params), len(graph.outputs))
+
+
+def file_of_text(text: str, arrays: Any, inputs: int, outputs: int) -> io.BytesIO:
+    """The file of a program whose graph is this text, with the arrays that it names."""
     header = {
         "format": 1,
         "staticflow": sf.__version__,
-        "graph": stored.text,
+        "graph": text,
         "files": [],
         "lines": [],
-        "inputs": [f"a{i}" for i in range(len(graph.params))],
+        "inputs": [f"a{i}" for i in range(inputs)],
         "donated": [],
         "variables": [],
         "updated": [],
-        "outputs": ["list", [*range(len(graph.outputs))], ["*"] * len(graph.outputs)],
+        "outputs": ["list", [*range(outputs)], ["*"] * outputs],
         "numerics": "strict",
         "passes": None,
         "flush_subnormals": False,
     }
     file = io.BytesIO()
-    sf.save({"program": json.dumps(header), "variables": {}, "arrays": stored.arrays}, file)
+    sf.save({"program": json.dumps(header), "variables": {}, "arrays": arrays}, file)
     file.seek(0)
     return file
 
@@ -67,6 +72,12 @@ def fault_of(graph: Graph, arrays: list[Any]) -> str:
         file = file_of(graph)
     except Exception:  # which has no text
         return ""
+    return fault_of_file(file, lambda program: arrays, "length" in str(graph))
+
+
+def fault_of_file(file: io.BytesIO, arrays_for: Callable[[Any], list[Any]], long: bool) -> str:
+    """What is wrong with how a file is read and its program runs on ``arrays_for`` it; one that is
+    ``long`` may take its time."""
     try:
         program = sf.load_program(file)
     except CheckpointError as error:
@@ -74,9 +85,10 @@ def fault_of(graph: Graph, arrays: list[Any]) -> str:
     except MemoryError:
         return ""
     except TooLong:
-        return "" if "length" in str(graph) else "reading it takes long"
+        return "" if long else "reading it takes long"
     except BaseException as error:
         return f"load_program raises {type(error).__name__}: {error}"
+    arrays = arrays_for(program)
     wanted: list[Any] | str
     try:
         wanted = interpret_graph(program.graph, [a.copy() for a in arrays])

@@ -172,7 +172,8 @@ class _Assembler:
                     if old is not None and isinstance(places[old], Arena):
                         direct.setdefault(node, places[old])
                     made = make(self, node, results, places, direct)
-                    steps += [*self.buffers.take_pending(), *(() if does_nothing(node) else made)]
+                    steps += self.buffers.take_pending()
+                    steps += self.sizes.bind_again(node, () if does_nothing(node) else made)
                     steps += self.sizes.behind(node)
                 elif node.op not in (item, param, constant):
                     raise CompileError(

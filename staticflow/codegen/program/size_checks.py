@@ -4,14 +4,14 @@ out negative or be divisors of 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from staticflow.codegen.program.buffers import Buffers
-from staticflow.codegen.program.routine import Require
+from staticflow.codegen.program.routine import Measure, Repeat, Require, Step
 from staticflow.graph.dim_queries import substitute_dim, symbols_of
-from staticflow.graph.dims import Size, Sym
+from staticflow.graph.dims import Dim, Size, Sym, fresh_sym
 from staticflow.graph.doubtful_sizes import doubtful_sizes
 from staticflow.graph.equalities import Equality, describe_requirement, unify
 from staticflow.graph.graph import Graph, bound_symbols
@@ -55,6 +55,27 @@ class SizeChecks:
         self.buffers.doubted |= {e.b for e in doubts}
         yield self._require(doubts, None)
         self.bound, self.assumed, self.checks = outside
+
+    def bind_again(self, node: Node, steps: Sequence[Step]) -> list[Step]:
+        """The steps of ``node``, which fail where it binds a size that a node before it has bound
+        and finds another number: as a loop and the one that stacks for its derivative both do,
+        or the nodes of a file, which may say anything."""
+        twice = bound_symbols(node) & self.bound
+        found: list[Step] = []
+        for step in steps:
+            if isinstance(step, Measure | Repeat) and step.binds in twice:
+                size = Dim.of(step.binds)
+                again = fresh_sym(step.binds.name, step.binds.upper, late=True)
+                (own,) = symbols_of(again)
+                self.buffers.late.add(own)
+                what = f"{node.op.name}: {size} is bound twice, and both must be equal"
+                found += [
+                    replace(step, binds=own),
+                    Require(again, size, self.fails(what, node.locs)),
+                ]
+            else:
+                found.append(step)
+        return found
 
     def behind(self, node: Node) -> Iterator[Require]:
         """The checks that can be made once ``node`` has bound its sizes."""

@@ -128,6 +128,11 @@ def _infer(facts: Facts, *args: TensorType, **attrs: Any) -> tuple[TensorType, .
     body = loop.body
     if len(args) != len(body.params):
         raise ShapeError(f"the body takes {len(body.params)} values, {len(args)} are given")
+    if loop.carries > len(body.outputs) or loop.carries + loop.xs > len(args):
+        raise ShapeError(
+            f"of {loop.carries} carries and {loop.xs} xs the body takes {len(args)}, and gives "
+            f"{len(body.outputs)} carries"
+        )
     for position, (given, inner) in enumerate(zip(args, body.params, strict=True)):
         wanted = inner.tensor_type
         if loop.carries <= position < loop.carries + loop.xs:
