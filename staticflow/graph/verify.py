@@ -41,7 +41,7 @@ def verify_graph(graph: Graph) -> Graph:
 
     Raises `VerifyError`, which says what is wrong and shows the place in the graph's text.
     """
-    _verify(graph, graph, None)
+    _verify(graph, graph, None, frozenset())
     return graph
 
 
@@ -52,7 +52,7 @@ class _Scope:
     graph: Graph
     symbols: frozenset[Sym]
     equalities: tuple[Equality, ...]
-    around: frozenset[Sym]  # what is known around it
+    around: frozenset[Sym]  # what is known around it and is not its own to bind
     values: dict[Sym, Size]  # what the equalities replace symbols by
     others: dict[Size, Size]  # what they say of sizes that are no symbols, as of n m and k l
 
@@ -77,15 +77,15 @@ class _Scope:
         return self._settle(a) == self._settle(b)
 
 
-def _verify(root: Graph, graph: Graph, around: _Scope | None) -> None:
-    scope = _scope(root, graph, around)
+def _verify(root: Graph, graph: Graph, around: _Scope | None, shared: frozenset[Sym]) -> None:
+    scope = _scope(root, graph, around, shared)
     for graph_rule in _GRAPH_RULES:
         problem = graph_rule(scope)
         if problem is not None:
             raise _error(root, graph, problem)
     for node in graph.nodes:
         for region in regions_of(node):  # first: a fault in a region makes its op look wrong
-            _verify(root, region, scope)
+            _verify(root, region, scope, _handed_on(node, region))
         for node_rule in _NODE_RULES:
             problem = node_rule(scope, node)
             if problem is not None:
@@ -93,7 +93,7 @@ def _verify(root: Graph, graph: Graph, around: _Scope | None) -> None:
                 raise _error(root, node, problem + made)
 
 
-def _scope(root: Graph, graph: Graph, around: _Scope | None) -> _Scope:
+def _scope(root: Graph, graph: Graph, around: _Scope | None, shared: frozenset[Sym]) -> _Scope:
     symbols = free_symbols(graph).union(*map(_symbols_in, graph.declared))
     symbols = symbols.union(*map(bound_symbols, graph.nodes))
     equalities = graph.equalities
@@ -104,8 +104,19 @@ def _scope(root: Graph, graph: Graph, around: _Scope | None) -> _Scope:
         values, _ = unify(equalities)
     except ShapeError as error:
         raise _error(root, graph, f"the equalities contradict each other: {error}") from error
-    outside = frozenset[Sym]() if around is None else around.symbols
+    outside = frozenset[Sym]() if around is None else around.symbols - shared
     return _Scope(graph, symbols, equalities, outside, values, _join_equal(equalities, values))
+
+
+def _handed_on(node: Node, region: Graph) -> frozenset[Sym]:
+    """The sizes that a node binds because its region does, as the kernel of a loop that counts its
+    iterations: the region's results are the node's own, and name them; its operands do not."""
+    results = types_of(node.type)
+    if not bound_symbols(node) or tuple(o.type for o in region.outputs) != results:
+        return frozenset()
+    named = frozenset[Sym]().union(*map(_symbols_in, results))
+    given = frozenset[Sym]().union(*(_symbols_in(t) for a in node.args for t in types_of(a.type)))
+    return bound_symbols(node) & named - given
 
 
 def _join_equal(equalities: Sequence[Equality], values: dict[Sym, Size]) -> dict[Size, Size]:
@@ -263,7 +274,9 @@ def _arguments_are_as_many_as_taken(scope: _Scope, node: Node) -> str | None:
     least, most, _ = takes(node.op)
     if least <= len(node.args) <= most:
         return None
-    return f"{node.op.name} takes {least} arguments, and has {len(node.args)}"
+    few = f"{least} argument{'' if least == 1 else 's'}"
+    many = few if most == least else f"{least} or more arguments"
+    return f"{node.op.name} takes {many}, and has {len(node.args)}"
 
 
 def _items_are_there(scope: _Scope, node: Node) -> str | None:

@@ -134,6 +134,21 @@ def test_a_region_binds_no_size_that_is_known_around_it() -> None:
     assert "the region binds K, which is known around it" in refusal(text)
 
 
+def test_a_loop_binds_no_size_that_its_body_binds() -> None:
+    text = """graph (%f: bool[], %n: i64[], %x: f32[8]) {
+      %0: (bool[], f32[8]) = while(%f, %x, %n) {body=graph (%f: bool[], %c: f32[8], %n: i64[]) {
+        %0: bool[K, 0] = measure(%n) {most=8, what="b", binds=[K]}
+        %1: f32[K] = prefix(%c, %0)
+        %2: f32[] = sum(%1) {dims=[0], keepdim=false}
+        %3: f32[8] = add(%c, %2)
+        return %f, %3
+      }, carries=2, xs=0, length=none, binds=[K]}
+      %1: f32[8] = item(%0) {index=1}
+      return %1
+    }"""
+    assert "the region binds K, which is known around it" in refusal("size K below 9\n" + text)
+
+
 def test_an_op_has_as_many_arguments_as_it_takes() -> None:
     text = "graph (%x: f32[2]) { %0: f32[2] = exp(%x, %x) return %0 }"
-    assert "exp takes 1 arguments, and has 2" in refusal(text)
+    assert "exp takes 1 argument, and has 2" in refusal(text)
