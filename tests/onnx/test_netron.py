@@ -12,7 +12,6 @@ import pytest
 from chromium import Browser, needs_chromium, open_browser
 from onnx_judge import checked, model_bytes
 
-import staticflow as sf
 from staticflow.comparison.job import Request
 from staticflow.comparison.requests import job_of
 
