@@ -47,7 +47,10 @@ COMPOSED: dict[Op, Callable[..., Any]] = {
 _FACTORS = "no operator factors matrices or solves equations"
 _UNWRITTEN = "nobody has written its row yet"
 REASONS: dict[str, str] = {
-    **dict.fromkeys(("cholesky", "eigh", "qr", "slogdet", "solve", "solve_upper", "svd"), _FACTORS),
+    **dict.fromkeys(
+        ("cholesky", "eigh", "qr", "slogdet", "solve", "solve_lower", "solve_upper", "svd"),
+        _FACTORS,
+    ),
     "gcd": "Euclid's algorithm is a loop for each element",
     "lcm": "Euclid's algorithm is a loop for each element",
     "print": "a model says nothing but its results",

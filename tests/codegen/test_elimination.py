@@ -21,6 +21,7 @@ from staticflow.errors import LinAlgError
 from staticflow.graph.dim_queries import evaluate_dim
 from staticflow.graph.graph import close
 from staticflow.ops.matrices.elimination import _BLOCK
+from staticflow.ops.matrices.substitution import _FEW, _SMALL
 from staticflow.passes.cluster import cluster
 from staticflow.passes.pipeline import optimize
 
@@ -106,6 +107,43 @@ def test_triangular_systems(n: int, dtype: str, upper: bool) -> None:
     b = np.random.default_rng(n).uniform(-1, 1, (n, 5)).astype(dtype)
     for solve in programs(_SOLVE_TRIANGULAR[upper], a, b):
         close_to(solve(unread, b), np.linalg.solve(part(a).astype("f8"), b.astype("f8")))
+
+
+@pytest.mark.parametrize("upper", [True, False], ids=["upper", "lower"])
+@pytest.mark.parametrize("layout", ["rows", "columns", "steps"])
+def test_triangular_systems_of_few_right_sides(layout: str, upper: bool) -> None:
+    """Around the sizes from which on the matrix is read as it lies; the other part is not read."""
+    views = {"rows": lambda a: a, "columns": lambda a: a.mT, "steps": lambda a: a[..., ::2]}
+
+    def solve(a: Any, b: Any) -> Any:
+        return linalg.solve_triangular(views[layout](a), b, upper=upper)
+
+    part, other = (np.triu, np.tril) if upper else (np.tril, np.triu)
+    for columns in (1, _FEW, _FEW + 1):
+        shape = (2, None, None), (2, None, columns)
+        a, b = (sf.placeholder(s, name=n) for s, n in zip(shape, "ab", strict=True))
+        open_solve = sf.compile([a, b], solve(a, b)) if layout != "steps" else None
+        for n in (1, _SMALL, _SMALL + 1, 83):
+            matrix = np.stack([regular(n, "float32")[::-1] for _ in range(2)])
+            seen = part(matrix) + other(np.full_like(matrix, np.nan), 1 - 2 * upper)
+            if layout == "columns":
+                seen = np.ascontiguousarray(seen.swapaxes(-1, -2))
+            elif layout == "steps":
+                seen = np.repeat(seen, 2, -1)
+            right = np.random.default_rng(n).uniform(-1, 1, (2, n, columns)).astype("f4")
+            wanted = np.linalg.solve(part(matrix).astype("f8"), right.astype("f8"))
+            if open_solve is not None:
+                close_to(open_solve(seen, right), wanted)
+            if n > 1 and columns == _FEW:
+                close_to(program(solve, False, seen, right)(seen, right), wanted)
+
+
+def test_a_triangular_system_of_one_right_side_copies_no_matrix() -> None:
+    a, b = sf.placeholder((100, 100), name="a"), sf.placeholder((100, 1), name="b")
+    program = sf.compile([a, b], linalg.solve_triangular(a, b, upper=False))
+    assert program.plan.peak_bytes(dict()) < 4096
+    with pytest.raises(LinAlgError, match="singular"):
+        program(np.zeros((100, 100), "f4"), np.zeros((100, 1), "f4"))
 
 
 @by_dtype

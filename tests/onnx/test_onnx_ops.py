@@ -26,7 +26,7 @@ REFUSED = {
     "diag_embed", "eigh", "fold", "gcd", "interleave", "lcm",
     "logcumsumexp", "masked_take", "place_scatter",
     "print", "qr", "recurrence", "repeated_index", "resample", "searchsorted", "shift", "slogdet",
-    "solve", "solve_upper", "svd", "unborder", "unpatches", "unresample",
+    "solve", "solve_lower", "solve_upper", "svd", "unborder", "unpatches", "unresample",
 }  # fmt: skip
 """Ops that have no form in ONNX yet, or none at all."""
 

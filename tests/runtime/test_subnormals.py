@@ -250,7 +250,9 @@ def subnormal_arrays(name: str) -> tuple[Any, list[Any]] | None:
 OTHERWISE = {
     "fmin": "which of two zeros is taken is a matter of their bits",
     "remainder": "the C library, which NumPy asks, divides by such a number",
-    **dict.fromkeys(("cholesky", "solve", "solve_upper"), "the matrices are singular"),
+    **dict.fromkeys(
+        ("cholesky", "solve", "solve_lower", "solve_upper"), "the matrices are singular"
+    ),
 }
 COMPARED = sorted(OPS.keys() - OTHERWISE)
 

@@ -18,12 +18,13 @@ from staticflow.codegen.lower.tasks import bind_index, each_in_groups
 from staticflow.codegen.lower.values import Values
 from staticflow.codegen.maths.scalars import Scalars
 from staticflow.codegen.target import PORTABLE, Target
-from staticflow.graph.dim_queries import symbols_of
+from staticflow.graph.dim_queries import coefficient, symbols_of
 from staticflow.graph.dims import Dim, Size, Sym, prod
 from staticflow.graph.dtypes import DType, bool_
 from staticflow.graph.node import Node
 from staticflow.graph.types import Shape, TensorType, types_of
-from staticflow.ops.declaring.lowering import Index, LoopNest, delinear
+from staticflow.ops.declaring.lowering import Index, LoopNest, View, delinear
+from staticflow.passes.access import source_of
 
 __all__ = ["Nest", "Scratch"]
 
@@ -231,6 +232,26 @@ class Nest:
         self._around.pop()
 
     # -- vectors and products, by those nests that write them themselves ---------------------------
+
+    def stride(self, i: int, dim: int) -> Size | None:
+        """How many elements of memory neighbours along a dim of an argument lie apart; None where
+        that is no one number."""
+        node = self._args[i]
+        syms = tuple(Sym(f"at{d}") for d in range(len(self.in_shape(i))))
+        index: Index = tuple(map(Dim.of, syms))
+        while node not in self._in_names and isinstance(node.op.lowering, View):
+            node, index = source_of(node, index)
+        if node not in self._in_names:
+            return None
+        return coefficient(node.tensor_type.offset(index), syms[dim])
+
+    @contextmanager
+    def lanes_along(self, at: Dim) -> Iterator[None]:
+        """Inside a serial loop over ``at``: its iterations may run in any order."""
+        ((atom,), _) = at.terms[0]
+        assert isinstance(atom, Sym)
+        with self._innermost(atom):
+            yield
 
     def lanes(self, dtype: DType, columns: Size) -> int:
         """Elements of a vector along rows of so many columns: of the widest, or of all columns."""

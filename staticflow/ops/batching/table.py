@@ -85,7 +85,13 @@ from staticflow.ops.loops.loop import scan_op, while_op
 from staticflow.ops.matrices.attention import attend_back_op, attend_op
 from staticflow.ops.matrices.contract import linear_op, matmul_op
 from staticflow.ops.matrices.factors import eigh_op, qr_op, svd_op
-from staticflow.ops.matrices.solving import cholesky_op, slogdet_op, solve_op, upper_op
+from staticflow.ops.matrices.solving import (
+    cholesky_op,
+    lower_op,
+    slogdet_op,
+    solve_op,
+    upper_op,
+)
 from staticflow.ops.matrices.triangle import (
     diag_embed_op,
     fold_op,
@@ -133,8 +139,8 @@ _ALONG = (
 here."""
 
 _IN_FRONT = (
-    border_op, budget_op, cholesky_op, class_op, eigh_op, once_op, qr_op, required_op, slogdet_op,
-    solve_op, svd_op, tril_op, triu_op, unborder_op, upper_op,
+    border_op, budget_op, cholesky_op, class_op, eigh_op, lower_op, once_op, qr_op, required_op,
+    slogdet_op, solve_op, svd_op, tril_op, triu_op, unborder_op, upper_op,
 )  # fmt: skip
 """Ops that take any number of dims in front."""
 

@@ -68,9 +68,12 @@ class Work:
 
 
 @contextmanager
-def each_matrix(nest: Any, more: Size = 0, *, lower: bool = False) -> Iterator[tuple[Any, Work]]:
+def each_matrix(
+    nest: Any, more: Size = 0, *, lower: bool = False, turned: bool = False
+) -> Iterator[tuple[Any, Work]]:
     """Each matrix of the first argument in turn, in working memory with room for ``more`` columns
-    behind it; gives its batch index. Of a symmetric one the ``lower`` part alone is read."""
+    behind it; gives its batch index. Of a symmetric one the ``lower`` part alone is read; if it is
+    ``turned``, the last element comes first."""
     shape = nest.in_shape(0)
     n = shape[-1]
     work = Work(nest, n, n + more)
@@ -80,15 +83,21 @@ def each_matrix(nest: Any, more: Size = 0, *, lower: bool = False) -> Iterator[t
                 for j in nest.each("j", 0, i + 1):
                     work.put(i, j, nest.load(0, (*b, i, j)))
         else:
-            copy_in(nest, work, 0, b, n, 0)
+            copy_in(nest, work, 0, b, n, 0, turned=turned)
         yield b, work
 
 
-def copy_in(nest: Any, work: Work, argument: int, batch: Any, columns: Size, at: Size) -> None:
-    """Copy a matrix of an argument into the columns of working memory from ``at`` on."""
-    for i in nest.each("i", 0, work.rows):
+def copy_in(
+    nest: Any, work: Work, argument: int, batch: Any, columns: Size, at: Size, *, turned: bool
+) -> None:
+    """Copy a matrix of an argument into the columns of working memory from ``at`` on; its rows in
+    opposite order if it is ``turned``, and those of the first argument from the last column on."""
+    n = work.rows
+    for i in nest.each("i", 0, n):
         for j in nest.each("j", 0, columns):
-            work.put(i, at + j, nest.load(argument, (*batch, i, j)))
+            row = n - 1 - i if turned else i
+            column = columns - 1 - j if turned and argument == 0 else j
+            work.put(i, at + j, nest.load(argument, (*batch, row, column)))
 
 
 def _blocks(work: Work) -> Iterator[tuple[Size, Size]]:

@@ -12,7 +12,7 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.graph.open_size import equals
 from staticflow.graph.types import Facts, TensorType
-from staticflow.ops.basics.axes import flip, mT
+from staticflow.ops.basics.axes import mT
 from staticflow.ops.basics.creation import iota, zeros_like
 from staticflow.ops.basics.expand import common_shape, expand
 from staticflow.ops.basics.view import squeeze, unsqueeze
@@ -27,6 +27,7 @@ from staticflow.ops.matrices.elimination import (
     factor_definite,
     solve_upper,
 )
+from staticflow.ops.matrices.substitution import emit_triangular
 from staticflow.ops.matrices.triangle import tril, triu
 
 __all__ = [
@@ -39,11 +40,11 @@ __all__ = [
     "inv",
     "is_of_vectors",
     "logdet",
+    "lower_op",
     "matrix_power",
     "slogdet",
     "slogdet_op",
     "solve",
-    "solve_lower",
     "solve_matrices",
     "solve_op",
     "square",
@@ -89,7 +90,7 @@ def _solve_emit(nest: Any) -> None:
     k, columns = nest.k, nest.in_shape(1)[-1]
     with each_matrix(nest, columns) as (b, work):
         n = work.rows
-        copy_in(nest, work, 1, b, columns, n)
+        copy_in(nest, work, 1, b, columns, n, turned=False)
         eliminate(
             work,
             lambda c, stays: nest.require(k.compare("ne", work.at(c, c), 0.0), "singular"),
@@ -118,41 +119,31 @@ def _solve_vjp(needs: Any, ct: Any, out: Any, a: Any) -> list[Any]:
     return [-matmul(of_b, mT(out)) if needs[0] else None, of_b if needs[1] else None]
 
 
-def _upper_emit(nest: Any) -> None:
-    k, columns = nest.k, nest.in_shape(1)[-1]
-    with each_matrix(nest, columns) as (b, work):
-        n = work.rows
-        for c in nest.each("c", 0, n):
-            nest.require(k.compare("ne", work.at(c, c), 0.0), "singular")
-        copy_in(nest, work, 1, b, columns, n)
-        solve_upper(work)
-        for i in nest.each("i", 0, n):
-            for j in nest.each("j", 0, columns):
-                nest.store(0, (*b, i, j), work.at(i, n + j))
+def _triangular_op(name: str, part: str, lower: bool) -> Op:
+    """The op that solves systems of which one ``part``, ``tril`` or ``triu``, is read."""
+
+    def reference(xp: Any, a: Any, b: Any) -> Any:
+        return xp.linalg.solve(getattr(xp, part)(a), b)
+
+    def vjp(needs: Any, ct: Any, out: Any, a: Any, b: Any) -> list[Any]:
+        other, keep = (upper_op, tril) if lower else (lower_op, triu)
+        of_b = other(mT(a), ct)
+        return [-keep(matmul(of_b, mT(out))) if needs[0] else None, of_b if needs[1] else None]
+
+    return Op(
+        name=name,
+        doc=f"The x with ``{part}(a) @ x = b``.",
+        infer=_solve_infer,
+        reference=strict(_solve_infer, with_our_errors(reference)),
+        vjp=vjp,
+        lowering=LoopNest(lambda nest: emit_triangular(nest, lower)),
+        grad_name="LinalgSolveTriangularBackward0",
+        numpy="slower",
+    )
 
 
-upper_op: Op = Op(
-    name="solve_upper",
-    doc="The x with ``triu(a) @ x = b``.",
-    infer=_solve_infer,
-    reference=strict(
-        _solve_infer, with_our_errors(lambda xp, a, b: xp.linalg.solve(xp.triu(a), b))
-    ),
-    vjp=lambda needs, ct, out, a, b: _upper_vjp(needs, ct, out, a),
-    lowering=LoopNest(_upper_emit),
-    grad_name="LinalgSolveTriangularBackward0",
-    numpy="slower",
-)
-
-
-def _upper_vjp(needs: Any, ct: Any, out: Any, a: Any) -> list[Any]:
-    of_b = solve_lower(mT(a), ct)
-    return [-triu(matmul(of_b, mT(out))) if needs[0] else None, of_b if needs[1] else None]
-
-
-def solve_lower(a: Any, b: Any) -> Any:
-    """The x with ``tril(a) @ x = b``, of equal batches: backwards it is an upper system."""
-    return flip(upper_op(flip(a, -2, -1), flip(b, -2)), -2)
+upper_op: Op = _triangular_op("solve_upper", "triu", lower=False)
+lower_op: Op = _triangular_op("solve_lower", "tril", lower=True)
 
 
 def solve(A: Any, B: Any) -> Any:

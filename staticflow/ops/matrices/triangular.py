@@ -6,7 +6,7 @@ from typing import Any
 
 from staticflow.ops.basics.arithmetic import where
 from staticflow.ops.basics.axes import mT
-from staticflow.ops.matrices.solving import identity, in_batches, solve_lower, upper_op
+from staticflow.ops.matrices.solving import identity, in_batches, lower_op, upper_op
 
 __all__ = ["cholesky_solve", "solve_triangular"]
 
@@ -28,7 +28,7 @@ def solve_triangular(
     if not left:
         return mT(solve_triangular(mT(A), mT(B), upper=not upper, unitriangular=unitriangular))
     part = where(identity(A) == 1, 1.0, A) if unitriangular else A
-    return (upper_op if upper else solve_lower)(*in_batches(part, B))
+    return (upper_op if upper else lower_op)(*in_batches(part, B))
 
 
 def cholesky_solve(B: Any, L: Any, upper: bool = False) -> Any:

@@ -60,22 +60,32 @@ _SOLVE = OpInfo(
     ulps=64, absolute=64, zeros=False,
 )  # fmt: skip
 
-_UPPER = OpInfo(
-    OPS["solve_upper"],
-    lambda a, b: sf.linalg.solve_triangular(a, b if b.ndim > 1 else b.unsqueeze(-1), upper=True),
-    lambda a, b: _solved(np.triu(a), b if b.ndim > 1 else b[:, None]),
-    lambda dtype, smooth: (
-        Sample((_regular(shape, dtype)[..., ::-1, :], values((*shape[:-1], 2), dtype)))
-        for shape in _SHAPES
-    ),
-    (float32, float64), grad=True,
-    sized=lambda dtype, n: Sample((_regular((3, 3), dtype)[::-1], values((3, n), dtype))),
-    failures=(
-        Failure(Sample((np.ones((2, 2), "f4") - np.eye(2, dtype="f4"), np.ones((2, 1), "f4"))),
-                LinAlgError, "ingular", eager=True),
-    ),
-    ulps=64, absolute=64, zeros=False,
-)  # fmt: skip
+
+def _triangular(upper: bool) -> OpInfo:
+    """The row of systems whose upper or lower part is read."""
+    part = np.triu if upper else np.tril
+
+    def call(a: Any, b: Any) -> Any:
+        columns = b if b.ndim > 1 else b.unsqueeze(-1)
+        return sf.linalg.solve_triangular(a, columns, upper=upper)
+
+    return OpInfo(
+        OPS["solve_upper" if upper else "solve_lower"], call,
+        lambda a, b: _solved(part(a), b if b.ndim > 1 else b[:, None]),
+        lambda dtype, smooth: (
+            Sample((_regular(shape, dtype)[..., ::-1, :], values((*shape[:-1], columns), dtype)))
+            for shape in (*_SHAPES, *(() if smooth else ((2, 18, 18),)))
+            for columns in (1, 2, 5)
+        ),
+        (float32, float64), grad=True,
+        sized=lambda dtype, n: Sample((_regular((3, 3), dtype)[::-1], values((3, n), dtype))),
+        failures=(
+            Failure(Sample((np.ones((2, 2), "f4") - np.eye(2, dtype="f4"), np.ones((2, 1), "f4"))),
+                    LinAlgError, "ingular", eager=True),
+        ),
+        ulps=64, absolute=64, zeros=False,
+    )  # fmt: skip
+
 
 _SLOGDET = OpInfo(
     OPS["slogdet"], lambda x: tuple(sf.linalg.slogdet(x)),
@@ -105,4 +115,4 @@ _CHOLESKY = OpInfo(
     ulps=64, absolute=64, zeros=False,
 )  # fmt: skip
 
-ROWS = (_SOLVE, _UPPER, _SLOGDET, _CHOLESKY)
+ROWS = (_SOLVE, _triangular(upper=True), _triangular(upper=False), _SLOGDET, _CHOLESKY)
