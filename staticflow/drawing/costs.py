@@ -13,7 +13,7 @@ from staticflow.graph.types import types_of
 from staticflow.measure.kernel_work import work_of_kernel
 from staticflow.ops.declaring.lowering import View
 from staticflow.passes.cluster import cluster
-from staticflow.runtime.native import host_target
+from staticflow.runtime.machine import host_target
 
 __all__ = ["Costs"]
 

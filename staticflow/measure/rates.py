@@ -26,7 +26,8 @@ from staticflow.codegen.llvm.render import render_module
 from staticflow.graph.dims import Dim, Sym
 from staticflow.graph.dtypes import float32
 from staticflow.runtime.code_cache import code_cache
-from staticflow.runtime.native import compile_native, host_target
+from staticflow.runtime.machine import host_target
+from staticflow.runtime.native import compile_native
 from staticflow.runtime.threads import get_num_threads, pool_symbols, set_num_threads
 
 __all__ = ["FOOTPRINTS", "Rates", "machine_rates", "processor_name"]

@@ -35,7 +35,8 @@ from staticflow.runtime.draft import Draft, ParamSpec, Signature
 from staticflow.runtime.executable import Executable
 from staticflow.runtime.fastcall_checks import UNKNOWN
 from staticflow.runtime.fastcall_text import Entry, fits, numbers_of, render_entry
-from staticflow.runtime.native import compile_object, host_target
+from staticflow.runtime.machine import host_target
+from staticflow.runtime.native import compile_object
 from staticflow.runtime.object_layout import BoxType
 from staticflow.runtime.plan import plan_memory
 from staticflow.runtime.poison import plan_poison

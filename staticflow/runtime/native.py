@@ -1,138 +1,27 @@
-"""Native code: LLVM text to object bytes, object bytes to addresses."""
+"""Native code: LLVM text to object bytes, object bytes to addresses, both from disk where they are
+there. LLVM is imported for what is not."""
 
 from __future__ import annotations
 
-import ctypes
-import functools
-import itertools
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-import llvmlite.binding as llvm
-
-from staticflow.codegen.target import Target
-from staticflow.errors import CompileError
 from staticflow.graph.lazy import lazy
 from staticflow.native.layout import Layout
-from staticflow.native.module import render_native
-from staticflow.runtime.code_cache import code_cache, key_of, own_source, package_state
-from staticflow.runtime.once import compiling, once
+from staticflow.runtime.code_cache import code_cache, key_of, package_state
+from staticflow.runtime.linker import LinkedCode, link_object, links_for
+from staticflow.runtime.machine import machine_parts
+from staticflow.runtime.once import compiling
 from staticflow.runtime.sealed import Sealed
 
-__all__ = [
-    "NativeModule",
-    "ObjectCode",
-    "compile_native",
-    "compile_object",
-    "host_target",
-    "load_native",
-    "machine_parts",
-    "native_text",
-    "vector_bits",
-]
+if TYPE_CHECKING:
+    from staticflow.runtime.compiler import JitCode
 
-_serials = itertools.count()
-
-
-@dataclass(frozen=True, slots=True)
-class _Engine:
-    """The compilers for this machine, one that optimises and a quick one that does not."""
-
-    machine: Any
-    quick: Any
-
-
-@once
-def _engine() -> _Engine:
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    return _Engine(_target_machine(), _target_machine(opt=0))
-
-
-_LOADS_OF_A_LINKER = 64
-"""Modules that one linker loads. Of each, LLVM keeps 8 to 40 KB after it was unloaded, as long as
-there is the linker, and a linker takes a millisecond and 100 KB."""
-
-
-class _Linkers:
-    """What loads machine code: one linker after another, each gone with the last of its modules."""
-
-    def __init__(self) -> None:
-        self._current: Any = None
-        self._left = 0
-
-    def take(self) -> Any:
-        """The linker for one more module. The caller holds the lock of `compiling`."""
-        if not self._left:
-            _engine()
-            self._current = llvm.create_lljit_compiler(_target_machine())
-            self._left = _LOADS_OF_A_LINKER
-        self._left -= 1
-        return self._current
-
-
-_linkers = _Linkers()
-
-
-def _target_machine(opt: int = 3) -> Any:
-    """The text is explicit already, so of passes over the IR only that is run which inlines what is
-    marked so. Measured on Zen 4, others change neither a GEMM tile of 24 accumulators (110 GFLOP/s
-    of 117) nor a chain of polynomials (2.3 elements/ns) by 1 %, and -O1 takes 16 to 23 ms for each
-    beside 8 to 16 ms of code generation. The default code model of the JIT is the large one, in
-    which constants are kept in registers: 10 % faster than the small one where there are forty of
-    them, and no slower elsewhere."""
-    return llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(), features=_host_features().flatten(), opt=opt, jit=True
-    )
-
-
-@contextmanager
-def _without_loop_reduction() -> Iterator[None]:
-    """LLVM's strength reduction of loops is off, which is a setting of the process: the text adds
-    to its indices already where it could multiply. Measured on products, convolutions, attention
-    and others, code is as fast without it (in the mean; convolutions with unknown sizes take 0.9
-    of the time, a sum with a transposed array 1.1), and made in 0.6 of the time where sizes are
-    unknown."""
-    llvm.set_option("staticflow", "-disable-lsr=true")
-    try:
-        yield
-    finally:
-        llvm.set_option("staticflow", "-disable-lsr=false")
-
-
-@functools.lru_cache(maxsize=1)
-def _host_features() -> Any:
-    return llvm.get_host_cpu_features()
-
-
-@functools.lru_cache(maxsize=1)
-def machine_parts() -> tuple[str, ...]:
-    """What decides the code of a text: LLVM, the processor, and what this module asks of them."""
-    version = ".".join(map(str, llvm.llvm_version_info))
-    triple, cpu = llvm.get_default_triple(), llvm.get_host_cpu_name()
-    return "object", version, triple, cpu, _host_features().flatten(), own_source(__file__)
-
-
-@functools.lru_cache(maxsize=1)
-def host_target() -> Target:
-    """The machine that runs this process."""
-    features = _host_features()
-    wide = bool(features.get("avx512f"))
-    has_avx2 = bool(features.get("avx2"))
-    return Target(
-        vector_bits=512 if wide else 256 if has_avx2 else 128,
-        fma=bool(features.get("fma") or features.get("neon")),
-        masks=wide or has_avx2,
-        avx512=wide and bool(features.get("avx512vl")),
-    )
-
-
-def vector_bits() -> int:
-    """Bits of the widest vector register of this machine: 512, 256 or 128."""
-    return host_target().vector_bits
+__all__ = ["NativeModule", "ObjectCode", "compile_native", "compile_object", "load_native",
+           "native_text"]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,11 +42,11 @@ class NativeModule(Sealed):
     """How many were loaded in this process."""
 
     def __init__(
-        self, object_bytes: bytes, text: str | Callable[[], str], tracker: Any, linker: Any
+        self, object_bytes: bytes, text: str | Callable[[], str], linked: LinkedCode | JitCode
     ) -> None:
         self.object_bytes = object_bytes
         self._text = text
-        self._tracker, self._linker = tracker, linker
+        self._linked = linked
 
     @property
     def llvm(self) -> str:
@@ -166,17 +55,17 @@ class NativeModule(Sealed):
 
     def address(self, name: str) -> int:
         """The address of an exported function; KeyError if it was not exported."""
-        return int(self._tracker[name])
+        return self._linked.address(name)
 
     def stay(self) -> None:
         """Stay loaded until the process ends, for calls that come as the interpreter ends."""
-        for owner in (self._linker, self._tracker):
-            ctypes.pythonapi.Py_IncRef(ctypes.py_object(owner))
+        self._linked.stay()
 
     @lazy
     def _assembly(self) -> str:
-        with compiling, _without_loop_reduction():
-            return str(_engine().machine.emit_assembly(_parse(self.llvm)))
+        from staticflow.runtime.compiler import emit_assembly
+
+        return emit_assembly(self.llvm)
 
     def assembly(self) -> str:
         """The machine code as text, made when it is first asked for."""
@@ -203,9 +92,9 @@ def compile_object(text: str, quick: bool = False) -> ObjectCode:
     """The machine code of LLVM text, as `compile_native` loads it."""
 
     def emit() -> bytes:
-        with compiling, _without_loop_reduction():
-            machine = _engine().quick if quick else _engine().machine
-            return bytes(machine.emit_object(_parse(text)))
+        from staticflow.runtime.compiler import emit_object
+
+        return emit_object(text, quick)
 
     key, cache = key_of(*machine_parts(), str(quick), text), code_cache()
     return ObjectCode(emit() if cache is None else cache.fetch_by(key, emit), key)
@@ -219,19 +108,20 @@ def load_native(
 ) -> NativeModule:
     """Load object code that `compile_native` made on a machine of the same kind, of a ``text`` that
     is given or made when somebody asks for it."""
-    builder = llvm.JITLibraryBuilder().add_object_img(object_bytes).add_current_process()
-    for name, address in (symbols or {}).items():
-        builder.import_symbol(name, address)
-    for name in exports:
-        builder.export_symbol(name)
+    exports = list(exports)
     with compiling:
-        try:
-            linker = _linkers.take()
-            tracker = builder.link(linker, f"staticflow.{next(_serials)}")
-        except RuntimeError as error:
-            raise CompileError(f"native code cannot be loaded: {error}") from error
+        linked = _link(object_bytes, exports, symbols or {})
         NativeModule.loads += 1
-    return NativeModule(object_bytes, text, tracker, linker)
+    return NativeModule(object_bytes, text, linked)
+
+
+def _link(data: bytes, exports: list[str], symbols: Mapping[str, int]) -> LinkedCode | JitCode:
+    machine = os.uname().machine if hasattr(os, "uname") else ""
+    if links_for(sys.platform, machine, sys.maxsize):
+        return link_object(data, exports, symbols)
+    from staticflow.runtime.compiler import link_with_llvm
+
+    return link_with_llvm(data, exports, symbols)
 
 
 def native_text(functions: Iterable[Callable[..., Any]], layout: Layout, around: str = "") -> str:
@@ -239,37 +129,13 @@ def native_text(functions: Iterable[Callable[..., Any]], layout: Layout, around:
     functions = list(functions)
     cache, state = code_cache(), package_state()
     if cache is None or state is None:
-        return render_native(functions, layout, around)
+        return _render(functions, layout, around).decode()
     names = "\n".join(f"{fn.__module__}.{fn.__name__}" for fn in functions)
-
-    def render() -> bytes:
-        return render_native(functions, layout, around).encode()
-
-    return cache.fetch(render, "text", state, names, repr(layout), around).decode()
+    parts = ("text", state, names, repr(layout), around)
+    return cache.fetch(lambda: _render(functions, layout, around), *parts).decode()
 
 
-def _parse(text: str) -> Any:
-    """The module of a text, with its functions inlined that are marked so (``alwaysinline``)."""
-    try:
-        module = llvm.parse_assembly(text, llvm.create_context())
-        module.verify()
-    except RuntimeError as error:
-        where = _around(text, str(error))
-        raise CompileError(f"LLVM rejects the generated code: {error}\n{where}") from error
-    if "alwaysinline" in text:
-        passes = llvm.create_new_module_pass_manager()
-        passes.add_always_inliner_pass()
-        options = llvm.create_pipeline_tuning_options(speed_level=0)
-        passes.run(module, llvm.create_pass_builder(_engine().machine, options))
-    return module
+def _render(functions: list[Callable[..., Any]], layout: Layout, around: str) -> bytes:
+    from staticflow.native.module import render_native
 
-
-def _around(text: str, message: str, reach: int = 3) -> str:
-    """The lines of ``text`` about the one that ``message`` points to."""
-    where = re.search(r":(\d+):\d+: error", message)
-    if where is None:
-        return ""
-    at = int(where[1])
-    lines = text.splitlines()
-    shown = range(max(1, at - reach), min(len(lines), at + reach) + 1)
-    return "\n".join(f"{'>' if n == at else ' '} {n:5} {lines[n - 1]}" for n in shown)
+    return render_native(functions, layout, around).encode()

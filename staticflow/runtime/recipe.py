@@ -11,7 +11,7 @@ from staticflow.graph.identity import identify_graph
 from staticflow.ops import OPS
 from staticflow.passes.order import PASSES
 from staticflow.runtime.code_cache import key_of, package_state
-from staticflow.runtime.native import host_target, machine_parts
+from staticflow.runtime.machine import host_target, machine_parts
 from staticflow.runtime.threads import most_workers
 
 __all__ = ["Recipe", "identify"]

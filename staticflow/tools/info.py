@@ -11,7 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 import llvmlite.binding as llvm
 
 import staticflow
-from staticflow.runtime.native import host_target
+from staticflow.runtime.machine import host_target
 
 __all__ = ["add_arguments", "run"]
 

@@ -18,7 +18,7 @@ from staticflow.codegen.verify import verify_kernel
 from staticflow.graph.dim_queries import symbols_of
 from staticflow.graph.dims import Dim, Sym
 from staticflow.graph.dtypes import DType, dtype_of, float32, float64
-from staticflow.runtime.native import vector_bits
+from staticflow.runtime.machine import vector_bits
 
 inf, nan = math.inf, math.nan
 Array = np.ndarray[Any, Any]

@@ -40,7 +40,7 @@ from staticflow.graph.dtypes import (
     int64,
     uint8,
 )
-from staticflow.runtime.native import host_target
+from staticflow.runtime.machine import host_target
 
 M, N, K = (Dim.of(Sym(name)) for name in "MNK")
 TARGETS = {

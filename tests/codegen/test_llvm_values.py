@@ -28,7 +28,7 @@ from staticflow.graph.dtypes import (
     float64,
     uint8,
 )
-from staticflow.runtime.native import host_target
+from staticflow.runtime.machine import host_target
 
 by_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=str)
 

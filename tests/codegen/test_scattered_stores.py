@@ -7,7 +7,7 @@ import pytest
 
 import staticflow as sf
 from staticflow.codegen.kernel import Store, walk
-from staticflow.runtime.native import host_target
+from staticflow.runtime.machine import host_target
 
 
 def widest_stores(program: object) -> list[int]:

@@ -148,7 +148,7 @@ NO_SIZES: Mapping[str, str] = {
         ),
         "a size in memory, or a distance in it, at which nothing else computes": (
             "codegen.llvm.arena._ALIGNMENT", "codegen.llvm.arena.CELL", "runtime.block_cache.LINE", "runtime.pool.LINE",
-            "runtime.aligned._DEFAULT_HANDLER", "runtime.native._LOADS_OF_A_LINKER", "runtime.aligned.TRACED", "runtime.aligned.OF_NEW_ARRAYS", "codegen.program.layout.ALIGNMENT", "runtime.object_layout",
+            "runtime.aligned._DEFAULT_HANDLER", "runtime.compiler.LOADS_OF_A_LINKER", "runtime.aligned.TRACED", "runtime.aligned.OF_NEW_ARRAYS", "codegen.program.layout.ALIGNMENT", "runtime.object_layout",
             "eager.fast.plans._WORD", "eager.costs.NEAR",
         ),
         "elements from which sums of several arrays are several kernels: tests/codegen/test_memory_order.py has more, most others fewer": (
@@ -179,7 +179,8 @@ NO_SIZES: Mapping[str, str] = {
             "eager.fast.records.FLAGS", "eager.fast.records.NO_DTYPE", "eager.fast.apply.FLOATS",
             "eager.fast.recall._OPEN",
             "eager.fast.objects.COUNT", "runtime.pool.FUTEX", "runtime.pool.FAULTS",
-            "runtime.pool.EVERYBODY", "runtime.pool.MASK_WORDS",
+            "runtime.pool.EVERYBODY", "runtime.pool.MASK_WORDS", "runtime.linker._BYTES.1",
+            "runtime.linker._BYTES.24", "runtime.linker._RELATIVE.0",
             "graph.printer._MAX_LINE", "ops.random.draws._PARITY", "ops.random.draws._WORD",
         ),
         "of the cache of machine code on disk, which tests/runtime/test_code_cache.py varies": (

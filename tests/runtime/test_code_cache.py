@@ -15,9 +15,10 @@ import pytest
 
 import staticflow as sf
 from staticflow.config import config
+from staticflow.native import module as rendering
 from staticflow.native.layout import Layout
 from staticflow.runtime import code_cache as module
-from staticflow.runtime import native
+from staticflow.runtime import compiler, machine, native
 from staticflow.runtime.code_cache import CodeCache, code_cache
 from staticflow.runtime.program_cache import MARK
 from staticflow.tools.cli import main
@@ -182,12 +183,12 @@ def test_threads_store_and_find_the_same(tmp_path: Path) -> None:
 PROGRAM = """
 import sys
 import staticflow as sf
-from staticflow.runtime import native
+from staticflow.runtime import compiler
 from staticflow.native import module
 
 made = []
-parse, text = native._parse, module._Program.text
-native._parse = lambda text: made.append("code") or parse(text)
+parse, text = compiler._parse, module._Program.text
+compiler._parse = lambda text: made.append("code") or parse(text)
 module._Program.text = lambda *given: made.append("text") or text(*given)
 w = sf.tensor([1.0, 2.0], requires_grad=True)
 (w * 3).exp().sum().backward()
@@ -224,7 +225,7 @@ def test_a_program_that_ran_before_compiles_nothing(tmp_path: Path) -> None:
 def test_other_sources_make_other_text(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     made: list[Layout] = []
     monkeypatch.setattr(config, "cache_dir", str(tmp_path))
-    monkeypatch.setattr(native, "render_native", lambda *given: made.append(given[1]) or "text")
+    monkeypatch.setattr(rendering, "render_native", lambda *given: made.append(given[1]) or "text")
     functions, layout, other = [native.native_text], Layout(), Layout({int: {"slot": 8}})
     for _ in range(3):
         assert native.native_text(functions, layout) == "text"
@@ -240,7 +241,7 @@ def test_other_sources_make_other_text(monkeypatch: pytest.MonkeyPatch, tmp_path
 
 
 def test_the_code_of_a_text_depends_on_what_is_asked_of_llvm(tmp_path: Path) -> None:
-    assert native.machine_parts()[-1] == Path(native.__file__).read_text()
+    assert machine.machine_parts()[-1] == Path(compiler.__file__).read_text()
     assert module.own_source(str(tmp_path / "archive.zip" / "native.py")) == ""
 
 

@@ -21,7 +21,8 @@ from staticflow.codegen.llvm.render import render_kernel, render_module
 from staticflow.errors import CompileError
 from staticflow.graph.dims import Sym
 from staticflow.graph.dtypes import float32
-from staticflow.runtime.native import compile_native, host_target, load_native, vector_bits
+from staticflow.runtime.machine import host_target, vector_bits
+from staticflow.runtime.native import compile_native, load_native
 from staticflow.runtime.once import new_lock, once
 
 

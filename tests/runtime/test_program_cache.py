@@ -339,7 +339,7 @@ def test_a_damaged_or_missing_entry_is_compiled_anew(counts: Counts, tmp_path: P
 SCRIPT = """
 import numpy as np
 import staticflow as sf
-from staticflow.runtime import drafting, native
+from staticflow.runtime import compiler, drafting
 
 made = []
 
@@ -348,7 +348,7 @@ def count(module, name):
     setattr(module, name, lambda *a, **k: made.append(name) or fn(*a, **k))
 
 count(drafting, "optimize"), count(drafting, "render_draft")
-count(drafting, "render_entry"), count(native, "_parse")
+count(drafting, "render_entry"), count(compiler, "_parse")
 sf.manual_seed(3)
 model = sf.nn.Sequential(sf.nn.Linear(8, 16), sf.nn.ReLU(), sf.nn.Dropout(0.5), sf.nn.Linear(16, 2))
 x, y = sf.placeholder((None, 8), name="x"), sf.placeholder((None,), "int64", name="y")

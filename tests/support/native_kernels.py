@@ -19,7 +19,8 @@ from staticflow.codegen.target import Target
 from staticflow.codegen.verify import verify_kernel
 from staticflow.graph.dims import Dim, Sym
 from staticflow.graph.dtypes import DType, bool_
-from staticflow.runtime.native import compile_native, host_target
+from staticflow.runtime.machine import host_target
+from staticflow.runtime.native import compile_native
 from staticflow.runtime.threads import pool_symbols
 
 N, M = Dim.of(Sym("n")), Dim.of(Sym("m"))

@@ -1,0 +1,258 @@
+"""Machine code into memory: the object files that LLVM makes for this machine, without LLVM.
+
+`link_object` reads an ELF file of x86-64 as `compile_object` gives it: it lays the sections out in
+memory of its own, writes the addresses of symbols where relocations want them, and makes the code
+executable and no longer writable. So a process whose code is on disk never imports LLVM, and code
+that is unloaded leaves nothing. The large code model needs few kinds of relocations; another one,
+as any other thing that is not known here, is an error. Unwinding tables are left out: nothing
+throws, and what ends a thread stops at a frame that has none.
+
+Format: System V ABI, chapters 4 (object files) and AMD64 supplement, 4.4 (relocations).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import mmap
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from staticflow.errors import CompileError
+
+__all__ = ["LinkedCode", "link_object", "links_for"]
+
+Array = np.ndarray[Any, Any]
+
+_MAGIC = b"\x7fELF\x02\x01"  # 64 bits, least byte first
+_RELOCATABLE, _X86_64 = 1, 62
+_SYMBOLS, _RELOCATIONS, _NO_BITS, _PLAIN_RELOCATIONS, _UNWINDING = 2, 4, 8, 9, 0x70000001
+_WRITABLE, _ALLOCATED, _OF_THREADS = 1, 2, 0x400
+_UNDEFINED, _ABSOLUTE, _FIRST_RESERVED = 0, 0xFFF1, 0xFF00
+_LOCAL = 0
+
+_SECTION = np.dtype([
+    ("name", "<u4"), ("type", "<u4"), ("flags", "<u8"), ("address", "<u8"), ("offset", "<u8"),
+    ("size", "<u8"), ("link", "<u4"), ("info", "<u4"), ("alignment", "<u8"), ("entry", "<u8"),
+])  # fmt: skip
+_SYMBOL = np.dtype([
+    ("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("value", "<u8"),
+    ("size", "<u8"),
+])  # fmt: skip
+_RELOCATION = np.dtype([
+    ("offset", "<u8"), ("type", "<u4"), ("symbol", "<u4"), ("addend", "<i8"),
+])  # fmt: skip
+
+_BYTES = {1: 8, 24: 8, 2: 4, 4: 4}
+"""Of each kind of relocation the bytes that it writes: R_X86_64_64, PC64, PC32 and PLT32."""
+
+_RELATIVE = (24, 2, 4)
+"""The kinds that are relative to the place where they are written."""
+
+
+def links_for(platform: str, machine: str, word: int) -> bool:
+    """Whether `link_object` is for a ``platform`` (``sys.platform``), a ``machine`` (of ``uname``)
+    and processes whose largest size is ``word`` (``sys.maxsize``)."""
+    return platform == "linux" and machine == "x86_64" and word > 1 << 32
+
+
+class LinkedCode:
+    """Machine code in memory, with the addresses of what it exports. The memory is given back with
+    the object, but not as the process ends: threads may still be in it."""
+
+    def __init__(self, memory: _Memory, addresses: Mapping[str, int]) -> None:
+        self._memory, self._addresses = memory, addresses
+
+    def address(self, name: str) -> int:
+        """The address of an exported function; KeyError if it was not exported."""
+        return self._addresses[name]
+
+    def stay(self) -> None:
+        """Stay loaded until the process ends, for calls that come as the interpreter ends."""
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._memory))
+
+
+def link_object(data: bytes, exports: Iterable[str], symbols: Mapping[str, int]) -> LinkedCode:
+    """Load an object file. What it does not define is looked for in ``symbols``, then in the
+    process. Raises `CompileError` where that fails, where an export is missing, and where the file
+    has what is not known here."""
+    if (
+        data[:6] != _MAGIC
+        or _number(data, 16, 2) != _RELOCATABLE
+        or _number(data, 18, 2) != _X86_64
+    ):
+        raise CompileError("native code cannot be loaded: it is no object file of this machine")
+    sections = np.frombuffer(data, _SECTION, _number(data, 60, 2), _number(data, 40, 8))
+    kept = [i for i, s in enumerate(sections) if _is_kept(s)]
+    places, code_bytes, all_bytes = _lay_out(sections, kept)
+    memory = _Memory(all_bytes)
+    addresses = np.zeros(len(sections), np.uint64)
+    image = np.zeros(all_bytes, np.uint8)
+    for i, place in places.items():
+        addresses[i] = memory.address + place
+        if sections[i]["type"] != _NO_BITS:
+            at, size = int(sections[i]["offset"]), int(sections[i]["size"])
+            image[place : place + size] = np.frombuffer(data, np.uint8, size, at)
+    defined, values = _find_symbols(data, sections, addresses, symbols)
+    for section in sections:
+        if section["type"] == _PLAIN_RELOCATIONS and section["info"] in places:
+            raise CompileError("native code cannot be loaded: it has relocations without addends")
+        if section["type"] == _RELOCATIONS and section["info"] in places:
+            table = _table(data, section, _RELOCATION)
+            _relocate(image, table, values, places[int(section["info"])], memory.address)
+    missing = [name for name in exports if name not in defined]
+    if missing:
+        raise CompileError(f"native code cannot be loaded: it has no {', '.join(missing)}")
+    memory.fill(image, code_bytes)
+    return LinkedCode(memory, {name: defined[name] for name in exports})
+
+
+def _is_kept(section: Any) -> bool:
+    flags = int(section["flags"])
+    if flags & _OF_THREADS:
+        raise CompileError("native code cannot be loaded: it has variables of threads")
+    return bool(flags & _ALLOCATED) and section["type"] != _UNWINDING
+
+
+def _lay_out(sections: Array, kept: list[int]) -> tuple[dict[int, int], int, int]:
+    """Where each section lies, how many bytes of them are code and constants, and all bytes, both
+    whole pages: what is written lies behind, on pages of its own."""
+    places: dict[int, int] = {}
+    end, ends = 0, []
+    for is_written in (False, True):
+        for i in kept:
+            if bool(sections[i]["flags"] & _WRITABLE) is is_written:
+                places[i] = _round_up(end, max(1, int(sections[i]["alignment"])))
+                end = places[i] + int(sections[i]["size"])
+        end = _round_up(end, mmap.PAGESIZE)
+        ends.append(end)
+    return places, ends[0], max(ends[1], mmap.PAGESIZE)
+
+
+def _find_symbols(
+    data: bytes, sections: Array, addresses: Array, known: Mapping[str, int]
+) -> tuple[dict[str, int], Array]:
+    """The addresses of the functions and variables that others may name, and those of all symbols
+    of the file in their order."""
+    found = [s for s in sections if s["type"] == _SYMBOLS]
+    if not found:
+        return {}, np.zeros(0, np.uint64)
+    table = _table(data, found[0], _SYMBOL)
+    names = _table(data, sections[found[0]["link"]], np.dtype(np.uint8)).tobytes()
+    values = table["value"].copy()
+    inside = (table["section"] != _UNDEFINED) & (table["section"] < _FIRST_RESERVED)
+    values[inside] += addresses[table["section"][inside]]
+    defined: dict[str, int] = {}
+    for i in np.flatnonzero(table["info"] >> 4 != _LOCAL).tolist():
+        start, section = int(table["name"][i]), int(table["section"][i])
+        name = names[start : names.index(0, start)].decode()
+        if section == _UNDEFINED:
+            values[i] = known[name] if name in known else _address_in_process(name)
+        elif inside[i] or section == _ABSOLUTE:
+            defined[name] = int(values[i])
+        else:
+            raise CompileError(f"native code cannot be loaded: {name} is in no section")
+    return defined, values
+
+
+def _relocate(image: Array, table: Array, values: Array, place: int, base: int) -> None:
+    """Write into the section at ``place`` of the ``image``, which is to lie at ``base``, what its
+    relocations say."""
+    for kind in np.unique(table["type"]).tolist():
+        width = _BYTES.get(kind)
+        if width is None:
+            raise CompileError(f"native code cannot be loaded: relocations of kind {kind}")
+        rows = table[table["type"] == kind]
+        at = rows["offset"].astype(np.int64) + place
+        wanted = values[rows["symbol"]].view(np.int64) + rows["addend"]
+        if kind in _RELATIVE:
+            wanted -= base + at
+        if width == 4 and np.any(wanted != wanted.astype(np.int32)):
+            raise CompileError("native code cannot be loaded: a symbol is too far away")
+        written = wanted.astype("<i8").view(np.uint8).reshape(-1, 8)[:, :width]
+        image[at[:, None] + np.arange(width)] = written
+
+
+def _table(data: bytes, section: Any, dtype: np.dtype[Any]) -> Array:
+    count = int(section["size"]) // dtype.itemsize
+    return np.frombuffer(data, dtype, count, int(section["offset"]))
+
+
+def _number(data: bytes, at: int, width: int) -> int:
+    return int.from_bytes(data[at : at + width], "little")
+
+
+def _round_up(number: int, unit: int) -> int:
+    return -(-number // unit) * unit
+
+
+@functools.cache
+def _address_in_process(name: str) -> int:
+    """The address of what the process exports."""
+    try:
+        return ctypes.addressof(ctypes.c_char.in_dll(ctypes.pythonapi, name))
+    except ValueError:
+        raise CompileError(f"native code cannot be loaded: it needs {name}") from None
+
+
+# -- memory ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _System:
+    """What the C library has for pages."""
+
+    map: Any
+    protect: Any
+    unmap: Any
+
+
+@functools.cache
+def _system() -> _System:
+    library = ctypes.CDLL(None, use_errno=True)
+    address, size, flags = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
+    library.mmap.restype = address
+    library.mmap.argtypes = (address, size, flags, flags, flags, ctypes.c_int64)
+    library.mprotect.argtypes = (address, size, flags)
+    library.munmap.argtypes = (address, size)
+    return _System(library.mmap, library.mprotect, library.munmap)
+
+
+class _Memory:
+    """Whole pages, private to the process, and given back with the object."""
+
+    def __init__(self, size: int) -> None:
+        self._unmap, self._is_ending = _system().unmap, sys.is_finalizing
+        self.address, self._size = 0, size
+        found = _system().map(
+            None,
+            size,
+            mmap.PROT_READ | mmap.PROT_WRITE,
+            mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS,
+            -1,
+            0,
+        )
+        if found == ctypes.c_void_p(-1).value:
+            raise _error_of_system("there is no memory for it")
+        self.address = found
+
+    def fill(self, image: Array, code_bytes: int) -> None:
+        """Write what is to lie here; the first ``code_bytes`` can be run, and not written, then."""
+        ctypes.memmove(self.address, image.ctypes.data, image.nbytes)
+        readable = mmap.PROT_READ | mmap.PROT_EXEC
+        if code_bytes and _system().protect(self.address, code_bytes, readable):
+            raise _error_of_system("the system does not let it run")
+
+    def __del__(self) -> None:
+        if self.address and not self._is_ending():
+            self._unmap(self.address, self._size)
+
+
+def _error_of_system(what: str) -> CompileError:
+    number = ctypes.get_errno()
+    return CompileError(f"native code cannot be loaded: {what} ({os.strerror(number)})")
