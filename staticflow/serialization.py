@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import secrets
 import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -21,6 +20,7 @@ from staticflow.eager.tensor import Tensor
 from staticflow.errors import ArgumentError, CheckpointError
 from staticflow.graph.dtypes import BY_NUMPY, DTYPES, bool_
 from staticflow.graph.locs import format_locs, here
+from staticflow.graph.masked_arrays import is_masked_array
 from staticflow.ops.declaring.foreign import refuses_foreign_in
 
 __all__ = ["load", "save"]
@@ -151,7 +151,7 @@ def _describe(obj: Any, path: tuple[str, ...], arrays: dict[str, np.ndarray[Any,
 
 def _is_tensor(array: np.ndarray[Any, Any]) -> bool:
     """Whether a tensor could have the elements of ``array``; a mask would be lost."""
-    return array.dtype.newbyteorder("=") in BY_NUMPY and not isinstance(array, np.ma.MaskedArray)
+    return array.dtype.newbyteorder("=") in BY_NUMPY and not is_masked_array(array)
 
 
 def _rebuilt(described: Any, tensors: Mapping[str, Tensor]) -> Any:
@@ -246,6 +246,8 @@ def _replace(path: Path, data: bytes) -> None:
     if old is not None and not stat.S_ISREG(old.st_mode):
         path.write_bytes(data)
         return
+    import secrets
+
     beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
         with open(beside, "xb") as file:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -206,6 +205,8 @@ def format_tensor(tensor: Tensor, spec: str) -> str:
 
 def html_of_tensor(tensor: Tensor) -> str:
     """A tensor in a notebook: what it is, and its elements folded below."""
+    import html  # with its table of all entities
+
     what = f"{tensor.dtype!r} {list(tensor.shape)} on {tensor.device}"
     return (
         f"<details><summary><code>{html.escape(what)}</code></summary>"

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import numbers
 import operator
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from decimal import Decimal
 from functools import cache
 from typing import Any
 
@@ -243,8 +243,11 @@ def _plain(value: Any) -> Any:
         return float(value) if value.dtype.kind in "fV" else value
     if isinstance(value, str):
         return str.__str__(value)
-    if isinstance(value, float | numbers.Real | Decimal) and not isinstance(value, int):
+    if isinstance(value, float | numbers.Real) and not isinstance(value, int):
         return int(value) if isinstance(value, numbers.Integral) else float(value)
+    decimal = sys.modules.get("decimal")  # nobody has a number of a module that is not imported
+    if decimal is not None and isinstance(value, decimal.Decimal):
+        return float(value)
     if (
         hasattr(kind, "__index__")
         and not isinstance(value, Dim)

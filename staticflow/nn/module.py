@@ -16,7 +16,7 @@ from staticflow.nn.mode import asks, assigns
 from staticflow.nn.parameter import Parameter, is_eager, refuse_symbol
 from staticflow.nn.state import LoadResult, load_state, state_of
 from staticflow.nn.tree import Tree
-from staticflow.ops.declaring.foreign import FOREIGN, kind_of, refuse_foreign
+from staticflow.ops.declaring.foreign import foreign_errors, kind_of, refuse_foreign
 from staticflow.ops.declaring.switch import as_bool
 from staticflow.ops.declaring.tracing import depends_on, tracing_state
 from staticflow.ops.loops.region import trace_at_once
@@ -76,7 +76,7 @@ class Module(Tree):
                 note_module(self)
                 return trace_at_once(partial(run, *args, **kwargs), self)
             return run(*args, **kwargs)
-        except FOREIGN as error:
+        except foreign_errors() as error:
             refuse_foreign(self.forward, type(self).__name__, error, args, kwargs)
             raise
 

@@ -10,6 +10,7 @@ import numpy as np
 from staticflow.errors import CheckpointError
 from staticflow.graph.dtypes import BY_NUMPY
 from staticflow.graph.locs import format_locs, here
+from staticflow.graph.masked_arrays import has_masked_elements
 from staticflow.nn.parameter import Parameter
 from staticflow.ops.declaring.foreign import is_of_library
 
@@ -46,7 +47,7 @@ def _fault(path: str, value: Any, own: Any) -> str:
     """Why ``value`` cannot be loaded into the tensor ``own``; empty if it can."""
     if not hasattr(value, "shape"):
         return f"{path} is a {type(value).__name__}, and a tensor is needed"
-    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+    if has_masked_elements(value):
         return f"{path} is a masked array with masked elements; give array.filled(value)"
     if isinstance(value, np.ndarray) and value.dtype.newbyteorder("=") not in BY_NUMPY:
         return f"{path} is an array of {value.dtype}, which is no dtype of tensors"

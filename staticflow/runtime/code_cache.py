@@ -16,7 +16,6 @@ import itertools
 import os
 import platform
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -120,6 +119,8 @@ class CodeCache:
 
     def store(self, key: bytes, data: bytes) -> None:
         """Let the key have this entry. Warns, once, where nothing can be stored."""
+        import tempfile  # with all that it imports, where something is stored
+
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             handle, name = tempfile.mkstemp(suffix=".part", dir=self.folder)

@@ -30,17 +30,24 @@ from staticflow.graph.locs import format_locs, here, is_inside
 from staticflow.graph.out import into
 
 __all__ = [
-    "FOREIGN", "own_method", "refuse_foreign", "refuses_foreign", "refuses_foreign_in",
+    "foreign_errors", "own_method", "refuse_foreign", "refuses_foreign", "refuses_foreign_in",
     "refuses_foreign_in_classes", "refuses_foreign_of", "refuses_foreign_to_make",
 ]  # fmt: skip
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-FOREIGN = (
+_FOREIGN = (
     AttributeError, TypeError, ValueError, LookupError, OverflowError, ZeroDivisionError,
-    AssertionError, UnboundLocalError, SystemError, MemoryError, np.ma.MAError,
+    AssertionError, UnboundLocalError, SystemError, MemoryError,
 )  # fmt: skip
-"""What a value of a wrong kind may lead to."""
+
+
+def foreign_errors() -> tuple[type[Exception], ...]:
+    """What a value of a wrong kind may lead to. Nobody has a masked array who has not imported
+    what they are made of."""
+    masked = sys.modules.get("numpy.ma")
+    return (*_FOREIGN, masked.MAError) if masked else _FOREIGN
+
 
 _QUALIFIED = re.compile(r"^[\w.<>]+\(\)")
 """The function that Python names where arguments are missing, perhaps another one's: what a class
@@ -271,7 +278,7 @@ def refuses_foreign(fn: F) -> F:
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
             return fn(*args, **kwargs)
-        except FOREIGN as error:
+        except foreign_errors() as error:
             if "out" in kwargs:
                 return into(fn.__name__, call, args, kwargs)
             refuse_foreign(fn, fn.__name__, error, args, kwargs)
@@ -280,7 +287,6 @@ def refuses_foreign(fn: F) -> F:
     return cast("F", call)
 
 
-_NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 _ROOMS = tuple(
     f"staticflow.{room}"
     for room in (
@@ -322,8 +328,9 @@ def refuses_foreign_of(methods: type, but: Collection[str] = ()) -> None:
     what is wrong, without a frame more."""
     for name, fn in list(vars(methods).items()):
         if _is_function(fn) and not name.startswith("_") and name not in but:
-            further = list(inspect.signature(fn).parameters.values())[1:]
-            if any(p.kind in _NAMED for p in further):
+            code = fn.__code__
+            named = code.co_argcount - max(1, code.co_posonlyargcount) + code.co_kwonlyargcount
+            if named > 0:
                 setattr(methods, name, refuses_foreign(fn))
 
 
@@ -358,7 +365,7 @@ def own_method(fn: F, suffix: str = "") -> F:
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         try:
             return fn(self, *args, **kwargs)
-        except FOREIGN as error:
+        except foreign_errors() as error:
             name = (self if isinstance(self, type) else type(self)).__name__ + suffix
             refuse_foreign(fn.__get__(self), name, error, args, kwargs, takes_tensors=False)
             raise

@@ -7,7 +7,7 @@ from functools import wraps
 from typing import Any, TypeVar, cast
 
 from staticflow.graph.out import into
-from staticflow.ops.declaring.foreign import FOREIGN, refuse_foreign
+from staticflow.ops.declaring.foreign import foreign_errors, refuse_foreign
 
 __all__ = ["numpy_names"]
 
@@ -37,7 +37,7 @@ def numpy_names(fn: F) -> F:
                     if value is not None or name != "dtype"
                 },
             )
-        except FOREIGN as error:
+        except foreign_errors() as error:
             renamed = {_NAMES.get(name, name): value for name, value in given.items()}
             refuse_foreign(fn, fn.__name__, error, args, renamed)
             raise

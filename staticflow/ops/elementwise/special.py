@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -22,16 +20,17 @@ DENSITY = 1 / math.sqrt(2 * math.pi)
 """Of the standard normal distribution at 0."""
 
 _PER_ROOT_PI = 2 / math.sqrt(math.pi)
-_NORMAL = NormalDist()
 
 
 def _erfinv(x: float) -> float:
     """The inverse of erf by the quantiles of the normal distribution and, for a small x, a step of
     Newton's method."""
+    from statistics import NormalDist  # which takes as long to import as twenty of these modules
+
     a = abs(x)
     if not a < 1:
         return math.copysign(math.inf, x) if a == 1 else math.nan
-    y = -_NORMAL.inv_cdf((1 - a) / 2) / math.sqrt(2)
+    y = -NormalDist().inv_cdf((1 - a) / 2) / math.sqrt(2)
     if a < 0.5:
         y -= (math.erf(y) - a) / _PER_ROOT_PI * math.exp(y * y)
     return math.copysign(y, x)
@@ -47,6 +46,8 @@ def _erfcx(x: float) -> float:
         return 1 / fraction / math.sqrt(math.pi)
     if not x > -27:
         return x if math.isnan(x) else math.inf
+    from fractions import Fraction
+
     square = x * x
     lost = float(Fraction(x) ** 2 - Fraction(square))
     try:

@@ -7,7 +7,7 @@ from functools import wraps
 from typing import Any
 
 from staticflow.ops.basics import arithmetic as ar
-from staticflow.ops.declaring.foreign import FOREIGN, refuse_foreign
+from staticflow.ops.declaring.foreign import foreign_errors, refuse_foreign
 from staticflow.ops.elementwise import (
     bessel,
     bits,
@@ -41,7 +41,7 @@ def in_place(fn: Function, name: str = "") -> Function:
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         try:
             return self._update(fn, args, kwargs)
-        except FOREIGN as error:
+        except foreign_errors() as error:
             refuse_foreign(fn, f"{name}_", error, (self, *args), kwargs)
             raise
 
