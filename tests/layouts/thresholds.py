@@ -136,6 +136,9 @@ NO_SIZES: Mapping[str, str] = {
             "ops.along.order._SHORT", "ops.along.radix._PART", "ops.along.radix._MOST_PARTS",
             "ops.along.radix._BITS", "ops.along.radix._VALUES",
         ),
+        "rows of a triangular system of few right sides, of which tests/codegen/test_elimination.py has fewer and more": (
+            "ops.matrices.substitution._SMALL",
+        ),
         "a row of `topk` or of `isin`, whose samples have fewer and more": (
             "ops.along.order.FEW", "ops.along.sets._FEW",
         ),
