@@ -15,6 +15,7 @@ from staticflow.tools import interrupts as _interrupts
 
 _interrupts.leave_at_interrupt()  # before the rest is imported
 
+import sys as _sys
 from math import e, inf, nan, pi
 
 from staticflow import autograd, func, linalg, nn, onnx, optim, special, testing, utils
@@ -434,6 +435,9 @@ from staticflow.static.saved_program import load_program
 
 Size = tuple  # type: ignore[type-arg]
 """The shape of a tensor is a plain tuple: bare, since it serves ``isinstance`` and annotations."""
+
+if _sys.modules.get("einops") is not None:  # it knows tensors from now on, and nobody pays else
+    from staticflow import einops
 
 __all__ = [
     "ArgumentError", "AutogradError", "BFloat16Tensor", "BoolTensor", "ByteTensor", "CharTensor",

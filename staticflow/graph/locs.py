@@ -2,7 +2,7 @@
 
 A location is taken as (code object, instruction) and turned into a file and a line only when
 somebody prints it. Frames of staticflow itself are skipped, and of what calls it on the way: NumPy,
-and Python's own modules, such as ``contextlib`` and ``copy``.
+einops, and Python's own modules, such as ``contextlib`` and ``copy``.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 EXAMPLES = os.path.join(PACKAGE, "tools", "examples") + os.sep
 """The folder of the models that staticflow brings along, whose lines are shown as a user's are."""
 _SKIPPED = PACKAGE, os.path.dirname(np.__file__) + os.sep, "<frozen "
+_EINOPS = f"-packages{os.sep}einops{os.sep}"
 _PYTHONS = sysconfig.get_paths()["stdlib"] + os.sep
 _override = threading.local()
 _known_files: dict[str, bool] = {}
@@ -88,14 +89,14 @@ def outside(frame: FrameType | None) -> FrameType | None:
 
 
 def is_inside(file: str) -> bool:
-    """Whether code is staticflow's, NumPy's or Python's own, by its file. A model that staticflow
-    brings along as an example is a user's."""
+    """Whether code is staticflow's, NumPy's, einops' or Python's own, by its file. A model that
+    staticflow brings along as an example is a user's."""
     known = _known_files.get(file)
     if known is None:
         # packages may be installed in a folder of Python's own
         is_pythons = file.startswith(_PYTHONS) and "-packages" not in file
         is_skipped = file.startswith(_SKIPPED) and not file.startswith(EXAMPLES)
-        known = _known_files[file] = is_pythons or is_skipped
+        known = _known_files[file] = is_pythons or is_skipped or _EINOPS in file
     return known
 
 

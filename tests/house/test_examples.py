@@ -26,6 +26,11 @@ SHOWS = {  # what an example that trains nothing prints
         "kernel contract0",
         "eagerly the loss is inf, compiled 1",
     ],
+    "einops_patterns": [
+        "the same loss: True",
+        "the same gradient: True",
+        "refused: reshape",
+    ],
     "hidden_markov": ["loaded ......*********.....", "the same states: True", "compiled 1 time"],
     "interop": [
         "follows the tensor: [2. 2. 2.]",

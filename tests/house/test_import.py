@@ -9,6 +9,7 @@ import pytest
 
 RARELY_USED = {
     "networkx", "matplotlib", "tqdm", "sklearn", "torch", "jax", "unittest", "onnx", "onnxruntime",
+    "einops",
 }  # fmt: skip
 
 

@@ -34,7 +34,7 @@ LAYERS = (
     ("utils", "testing"),
     ("nn", "optim"),
     ("func",),
-    ("onnx",),
+    ("onnx", "einops"),
     ("profiling",),
     ("drawing",),
     ("comparison",),
