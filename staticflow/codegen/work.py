@@ -28,7 +28,7 @@ from staticflow.codegen.kernel import (
 from staticflow.graph.dim_queries import as_symbol, evaluate_dim, substitute_dim
 from staticflow.graph.dims import Size, Sym, ceil_div, dim_max
 
-__all__ = ["work_at", "work_of"]
+__all__ = ["most_work", "work_at", "work_of"]
 
 _VECTOR = 64  # bytes
 _MEMORY = 8  # operations that a load or store of a vector counts as; one of a number counts two
@@ -40,6 +40,15 @@ def work_at(stmt: Stmt, values: Mapping[Sym, int]) -> int:
     bound inside counts as the most that it may be, a loop's variable as half of that; of two
     branches both count, and of those that a `Fold` decides none: they are rare."""
     work = _work(stmt, _Numbers(values))
+    assert isinstance(work, int)
+    return work
+
+
+def most_work(stmt: Stmt, values: Mapping[Sym, int]) -> int:
+    """The work of a statement, as `work_at` counts it, where each symbol that is bound before the
+    statement, and has no value, is as large as it may be. A loop that runs to such a symbol, which
+    is the number of its tasks, would be one iteration else."""
+    work = _work(stmt, _Bounds(values))
     assert isinstance(work, int)
     return work
 
@@ -67,10 +76,17 @@ class _Numbers(dict[Sym, int]):
 
     def and_of(self, sym: Sym, value: Size) -> _Numbers:
         """These, and the value of one more."""
-        found = _Numbers(self)
+        found = type(self)(self)
         assert isinstance(value, int)
         found[sym] = value
         return found
+
+
+class _Bounds(_Numbers):
+    """Values of symbols, and the bounds of those that have none; 1 where nothing bounds them."""
+
+    def __missing__(self, sym: Sym) -> int:
+        return 1 if sym.upper is None else max(evaluate_dim(sym.upper, self), 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ import pytest
 import staticflow as sf
 import staticflow.nn.functional as F
 from staticflow.ops import OPS
+from staticflow.runtime.threads import pool_jobs
 
 CONVOLUTIONS = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
 Views = Callable[[Any], Any]
@@ -68,6 +69,8 @@ CASES = {
     "long rows apart": Case((1, 4, 3, 700), (18, 4, 3, 3), stride=2),
     "larger windows": Case((1, 3, 22, 40), (16, 3, 17, 17)),
     "many positions": Case((2, 16, 40, 33), (24, 16, 1, 1)),
+    "few rows, positions in parts": Case((64, 6, 14, 14), (16, 6, 5, 5)),
+    "few rows of groups, in parts": Case((20, 12, 17, 16), (32, 6, 3, 3), groups=2),
     "deep": Case((2, 130, 5, 6), (40, 130, 3, 3), padding=1),
     "many channels": Case((1, 512, 2, 3), (520, 512, 1, 1)),
     "one image": Case((1, 32, 8, 8), (64, 32, 3, 3), padding=1),
@@ -150,7 +153,10 @@ def test_views(name: str, view: str) -> None:
     check(program(*given), expected(case, *(a.astype(np.float64) for a in (x, w, y))), "float32")
 
 
-@pytest.mark.parametrize("name", ["3 x 3", "small images", "stride", "groups", "deep"])
+IN_PARTS = ["few rows, positions in parts", "few rows of groups, in parts"]
+
+
+@pytest.mark.parametrize("name", ["3 x 3", "small images", "stride", "groups", "deep", *IN_PARTS])
 def test_threads_change_no_bit(name: str) -> None:
     case = CASES[name]
     arrays = [a.astype(np.float32) for a in arrays_of(case)]
@@ -166,6 +172,40 @@ def test_threads_change_no_bit(name: str) -> None:
     for other in found[1:]:
         for one, again in zip(found[0], other, strict=True):
             np.testing.assert_array_equal(one, again)
+
+
+LARGE = {
+    "few channels": CASES["few rows, positions in parts"],
+    "vectors along rows": Case((8, 32, 16, 16), (32, 32, 3, 3), padding=1),
+    "small images": Case((32, 64, 4, 4), (64, 64, 3, 3), padding=1),
+    "stride": Case((16, 32, 17, 17), (32, 32, 3, 3), stride=2),
+    "one by one": Case((32, 64, 8, 8), (128, 64, 1, 1)),
+    "groups": Case((16, 32, 16, 16), (32, 16, 3, 3), padding=1, groups=2),
+    "depthwise": Case((16, 64, 16, 16), (64, 1, 3, 3), padding=1, groups=64),
+}
+"""Convolutions that are work enough for two threads, each way."""
+
+
+@pytest.mark.parametrize("opened", [False, True], ids=["known", "open"])
+@pytest.mark.parametrize("name", LARGE)
+def test_each_way_has_threads(name: str, opened: bool) -> None:
+    case = LARGE[name]
+    x, w, y = (a.astype(np.float32) for a in arrays_of(case))
+    sizes = [(None, *a.shape[1:]) if opened else a.shape for a in (x, y)]
+    sx, sy = (sf.placeholder(s, name=n) for s, n in zip(sizes, "xy", strict=True))
+    sw = sf.placeholder(w.shape, name="w")
+    out = CONVOLUTIONS[case.rank](sx, sw, **case.options)
+    dx, dw = sf.grad((out * sy).sum(), [sx, sw])
+    threads = sf.get_num_threads()
+    try:
+        sf.set_num_threads(2)
+        for given, result in (({sx: x, sw: w}, out), ({sw: w, sy: y}, dx), ({sx: x, sy: y}, dw)):
+            program = sf.compile([*given], result)
+            before = pool_jobs()
+            program(*given.values())
+            assert pool_jobs() > before
+    finally:
+        sf.set_num_threads(threads)
 
 
 def test_what_follows_is_done_where_the_result_is_made() -> None:

@@ -29,7 +29,7 @@ from staticflow.codegen.kernel import (
 )
 from staticflow.codegen.llvm.text import FunctionText
 from staticflow.codegen.thresholds import SHARED_WORK
-from staticflow.codegen.work import work_at
+from staticflow.codegen.work import most_work, work_at
 from staticflow.graph.dim_queries import symbols_of
 from staticflow.graph.dims import Sym, is_provably_ge
 
@@ -91,10 +91,14 @@ def is_worth_sharing(loop: Loop, sizes: Sequence[Sym], inside: bool) -> bool:
 def may_be_much(loop: Loop, sizes: Sequence[Sym]) -> bool:
     """Whether a loop may be so much work at some ``sizes`` of the kernel that threads pay."""
     # Where sizes are very large: powers of two, of which tiles leave no rest, and unequal ones, so
-    # that windows are smaller than images. What is bound on the way is at its beginning.
+    # that windows are smaller than images. What is bound on the way is at its beginning, where a
+    # triangle is large, or at its end, where there are many tasks.
     large = [1 << max(24 - i, 12) for i in range(len(sizes))]
-    orders = (large, large[::-1])
-    return any(work_at(loop, dict(zip(sizes, o, strict=True))) >= SHARED_WORK for o in orders)
+    return any(
+        count(loop, dict(zip(sizes, order, strict=True))) >= SHARED_WORK
+        for count in (work_at, most_work)
+        for order in (large, large[::-1])
+    )
 
 
 def uses_of(body: Block, *own: Sym) -> Uses:

@@ -5,6 +5,10 @@ output, and its inner dimension are the positions of all images, block by block.
 output's part is copied with channels side by side, in panels as the tiles of `gemm.tile` take them;
 the input is read where it lies, one element at a time, so that windows cost nothing. Sums wait in
 memory until all blocks are done, and are then turned as the kernel lies.
+
+Threads share the rows of the product where there are many, and each copies the output. Where there
+are few, they share the positions: each part of these, which are as many as the sizes say, has sums
+of its own, which are added up in the order of the parts.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ from staticflow.codegen.gemm.copy import copy_columns
 from staticflow.codegen.gemm.plan import Span, even_panel, even_rows
 from staticflow.codegen.gemm.tile import Matrix, each
 from staticflow.codegen.kernel import LANE, Buffer
-from staticflow.codegen.lower.tasks import bind_index, each_in_groups
+from staticflow.codegen.lower.tasks import GROUPS, bind_index, each_in_groups
 from staticflow.codegen.lower.windows import (
     COL,
     ROW,
@@ -31,7 +35,7 @@ from staticflow.codegen.lower.windows import (
 )
 from staticflow.codegen.maths.scalars import Scalars
 from staticflow.codegen.target import Target
-from staticflow.graph.dims import Dim, Size, dim_min, prod
+from staticflow.graph.dims import Dim, Size, dim_max, dim_min, prod
 from staticflow.graph.dtypes import float32, float64
 from staticflow.graph.node import Node
 from staticflow.ops.declaring.lowering import Index, delinear
@@ -43,6 +47,7 @@ _LEAST_ROWS = 16  # rows of the product that make up for a copy of the output
 _POSITIONS = 512  # in a block at most; what one accumulator adds up
 _BLOCK = 1 << 16  # elements of the copy of a block: of float32 an eighth of a usual cache
 _ROWS_PER_COPY = 96  # rows that make up for another copy by another thread
+_POSITIONS_PER_PART = 1024  # that make up for sums of their own
 _LEAST_POSITIONS = 64  # in a block, however wide the output
 _SCRATCH = "scratch"
 _UNROLLED = 2  # positions that are written out
@@ -65,17 +70,52 @@ def emit_kernel_products(
     """Every element of ``node``, handed to ``finish``; gives the elements of workspace."""
     p = _KernelProduct(work_of(k, node, target), node, names)
     k.buffers[_SCRATCH] = Buffer(_SCRATCH, p.work.dtype, "inout")
-    most = max(1, p.rows // _ROWS_PER_COPY)
-    parts: Size = 1
+    most = p.rows // _ROWS_PER_COPY
     if most > 1:
-        parts = k.bind(k.apply("min", k.workers(), most), "parts", most + 1)
-    _, tasks = each_in_groups(k, p.groups * parts, target.workers)
+        return _share_rows(p, most, finish)
+    return _share_positions(p, max(1, GROUPS // p.groups), finish)
+
+
+def _share_rows(p: _KernelProduct, most: int, finish: Finish) -> Size:
+    """All elements, as tasks that have some rows of the product each: as many as there are threads,
+    ``most`` at most. Gives the elements of workspace."""
+    k, workers = p.work.k, p.work.target.workers
+    parts = k.bind(k.apply("min", k.workers(), most), "parts", most + 1)
+    _, tasks = each_in_groups(k, p.groups * parts, workers)
     for at, worker in tasks:
         g = bind_index(k, at // parts, p.groups)
         part = bind_index(k, at - g * parts, most)
         own = Span(part * p.tiles // parts * p.tile, (part + 1) * p.tiles // parts * p.tile, p.tile)
-        _Task(p, g, own, p.groups * p.sums + worker * p.copy, finish).emit()
-    return p.groups * p.sums + min(target.workers, p.groups * most) * p.copy
+        task = _Task(p, g, own, g * p.sums, p.groups * p.sums + worker * p.copy)
+        task.add_up(0, p.positions.rows)
+        task.finish_rows(finish)
+    return p.groups * p.sums + min(workers, p.groups * most) * p.copy
+
+
+def _share_positions(p: _KernelProduct, most: int, finish: Finish) -> Size:
+    """All elements, as tasks that have some rows of images each, ``most`` at most for each group.
+    Gives the elements of workspace."""
+    k, workers, rows = p.work.k, p.work.target.workers, p.positions.rows
+    few = rows * p.positions.last // _POSITIONS_PER_PART
+    parts = bind_index(k, dim_max(1, dim_min(most, few)), most + 1) if most > 1 else 1
+    whole = Span(0, p.tiles * p.tile, p.tile)
+    copies = p.groups * most * p.sums
+    _, tasks = each_in_groups(k, p.groups * parts, workers)
+    for at, worker in tasks:
+        g = bind_index(k, at // parts, p.groups)
+        part = bind_index(k, at - g * parts, most)
+        task = _Task(p, g, whole, at * p.sums, copies + worker * p.copy)
+        first = bind_index(k, part * rows // parts, rows + 1)
+        task.add_up(first, bind_index(k, (part + 1) * rows // parts, rows + 1))
+        if most == 1:
+            task.finish_rows(finish)
+    if most > 1:
+        for g in each(k, "g", Span(0, p.groups, 1)):
+            task = _Task(p, g, whole, g * parts * p.sums, copies)
+            for part in each(k, "part", Span(1, parts, 1)):
+                task.add_part(part)
+            task.finish_rows(finish)
+    return copies + min(workers, p.groups * most) * p.copy
 
 
 class _KernelProduct:
@@ -113,13 +153,14 @@ class _KernelProduct:
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """The tiles of ``span`` in group ``g``; the copy of a block lies at ``copy``."""
+    """The tiles of ``span`` in group ``g``; sums lie at ``base``, the copy of a block at
+    ``copy``."""
 
     p: _KernelProduct
     g: Size
     span: Span
+    base: Size
     copy: Size
-    finish: Finish
 
     @property
     def k(self) -> Builder:
@@ -129,24 +170,34 @@ class _Task:
     @property
     def sums(self) -> Matrix:
         """What has been summed up, by rows of the product."""
-        return Matrix(_SCRATCH, self.g * self.p.sums, self.p.width, 1)
+        return Matrix(_SCRATCH, self.base, self.p.width, 1)
 
-    def emit(self) -> None:
-        """All of them."""
+    def add_up(self, first: Size, last: Size) -> None:
+        """Sum up the products at the rows ``first`` to ``last`` of images."""
         k, p = self.k, self.p
         lanes = p.panel.lanes[0]
         for row in each(k, "i", replace(self.span, step=1)):
             for at in each(k, "j", Span(0, p.width, lanes)):
                 zero = k.const(0.0, p.work.dtype, lanes)
                 k.store(_SCRATCH, self.sums.at(row, at + LANE), zero)
-        for block in p.positions.blocks(k, p.block):
+        for block in p.positions.blocks(k, p.block, first, last):
             for col in each(k, "j", Span(0, p.width, p.panel.width)):
                 self._copy_panel(block, col)
-            for first in each(k, "i", self.span):
-                rows = [self._window_at(first + r) for r in range(p.tile)]
+            for tile in each(k, "i", self.span):
+                rows = [self._window_at(tile + r) for r in range(p.tile)]
                 for col in each(k, "j", Span(0, p.width, p.panel.width)):
-                    self._emit_tile(block, first, rows, col)
-        self._finish_rows()
+                    self._emit_tile(block, tile, rows, col)
+
+    def add_part(self, part: Size) -> None:
+        """Add the sums of another part of the positions, which lie that many further."""
+        k, p = self.k, self.p
+        other = replace(self.sums, base=self.base + part * p.sums)
+        lanes = p.panel.lanes[0]
+        for row in each(k, "i", replace(self.span, step=1)):
+            for at in each(k, "j", Span(0, p.width, lanes)):
+                to = self.sums.at(row, at + LANE)
+                more = k.load(_SCRATCH, other.at(row, at + LANE), lanes)
+                k.store(_SCRATCH, to, k.add(k.load(_SCRATCH, to, lanes), more))
 
     def _window_at(self, row: Size) -> Index:
         """The channel of the input, and the offset in a window, that a row of the product is of."""
@@ -198,7 +249,7 @@ class _Task:
                 to = self.sums.at(first + r, c)
                 k.store(_SCRATCH, to, k.add(k.load(_SCRATCH, to, lanes), total))
 
-    def _finish_rows(self) -> None:
+    def finish_rows(self, finish: Finish) -> None:
         """Hand all sums on, in vectors along the rows of the product."""
         k, p, lanes = self.k, self.p, self.p.work.lanes
         lo, hi = self.span.lo, self.span.hi
@@ -211,4 +262,4 @@ class _Task:
                     at = row + LANE if wide > 1 else row
                     total = k.load(_SCRATCH, self.sums.at(at, o), wide)
                     index = delinear(at, tuple(p.window))
-                    self.finish(total, (self.g * p.columns + o, *index), wide, None)
+                    finish(total, (self.g * p.columns + o, *index), wide, None)

@@ -167,8 +167,8 @@ class Positions:
         """The rows of a block of about ``most`` positions."""
         return dim_max(1, most // dim_max(1, self.last))
 
-    def blocks(self, k: Builder, most: int) -> Iterator[ImageBlock]:
-        """Loops over blocks of ``most`` positions at most."""
+    def blocks(self, k: Builder, most: int, first: Size, last: Size) -> Iterator[ImageBlock]:
+        """Loops over blocks of ``most`` positions at most, of the rows ``first`` to ``last``."""
         if is_provably_ge(most, self.last):
             lengths: Iterator[tuple[Size, Size]] = iter([(0, self.last)])
         else:
@@ -177,11 +177,11 @@ class Positions:
                 for left in each(k, "left", Span(0, self.last, most))
             )
         per = bind_index(k, self.most_rows(most), most + 1)
-        count = bind_index(k, ceil_div(self.rows, per), self.rows + 1)
+        count = bind_index(k, ceil_div(last - first, per), self.rows + 1)
         for left, length in lengths:
             for block in each(k, "block", Span(0, count, 1)):
-                row = block * per
-                rows = bind_index(k, dim_min(per, self.rows - row), most + 1)
+                row = first + block * per
+                rows = bind_index(k, dim_min(per, last - row), most + 1)
                 yield ImageBlock(row, rows, left, length)
 
     def at(self, k: Builder, row: Size) -> tuple[Size, Index]:
