@@ -342,4 +342,5 @@ def _measure(
     """Seconds a run, for each contestant and round."""
     from staticflow.measure.statistics import time_in_turns
 
-    return time_in_turns({name: c.run for name, c in entered.items()}, rounds, seconds)
+    runs = {name: c.run for name, c in entered.items()}
+    return time_in_turns(runs, rounds, seconds, threads=threads())

@@ -196,7 +196,7 @@ def run_table(
     try:
         for shape in shapes:
             runs = checked_runs(shape, direction, makers)
-            samples.append(time_in_turns(runs, rounds, seconds))
+            samples.append(time_in_turns(runs, rounds, seconds, threads=threads()))
     except SystemExit as fault:
         report.fail(title, str(fault))
         return

@@ -160,7 +160,7 @@ def measure(
             error = np.max(np.abs(found - expected)) / np.max(np.abs(expected))
             if not error <= TOLERANCE:
                 raise SystemExit(f"{name} disagrees in the product {shape}: error {error:.1e}")
-        yield shape, time_in_turns(runs, rounds, seconds)
+        yield shape, time_in_turns(runs, rounds, seconds, threads=threads())
 
 
 def means(samples: Sequence[Mapping[str, list[float]]]) -> dict[str, list[float]]:

@@ -17,7 +17,9 @@ from staticflow.comparison.job import Job, default_dtype
 from staticflow.eager.creation import from_numpy
 from staticflow.eager.grad_mode import no_grad
 from staticflow.eager.tensor import Tensor
+from staticflow.measure.statistics import until_idle
 from staticflow.nn.module import Module
+from staticflow.runtime.threads import get_num_threads
 from staticflow.static.compile import Program, compile
 from staticflow.static.grad import grad
 
@@ -164,8 +166,9 @@ def run_rounds(
     ``samples``, by mode, as it is found.
 
     They take turns in rounds, first the one and then the other, so that what else the machine does
-    meets all alike. Afterwards steps are timed, with the same batches, until there are enough;
-    before these ``when_trained`` is called with each contestant.
+    meets all alike; the threads of NumPy sleep before each turn. Afterwards steps are timed, with
+    the same batches, until there are enough; before these ``when_trained`` is called with each
+    contestant.
     """
     for each in contestants:
         samples[each.mode] = Samples()
@@ -197,6 +200,7 @@ def _run_round(
 ) -> None:
     step, seconds = contestant.step, samples.seconds
     contestant.chance.restore()
+    until_idle(get_num_threads())
     for batch in batches:
         began = time.perf_counter()
         found = step(*batch)

@@ -105,7 +105,9 @@ def time_peers(
             return Peers((), tuple(left_out))
         batch = job.batches(1)[0]
         runs = {name: _repeat(e.step, batch) for name, e in entrants.items()}
-        samples = time_in_turns({"": repeat_step(ours, batch), **runs}, rounds, seconds, progress)
+        samples = time_in_turns(
+            {"": repeat_step(ours, batch), **runs}, rounds, seconds, progress, get_num_threads()
+        )
     timed = tuple(
         Peer(
             name,

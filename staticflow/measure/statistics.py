@@ -15,7 +15,15 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Spread", "count_runs", "differ", "spread", "spread_of_ratio", "time_in_turns"]
+__all__ = [
+    "Spread",
+    "count_runs",
+    "differ",
+    "spread",
+    "spread_of_ratio",
+    "time_in_turns",
+    "until_idle",
+]
 
 DRAWS = 2000
 """How many lists of samples are drawn for an interval."""
@@ -70,17 +78,30 @@ def differ(a: Spread, b: Spread) -> bool:
     return a.high < b.low or b.high < a.low
 
 
+_IDLE = 0.04
+"""Seconds after which the threads of a library that has nothing to do sleep: those of OpenBLAS look
+for work for some 25 ms, and take a core from whoever comes next."""
+
+
+def until_idle(threads: int) -> None:
+    """Wait until the threads that another contestant was given, if there are several, sleep."""
+    if threads > 1:
+        time.sleep(_IDLE)
+
+
 def time_in_turns(
     contestants: Mapping[str, Callable[[int], object]],
     rounds: int,
     seconds: float,
     progress: Callable[[], object] = lambda: None,
+    threads: int = 1,
 ) -> dict[str, list[float]]:
     """Seconds a run, by contestant and round. ``contestant(n)`` runs n times.
 
     Every round gives each contestant one turn of about ``seconds``, in another order each time, so
     that what else the machine does meets all alike. A contestant that takes longer runs once.
-    ``progress`` is called after each turn.
+    ``progress`` is called after each turn. Where contestants have several ``threads``, those of one
+    sleep before the next one's turn begins.
     """
     counts = {name: count_runs(run, seconds) for name, run in contestants.items()}
     samples: dict[str, list[float]] = {name: [] for name in contestants}
@@ -89,6 +110,7 @@ def time_in_turns(
     for _ in range(rounds):
         shuffle(order)
         for name in order:
+            until_idle(threads)
             began = time.perf_counter()
             contestants[name](counts[name])
             samples[name].append((time.perf_counter() - began) / counts[name])

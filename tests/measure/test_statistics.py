@@ -67,6 +67,19 @@ class Clock:
         return run
 
 
+def test_threads_of_one_contestant_sleep_before_the_next_has_its_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = Clock(monkeypatch)
+    monkeypatch.setattr(statistics.time, "sleep", lambda seconds: clock.runs.append("idle"))
+    given = {n: clock.contestant(n, 1.0) for n in ("one", "other")}
+    time_in_turns(given, 1, 1.0)
+    assert "idle" not in clock.runs
+    clock.runs.clear()
+    time_in_turns(given, 2, 1.0, threads=2)
+    assert clock.runs[-8::2] == ["idle"] * 4
+
+
 def test_contestants_take_turns_and_a_run_has_its_part_of_a_turn(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
