@@ -33,6 +33,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """The day is one for the whole run: workers inherit it, also those that start after midnight.
     Processes that tests start find staticflow from any folder, be it installed or not."""
     os.environ[DAY] = today()
+    os.environ["SCIPY_ARRAY_API"] = "1"  # which SciPy reads as it is imported
     if not hasattr(config, "workerinput"):  # the machine code that all processes of a run share
         os.environ[CACHE] = tempfile.mkdtemp(prefix="staticflow-tests-")
         config.add_cleanup(lambda folder=os.environ[CACHE]: shutil.rmtree(folder, True))

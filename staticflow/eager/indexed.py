@@ -32,7 +32,6 @@ _array = np.ndarray
 _bool = np.dtype(bool)
 _getframe = sys._getframe
 _BOUNDS = frozenset((int, NoneType))
-_ONE = frozenset((int, slice))
 
 
 def get(x: Any, key: Any) -> Any:
@@ -100,10 +99,15 @@ def put(x: Any, key: Any, value: Any) -> None:
     indices = _basic(key, x._data) if plain else None
     if indices is not None and stored_at(x, indices, value):
         return
-    if plain and type(key) in _ONE and type(value) in BY_PYTHON:
+    if plain and _is_one(key) and type(value) in BY_PYTHON:
         get(x, key).copy_(value)
     else:
         subscript.put_in_place(x, key, value)
+
+
+def _is_one(key: Any) -> bool:
+    """Whether a key is one int, or one slice in the order of the elements, which gives a view."""
+    return type(key) is int or (type(key) is slice and (key.step is None or key.step > 0))
 
 
 def _is_large_mask(key: Any, a: Any) -> bool:

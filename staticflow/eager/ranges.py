@@ -149,17 +149,25 @@ def linspace(
     dtype: Any = None,
     device: Any = None,
     requires_grad: bool = False,
+    endpoint: bool = True,
 ) -> Any:
-    """``steps`` numbers evenly from ``start`` to ``end``, both included; of an integer dtype these
-    lose their fractions first. Where one of the numbers is symbolic, so is the result."""
+    """``steps`` numbers evenly from ``start`` to ``end``, both included, or with ``endpoint=False``
+    the last left out; of an integer dtype these lose their fractions first. Where one of the
+    numbers is symbolic, so is the result.
+
+    >>> linspace(0, 1, 4, endpoint=False)
+    tensor([0.0000, 0.2500, 0.5000, 0.7500])
+    """
     wanted = dtype_of(dtype or get_default_dtype())
     if any(isinstance(v, Dim | Symbol) for v in (start, end, steps)):
-        return _symbolic_spaces(start, end, steps, wanted).to(wanted)
+        return _symbolic_spaces(start, end, steps, wanted, endpoint).to(wanted)
     lo, hi = _ends(start, end, wanted)
-    step = (hi - lo) / (steps - 1) if _count(steps) > 1 else 0.0
+    parts = _count(steps) - 1 if endpoint else steps
+    step = (hi - lo) / parts if parts > 0 else 0.0
     if step:
         values = _space_evenly(steps, lo, step, wanted.numpy)
-        values[-1] = hi
+        if endpoint:
+            values[-1] = hi
     else:
         values = np.linspace(lo, hi, steps).astype(wanted.numpy)
     return finish_tensor(Tensor._wrap(values), device, requires_grad)
@@ -185,10 +193,12 @@ def logspace(
     return finish_tensor(Tensor._wrap(values.astype(wanted.numpy)), device, requires_grad)
 
 
-def _symbolic_spaces(start: Any, end: Any, steps: Any, dtype: DType) -> Any:
+def _symbolic_spaces(start: Any, end: Any, steps: Any, dtype: DType, endpoint: bool = True) -> Any:
     """What `linspace` gives where one of the numbers at least is a size or a symbol, in float64."""
     count = as_size(steps)
     lo, hi = (_end(v, dtype) for v in (start, end))
+    if not endpoint:
+        return lo + _ramp([count], 0).to(float64) * ((hi - lo) / dim_max(count, 1))
     last = dim_max(_count(count) - 1, 1) if isinstance(count, int) else dim_max(count - 1, 1)
     ramp = _ramp([count], 0).to(float64)
     return where(ramp == last, hi, lo + ramp * ((hi - lo) / last))

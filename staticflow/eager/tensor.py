@@ -392,6 +392,9 @@ class Tensor(Methods):
     def __float__(self) -> Any:
         return float(self.item())
 
+    def __complex__(self) -> complex:
+        return complex(self.item())
+
     def __index__(self) -> int:
         if self.dtype.kind not in "iu" or self._data.size != 1:
             raise DTypeError(

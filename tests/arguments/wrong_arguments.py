@@ -157,6 +157,7 @@ OWN: dict[str, Mapping[str, Make]] = {
     "tensordot": {"dims": _given(1)},
     "threshold": {"args": _given((0.5, 0.1))},
     "to": {"args": _given((sf.float64,))},
+    "to_device": {"device": _given("cpu")},
     "trapezoid": {"x": VECTOR}, "trapz": {"x": VECTOR},
     "unflatten": {"sizes": _given((1, 3))},
     "unfold": {"input": IMAGES}, "m.unfold": {"input": _matrix, "size": _given(2)},

@@ -20,6 +20,14 @@ SHOWS = {  # what an example that trains nothing prints
         "goal 1.5: 6 years to 1.501, slope 1.501",
         "define-by-run: 6 years, slope 1.501",
     ],
+    "array_api": [
+        "NumPy's values: True",
+        "compiled, the same: True",
+        "and the same gradients: True",
+        "through scipy.special.logsumexp: True",
+        "scipy.special.softmax, compiled: True",
+        "refused: staticflow.array_api.complex64",
+    ],
     "explain": [
         "log_of_softmax",
         "the cheapest order",

@@ -34,6 +34,7 @@ LAYERS = (
     ("utils", "testing"),
     ("nn", "optim"),
     ("func",),
+    ("array_api",),
     ("onnx", "einops"),
     ("profiling",),
     ("drawing",),

@@ -114,6 +114,12 @@ def test_linspace_and_logspace() -> None:
     assert sf.linspace(0, 1, 5).tolist() == [0, 0.25, 0.5, 0.75, 1]
     assert sf.linspace(3, 7, 1).tolist() == [3] and sf.linspace(0, 1, 0).shape == (0,)
     assert sf.linspace(0, 1, 5, dtype="int64").tolist() == [0, 0, 0, 0, 1]
+    assert sf.linspace(0, 1, 4, endpoint=False).tolist() == [0, 0.25, 0.5, 0.75]
+    assert sf.linspace(3, 7, 1, endpoint=False).tolist() == [3]
+    x = sf.placeholder((None,), name="x")
+    spaces = sf.compile([x], sf.linspace(2, 4, x.shape[0], dtype="float64", endpoint=False))
+    for n in (0, 1, 5):
+        assert spaces(sf.ones(n)).tolist() == np.linspace(2, 4, n, endpoint=False).tolist()
     assert sf.logspace(0, 2, 3).tolist() == [1, 10, 100]
     assert sf.logspace(0, 3, 4, base=2, dtype="int64").tolist() == [1, 2, 4, 8]
     with pytest.raises(ShapeError, match="-1 steps"):

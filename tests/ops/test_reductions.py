@@ -89,6 +89,17 @@ def test_no_dims_are_all() -> None:
     assert sf.sum(x, []).item() == sf.sum(x, ()).item() == sf.sum(x).item()
 
 
+@pytest.mark.parametrize("keepdim", [False, True])
+def test_products_over_several_dims(keepdim: bool) -> None:
+    x = np.array([[[1.0, 2.0], [0.0, 3.0]], [[4.0, 0.5], [2.0, 1.0]]])
+    t = sf.tensor(x, requires_grad=True)
+    for dims in ((0, 2), (-1, 1), (0, 1, 2)):
+        wanted = x.prod(dims, keepdims=keepdim)
+        assert np.array_equal(sf.prod(t, dims, keepdim).detach().numpy(), wanted)
+        assert sf.autograd.gradcheck(lambda t: sf.prod(t, dims, keepdim), (t,))  # noqa: B023
+    assert sf.prod(t, ()).item() == 0
+
+
 def test_bincount() -> None:
     x, w = np.array([3, 1, 3, 0]), np.array([0.5, 1.0, 2.0, 4.0])
     assert sf.bincount(sf.tensor(x)).tolist() == [1, 1, 0, 2]

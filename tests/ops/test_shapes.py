@@ -198,6 +198,14 @@ def test_scatter_reduce(reduce: str, include_self: bool) -> None:
     np.testing.assert_allclose(program(x, index, src).numpy(), wanted)
 
 
+def test_several_dims_are_put_in_at_once() -> None:
+    x = sf.ones(2, 3)
+    assert sf.unsqueeze(x, (0, -1)).shape == (1, 2, 3, 1) == x.unsqueeze([3, 0]).shape
+    assert sf.unsqueeze(x, ()).shape == (2, 3)
+    with pytest.raises(ShapeError, match="unsqueeze: a dim appears twice"):
+        sf.unsqueeze(x, (1, 1))
+
+
 def test_errors() -> None:
     x, n = sf.zeros(2, 3), sf.placeholder((None, 3), name="n")
     for call, error, says in (

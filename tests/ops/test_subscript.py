@@ -21,6 +21,9 @@ KEYS: tuple[Any, ...] = (
     (np.array([[0, 1], [1, 0]]), slice(0, 2), np.array([0, 1])), ([True, False],), ([True, False], slice(None), [0]),
     (slice(None), [True, False, True]), np.ones((2, 3), bool), (None, [0, 1]), ([[0], [1]], [0, 1, 2]), [], True,
     (slice(None, None, 2), None, Ellipsis, -1), (slice(None), slice(1, 1), [0]), range(2), False,
+    slice(None, None, -1), (0, slice(None, None, -2)), (Ellipsis, slice(2, None, -1), None), slice(-2, -9, -3),
+    (slice(None, None, -1), 0, slice(3, 0, -2)), (None, slice(None, None, -1), [2, 0], slice(0, 3, -1)),
+    (slice(None, None, -1), [True, False, True]),
 )  # fmt: skip
 
 
@@ -249,6 +252,26 @@ def test_gradients_of_storing() -> None:
     np.testing.assert_array_equal(leaves[0].grad.numpy()[1], 0)
 
 
+def test_a_negative_step_has_a_gradient_and_gives_a_copy() -> None:
+    x = sf.tensor([1.0, 2.0, 3.0, 4.0], requires_grad=True)
+    (x[::-2] * sf.tensor([1.0, 10.0])).sum().backward()
+    assert x.grad is not None and x.grad.tolist() == [0, 10, 0, 1]
+    y = x.detach().clone()
+    part = y[::-1]
+    part[0] = 7
+    assert y.tolist() == [1, 2, 3, 4] and part.tolist() == [7, 3, 2, 1]
+    y[::-1] += sf.arange(4)
+    assert y.tolist() == [4, 4, 4, 4]
+
+
+def test_a_slice_back_of_an_open_size_for_every_size() -> None:
+    p = sf.placeholder((None,), "int64", "p")
+    for start, stop, step in ((None, None, -3), (4, None, -2), (-1, 1, -1), (None, 5, -2)):
+        reverse = sf.compile([p], p[start:stop:step])
+        for n in range(9):
+            assert reverse(np.arange(n)).tolist() == [*range(n)][start:stop:step]
+
+
 def test_views_show_changes_both_ways_in_both_modes() -> None:
     def program(x: Any) -> Any:
         x = x.clone()
@@ -309,7 +332,7 @@ def test_history_follows_a_shape_that_changes() -> None:
         ((slice(None), [0, -4]), IndexRangeError, r"index -4, at \[1\], is outside dim 1 of size 3"),
         (sf.tensor([True]), IndexRangeError, r"dim 0 of the mask, of shape \[1\], meets dim 0 of size 2"),
         (([0, 1], [0, 1, 2]), ShapeError, "2 and 3 differ"),
-        (slice(None, None, -1), ShapeError, "step of -1; it must be positive, flip"),
+        (slice(None, None, 0), ShapeError, "step of 0; it must be positive, or negative"),
         (sf.tensor([0.0]), DTypeError, "tensor of float32"),
         ((0, 0, 0, 0), ShapeError, "4 indices for a tensor of 3 dims"),
         ("a", IndexRangeError, "indexing by 'a'"),

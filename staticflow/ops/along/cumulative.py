@@ -19,9 +19,11 @@ from staticflow.ops.along.recurrence import recurrence_op, running, same_type, s
 from staticflow.ops.basics.arithmetic import where
 from staticflow.ops.basics.joining import cat
 from staticflow.ops.basics.reduce import (
+    Dims,
     all_op,
     along,
     as_truth,
+    dims_of,
     expand_back,
     is_bool,
     narrow_as,
@@ -33,7 +35,7 @@ from staticflow.ops.basics.reduce import (
 from staticflow.ops.basics.splitting import narrow
 from staticflow.ops.basics.view import reshape
 from staticflow.ops.declaring.by_shape import by_shape
-from staticflow.ops.declaring.declare import normalize_dim, normalize_dims, per_arg, strict
+from staticflow.ops.declaring.declare import normalize_dim, per_arg, strict
 from staticflow.ops.declaring.fused import fused
 from staticflow.ops.declaring.lowering import LoopNest, Reduce
 from staticflow.ops.declaring.numpy_names import numpy_names
@@ -120,23 +122,24 @@ prod_op = Op(
 
 @by_shape
 @numpy_names
-def prod(input: Any, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
-    """The product of the elements along ``dim``, or of all; 1 of nothing. Bools and integers are
-    multiplied in int64 unless ``dtype`` says otherwise; in bool it is `all`. The gradient is right
-    where elements are 0, too.
+def prod(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    """The product of the elements over ``dim`` (one or several), or of all; 1 of nothing. Bools and
+    integers are multiplied in int64 unless ``dtype`` says otherwise; in bool it is `all`. The
+    gradient is right where elements are 0, too.
 
     >>> import staticflow as sf
     >>> sf.prod(sf.tensor([[1.0, 2.0], [3.0, 4.0]]), dim=0)
     tensor([3., 8.])
     """
-    if dim is not None and not isinstance(dim, int):
-        raise ShapeError(
-            f"prod: along {dim!r}; it takes one dim, or none for all, at {format_locs(here())}"
-        )
-    dims = normalize_dims(dim, input.ndim, "prod")
+    dims = dims_of(dim, input.ndim, "prod")
     if is_bool(dtype):
         return all_op(as_truth(input), dims=dims, keepdim=keepdim)
-    return prod_op(summable(input, dtype), dims=dims, keepdim=keepdim)
+    out = summable(input, dtype)
+    if len(dims) in (1, input.ndim):
+        return prod_op(out, dims=dims, keepdim=keepdim)
+    for one in reversed(dims):
+        out = prod_op(out, dims=(one,), keepdim=keepdim)
+    return out
 
 
 def _logcumsumexp_emit(nest: Any) -> None:

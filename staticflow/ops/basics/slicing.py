@@ -125,11 +125,13 @@ embed_op: Op = Op(
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What a slice of a dim selects: ``size`` positions from ``start`` on, every ``step``-th."""
+    """What a slice of a dim selects: ``size`` positions from ``start`` on, every ``step``-th; where
+    it goes ``back``, the last of them comes first."""
 
     start: Size
     size: Size
     step: int
+    back: bool = False
 
 
 def as_position(k: Any) -> Size | None:
@@ -147,40 +149,57 @@ def as_position(k: Any) -> Size | None:
 _KNOWN = (int, type(None))
 
 
-def _clip(i: Any, n: Size, default: Size) -> Size:
-    """A slice's bound as Python reads it, held in [0, n]."""
+def _clip(i: Any, n: Size, default: Size, behind: int = 0) -> Size:
+    """A slice's bound as Python reads it, and ``behind`` more, held in [0, n]."""
     if i is None:
         return default
-    at = clamp_bound(i, n) if is_symbolic(i) else as_position(i)
+    at = clamp_bound(i, n, behind) if is_symbolic(i) else as_position(i)
     if at is None or (isinstance(at, Dim) and is_provably_ge(0, at)):
         raise ShapeError(
             f"indexing: a slice's bound is {i!r}; it must be an int or a size that is not "
             f"negative, at {format_locs(here())}"
         )
+    if is_symbolic(i):
+        return at
     if isinstance(at, int) and at < 0:
-        return dim_max(n + at, 0)
-    return dim_min(at, n)
+        return dim_max(n + at + behind, 0)
+    return dim_min(at + behind, n)
 
 
-def clamp_bound(i: Any, n: Size) -> Dim:
-    """A symbolic bound or start, from the front and held in [0, n]."""
-    return size_of(where(i < 0, i + n, i).clamp(0, n), most=n)
+def clamp_bound(i: Any, n: Size, behind: int = 0) -> Dim:
+    """A symbolic bound or start, from the front, and ``behind`` more, held in [0, n]."""
+    return size_of((where(i < 0, i + n, i) + behind).clamp(0, n), most=n)
 
 
 def bounds(key: slice, n: Size) -> Bounds:
     """What ``key`` selects of a dim of size ``n``."""
     by = 1 if key.step is None else operator.index(key.step)
-    if by < 1:
+    if by == 0:
         raise ShapeError(
-            f"indexing: a step of {by}; it must be positive, flip(x, [dim]) turns a dim round, "
+            "indexing: a step of 0; it must be positive, or negative for the opposite order, "
             f"at {format_locs(here())}"
         )
     if isinstance(n, int) and type(key.start) in _KNOWN and type(key.stop) in _KNOWN:
         positions = range(*key.indices(n))
-        return Bounds(positions.start, len(positions), by)
+        if by > 0:
+            return Bounds(positions.start, len(positions), by)
+        return Bounds(positions[-1] if positions else 0, len(positions), -by, back=True)
+    if by < 0:
+        return _back(key, n, -by)
     lo = _clip(key.start, n, 0)
     hi = dim_max(_clip(key.stop, n, n), lo)
     return Bounds(lo, ceil_div(hi - lo, by), by)
+
+
+def _back(key: slice, n: Size, by: int) -> Bounds:
+    """What a slice with the step ``-by`` selects: down from what lies before ``above`` to
+    ``below``."""
+    below = _clip(key.stop, n, 0, behind=1)
+    above = dim_max(_clip(key.start, n, n, behind=1), below)
+    size = ceil_div(above - below, by)
+    # where there are none the last would lie above the dim
+    last = below if by == 1 else dim_min(above - 1 - (size - 1) * by, above)
+    return Bounds(last, size, by, back=True)
 
 
 def from_front(at: Size, n: Size, axis: int) -> Size:
@@ -282,6 +301,11 @@ def slice_scatter(
     """
     at = normalize_dim(dim, input.ndim, "slice_scatter")
     part = bounds(slice(start, end, step), input.shape[at])
+    if part.back:
+        raise ShapeError(
+            f"slice_scatter: a step of {step}; it must be positive, flip(src, [dim]) turns the "
+            f"source round, at {format_locs(here())}"
+        )
     wanted = (*input.shape[:at], part.size, *input.shape[at + 1 :])
     src = require_shape(src, wanted, "slice_scatter: the source")
     begin = tuple(part.start if axis == at else 0 for axis in range(input.ndim))

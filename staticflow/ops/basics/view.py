@@ -327,9 +327,18 @@ def squeeze(input: Any, dim: int | Sequence[int] | None = None) -> Any:
 
 @by_shape
 @numpy_names
-def unsqueeze(input: Any, dim: int) -> Any:
-    """``input`` with a new dim of size 1 at ``dim``."""
-    return unsqueeze_op(input, dims=(normalize_dim(dim, input.ndim + 1, "unsqueeze"),))
+def unsqueeze(input: Any, dim: int | Sequence[int]) -> Any:
+    """``input`` with a new dim of size 1 at ``dim``, or at each of several: positions in the
+    result.
+
+    >>> import staticflow as sf
+    >>> sf.unsqueeze(sf.ones(3), (0, 2)).shape
+    (1, 3, 1)
+    """
+    if isinstance(dim, int):
+        return unsqueeze_op(input, dims=(normalize_dim(dim, input.ndim + 1, "unsqueeze"),))
+    dims = as_sizes(dim)
+    return unsqueeze_op(input, dims=normalize_dims(dims, input.ndim + len(dims), "unsqueeze"))
 
 
 def atleast_1d(*tensors: Any) -> Any:

@@ -33,7 +33,7 @@ from staticflow.ops.indexing import (
 from staticflow.ops.matrices import contract as con
 from staticflow.ops.matrices import factors, least_squares, products, solving, triangle, triangular
 from staticflow.ops.statistics import distances, moments, samples
-from staticflow.ops.tensors import queries, shortcuts, subscript
+from staticflow.ops.tensors import namespace, queries, shortcuts, subscript
 from staticflow.ops.tensors.array_functions import array_function
 from staticflow.ops.tensors.elementwise_methods import ElementwiseMethods, in_place
 from staticflow.ops.tensors.ufuncs import array_ufunc
@@ -106,6 +106,7 @@ class Methods(ElementwiseMethods):
     __slots__ = ()
     __array_ufunc__ = array_ufunc
     __array_function__ = array_function
+    __array_namespace__, to_device = namespace.array_namespace, namespace.to_device
     __hash__ = object.__hash__
 
     @property

@@ -93,7 +93,7 @@ def can_cast(from_: Any, to: Any) -> bool:
 @dataclass(frozen=True, slots=True)
 class FloatLimits:
     """What a floating dtype can hold: ``eps`` from 1 to the next number, ``tiny`` the smallest with
-    all digits, ``resolution`` of decimal digits."""
+    all digits, ``resolution`` of decimal digits, ``dtype`` its name, or in the array API itself."""
 
     bits: int
     eps: float
@@ -102,7 +102,7 @@ class FloatLimits:
     tiny: float
     smallest_normal: float
     resolution: float
-    dtype: str
+    dtype: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class IntegerLimits:
     bits: int
     max: int
     min: int
-    dtype: str
+    dtype: Any
 
 
 def finfo(type: Any = None) -> FloatLimits:

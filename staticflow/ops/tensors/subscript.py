@@ -21,6 +21,7 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.graph.masked_arrays import refuse_masked
 from staticflow.graph.types import MOST_DIMS, Shape
 from staticflow.ops.basics.arithmetic import cast, where
+from staticflow.ops.basics.axes import flip_op
 from staticflow.ops.basics.creation import full, new_full
 from staticflow.ops.basics.expand import expand
 from staticflow.ops.basics.slicing import (
@@ -200,7 +201,7 @@ def _read_new(found: _Reading, shape: Shape, k: bool | None) -> None:
 def _read_slice(found: _Reading, shape: Shape, k: slice) -> None:
     if k is not _WHOLE:
         part = bounds(k, shape[found.axis])
-        if not (same(part.start, 0) and same(part.size, shape[found.axis])):
+        if part.back or not (same(part.start, 0) and same(part.size, shape[found.axis])):
             found.slices[found.axis] = part
     found.axis += 1
     found.ndim += 1
@@ -237,8 +238,20 @@ _READ: dict[type, Callable[..., None]] = {
 # -- selecting ------------------------------------------------------------------------------------
 
 
+def _turned_dims(found: _Reading) -> tuple[int, ...]:
+    """The dims of the view, which has all elements in the order of ``x``, that are to be turned
+    round."""
+    if not any(part.back for part in found.slices.values()):
+        return ()
+    gone = {axis for axis, _ in found.taken}
+    axes = (axis for axis in range(found.axis) if axis not in gone)
+    of_view = [None if dim in found.ones else next(axes) for dim in range(found.ndim)]
+    back = {axis for axis, part in found.slices.items() if part.back}
+    return tuple(dim for dim, axis in enumerate(of_view) if axis in back)
+
+
 def _basic(x: Any, found: _Reading) -> Any:
-    """The view that the basic part of a key speaks of."""
+    """The view that the basic part of a key speaks of, in the order of ``x``."""
     if found.slices:
         whole = (found.slices.get(axis) or Bounds(0, n, 1) for axis, n in enumerate(x.shape))
         start, size, step = zip(*((p.start, p.size, p.step) for p in whole), strict=True)
@@ -272,8 +285,8 @@ def _indices(tensors: Sequence[tuple[int, Any]]) -> tuple[list[Any], tuple[int, 
 
 
 def get(x: Any, key: Any) -> Any:
-    """``x[key]``: ints, slices with a positive step, ``None``, ``...``, masks and index tensors.
-    Without masks and index tensors a view.
+    """``x[key]``: ints, slices, ``None``, ``...``, masks and index tensors. A view where there are
+    no masks and index tensors, and no negative step, which copies as `flip` does.
 
     >>> import staticflow as sf
     >>> x = sf.arange(6).reshape(2, 3)
@@ -291,6 +304,9 @@ def get(x: Any, key: Any) -> Any:
         x = _at_numbers(x, dims, numbers)
     found = _read(x, keys)
     part = _basic(x, found)
+    turned = _turned_dims(found)
+    if turned:
+        part = flip_op(part, dims=turned)
     if not found.tensors:
         return part if part is not x or numbers else same_view(x, reshape_op, shape=x.shape)
     indices, dims = _indices(found.tensors)
@@ -326,7 +342,11 @@ def _put(x: Any, keys: list[Any], value: Any) -> None:
     if not found.tensors and type(value) in _NUMBERS and not part.__sf_mode__.rank:
         part.copy_(value)
     elif part is not value and not _is_there(part, found, value):
-        new = _store(part, found.tensors, value)
+        turned = _turned_dims(found)
+        seen = flip_op(part, dims=turned) if turned else part
+        new = _store(seen, found.tensors, value)
+        if turned:
+            new = flip_op(new, dims=turned)
         part._assign(new) if found.tensors or part.__sf_mode__.rank else part.copy_(new)
 
 

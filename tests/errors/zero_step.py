@@ -1,7 +1,7 @@
 # raises ShapeError
-# says a step of -1
-# says positive
+# says a step of 0
+# says negative
 import staticflow as sf
 
 x = sf.ones(2)
-x[::-1]  # <-- error
+x[::0]  # <-- error
