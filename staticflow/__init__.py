@@ -334,6 +334,7 @@ from staticflow.ops.loops.associative import associative_scan
 from staticflow.ops.loops.cond import cond
 from staticflow.ops.loops.printing import print
 from staticflow.ops.loops.scan import map, scan
+from staticflow.ops.loops.switch import switch
 from staticflow.ops.loops.while_loop import fori_loop, while_loop
 from staticflow.ops.matrices.contract import bmm, dot, matmul, mm
 from staticflow.ops.matrices.einsum import einsum
@@ -425,6 +426,7 @@ from staticflow.ops.tensors.shortcuts import (
 )
 from staticflow.ops.tensors.subscript import select
 from staticflow.profiling import profile
+from staticflow.pytree import register_dataclass, register_pytree_node
 from staticflow.runtime.threads import get_num_threads, set_num_threads
 from staticflow.serialization import load, save
 from staticflow.static.compile import compile
@@ -485,14 +487,15 @@ __all__ = [
     "ones", "ones_like", "onnx", "optim", "outer", "pairwise_distance", "pdist", "permute", "pi",
     "pinverse", "placeholder", "polygamma", "positive", "pow", "print", "printoptions", "prod",
     "profile", "promote", "promote_types", "put", "qr", "quantile", "rad2deg", "rand", "rand_like",
-    "randint", "randint_like", "randn", "randn_like", "randperm", "ravel", "reciprocal", "relu",
-    "remainder", "renorm", "repeat_interleave", "reshape", "result_type", "roll", "rot90", "round",
-    "rsqrt", "rsub", "save", "scalar_tensor", "scan", "scatter", "scatter_add", "scatter_reduce",
-    "searchsorted", "seed", "select", "select_scatter", "selu", "set_default_dtype",
-    "set_grad_enabled", "set_num_threads", "set_printoptions", "set_rng_state", "sgn", "short",
-    "sigmoid", "sign", "signbit", "sin", "sinc", "sinh", "slice_scatter", "slogdet", "softmax",
-    "sort", "special", "split", "split_with_sizes", "sqrt", "square", "squeeze", "stack", "std",
-    "std_mean", "sub", "subtract", "sum", "svd", "swapaxes", "swapdims", "symbol", "t", "take",
+    "randint", "randint_like", "randn", "randn_like", "randperm", "ravel", "reciprocal",
+    "register_dataclass", "register_pytree_node", "relu", "remainder", "renorm",
+    "repeat_interleave", "reshape", "result_type", "roll", "rot90", "round", "rsqrt", "rsub",
+    "save", "scalar_tensor", "scan", "scatter", "scatter_add", "scatter_reduce", "searchsorted",
+    "seed", "select", "select_scatter", "selu", "set_default_dtype", "set_grad_enabled",
+    "set_num_threads", "set_printoptions", "set_rng_state", "sgn", "short", "sigmoid", "sign",
+    "signbit", "sin", "sinc", "sinh", "slice_scatter", "slogdet", "softmax", "sort", "special",
+    "split", "split_with_sizes", "sqrt", "square", "squeeze", "stack", "std", "std_mean", "sub",
+    "subtract", "sum", "svd", "swapaxes", "swapdims", "switch", "symbol", "t", "take",
     "take_along_dim", "tan", "tanh", "tensor", "tensor_split", "tensordot", "testing", "threshold",
     "tile", "topk", "trace", "transpose", "trapezoid", "trapz", "tril", "tril_indices", "triu",
     "triu_indices", "true_divide", "trunc", "uint8", "unbind", "unflatten", "unique",

@@ -1,14 +1,22 @@
-"""Nested tuples, lists, dicts and named tuples of leaves, flattened and put together again."""
+"""Trees of leaves, flattened and put together again: tuples, lists, dicts, named tuples, and
+objects of classes that are registered, in each other."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+import dataclasses
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from staticflow.errors import DTypeError, NestingError, ShapeError
 from staticflow.graph.locs import format_locs, here
 
-__all__ = ["DEEPEST", "LEAF", "NONE", "TreeDef", "flatten", "map_tree", "paths", "unflatten"]
+__all__ = [
+    "DEEPEST", "LEAF", "NONE", "TreeDef", "flatten", "is_registered", "map_tree", "paths",
+    "register_dataclass", "register_pytree_node", "unflatten",
+]  # fmt: skip
+
+C = TypeVar("C", bound=type)
 
 DEEPEST = 100
 """So many containers may be in each other: fewer than Python, which compares, hashes and prints
@@ -17,11 +25,13 @@ them, lets functions call themselves."""
 
 class TreeDef(NamedTuple):
     """The structure of a tree. ``kind`` is None for a leaf, else the container's type;
-    ``keys`` are the names or positions of the ``children``."""
+    ``keys`` are the names or positions of the ``children``, and ``aux`` is what an object of a
+    registered class has beside them."""
 
     kind: type | None
     keys: tuple[Any, ...]
     children: tuple[TreeDef, ...]
+    aux: Hashable = None
 
     @property
     def leaf_count(self) -> int:
@@ -33,16 +43,145 @@ class TreeDef(NamedTuple):
             return "*"
         if self.kind is type(None):
             return "None"
-        inner = (
-            f"{k!r}: {c}" if self.kind is dict else str(c)
+        names = _registered[self.kind].fields if self.kind in _registered else ()
+        inner = [
+            f"{k!r}: {c}" if self.kind in (dict, OrderedDict)
+            else f"{names[k]}={c}" if names
+            else str(c)
             for k, c in zip(self.keys, self.children, strict=True)
-        )
+        ]  # fmt: skip
+        if self.aux is not None:
+            inner.append(f"aux={self.aux!r}")
         text = ", ".join(inner)
         if self.kind is tuple:
             return f"({text},)" if len(self.keys) == 1 else f"({text})"
         if self.kind in (dict, list):
             return ("{" + text + "}") if self.kind is dict else f"[{text}]"
+        if self.kind is OrderedDict:
+            return f"OrderedDict({{{text}}})"
         return f"{self.kind.__name__}({text})"
+
+
+class _Registered(NamedTuple):
+    """How objects of a class are taken apart and put together, and the names of its children where
+    these are attributes."""
+
+    flatten: Callable[[Any], tuple[Iterable[Any], Hashable]]
+    unflatten: Callable[[Hashable, Sequence[Any]], Any]
+    fields: tuple[str, ...] = ()
+
+
+_registered: dict[type, _Registered] = {}
+
+
+def register_pytree_node(
+    cls: C,
+    flatten_fn: Callable[[Any], tuple[Iterable[Any], Hashable]],
+    unflatten_fn: Callable[[Any, Sequence[Any]], Any],
+) -> C:
+    """Make objects of ``cls`` trees: what loops carry, and functions take and give.
+
+    ``flatten_fn(object)`` gives the children, which are trees, and whatever else the object has:
+    None, or something hashable that is equal for objects of one structure.
+    ``unflatten_fn(rest, children)`` makes such an object again; its children may be of any type, so
+    it must not look at them. Subclasses are classes of their own. Gives ``cls`` back. Raises
+    `DTypeError` for what is no class, or is a tree already.
+
+    >>> from staticflow.pytree import map_tree
+    >>> class Interval:
+    ...     def __init__(self, low, high, unit):
+    ...         self.low, self.high, self.unit = low, high, unit
+    >>> _ = register_pytree_node(
+    ...     Interval, lambda v: ((v.low, v.high), v.unit), lambda unit, ends: Interval(*ends, unit)
+    ... )
+    >>> map_tree(lambda x: 2 * x, Interval(1, 3, "m")).high
+    6
+    """
+    for name, fn in (("flatten_fn", flatten_fn), ("unflatten_fn", unflatten_fn)):
+        if not callable(fn):
+            raise DTypeError(
+                f"register_pytree_node: {name} must be a function, not {type(fn).__name__}, at "
+                f"{format_locs(here())}"
+            )
+    return _register("register_pytree_node", cls, _Registered(flatten_fn, unflatten_fn))
+
+
+def register_dataclass(
+    cls: C,
+    data_fields: Sequence[str] | None = None,
+    meta_fields: Sequence[str] = (),
+) -> C:
+    """Make objects of the dataclass ``cls`` trees, of the fields ``data_fields``; those in
+    ``meta_fields`` are part of the structure, hashable and equal wherever objects meet.
+
+    Without ``data_fields`` they are all fields that are not in ``meta_fields`` and not declared
+    with ``field(metadata={"static": True})``, which are meta fields, too. It serves as a decorator.
+    Objects are put together without ``__init__`` and ``__post_init__``. Raises `DTypeError` for
+    what is no dataclass or is a tree already, and for fields that it has not or that are left out.
+
+    >>> from dataclasses import dataclass
+    >>> from staticflow.pytree import map_tree
+    >>> @register_dataclass
+    ... @dataclass
+    ... class State:
+    ...     position: float
+    ...     velocity: float
+    >>> map_tree(lambda x: 2 * x, State(1.0, 3.0))
+    State(position=2.0, velocity=6.0)
+    """
+    if not (isinstance(cls, type) and dataclasses.is_dataclass(cls)):
+        raise DTypeError(
+            f"register_dataclass: {getattr(cls, '__name__', cls)!r} is no dataclass; decorate it "
+            f"with @dataclasses.dataclass first, at {format_locs(here())}"
+        )
+    known = dataclasses.fields(cls)
+    static = [f.name for f in known if f.metadata.get("static") and f.name not in meta_fields]
+    meta = (*meta_fields, *(static if data_fields is None else ()))
+    rest = [f.name for f in known if f.name not in meta]
+    data = tuple(rest if data_fields is None else data_fields)
+    if sorted((*data, *meta)) != sorted(f.name for f in known):
+        raise DTypeError(
+            f"register_dataclass: {cls.__name__} has the fields {[f.name for f in known]}, given "
+            f"are {[*data]} and, as meta fields, {[*meta]}; give each of them once, at "
+            f"{format_locs(here())}"
+        )
+
+    def take_apart(value: Any) -> tuple[Iterable[Any], Hashable]:
+        aux = tuple([getattr(value, name) for name in meta]) if meta else None
+        return [getattr(value, name) for name in data], aux
+
+    def put_together(aux: Any, children: Sequence[Any]) -> Any:
+        made = object.__new__(cls)
+        for name, value in (*zip(data, children, strict=True), *zip(meta, aux or (), strict=True)):
+            object.__setattr__(made, name, value)  # frozen dataclasses, too
+        return made
+
+    return _register("register_dataclass", cls, _Registered(take_apart, put_together, data))
+
+
+def _register(what: str, cls: C, how: _Registered) -> C:
+    if not isinstance(cls, type):
+        raise DTypeError(
+            f"{what}: a class is registered, not {type(cls).__name__}, at {format_locs(here())}"
+        )
+    if cls in (dict, list, type(None), OrderedDict) or issubclass(cls, tuple):
+        raise DTypeError(f"{what}: {cls.__name__} is a tree already, at {format_locs(here())}")
+    if hasattr(cls, "__sf_mode__"):
+        raise DTypeError(
+            f"{what}: {cls.__name__} is a tensor, and so a leaf of trees, at {format_locs(here())}"
+        )
+    if cls in _registered:
+        raise DTypeError(
+            f"{what}: {cls.__name__} is registered already; a class is registered once, at "
+            f"{format_locs(here())}"
+        )
+    _registered[cls] = how
+    return cls
+
+
+def is_registered(cls: type) -> bool:
+    """Whether objects of ``cls`` are trees since it was registered."""
+    return cls in _registered
 
 
 LEAF = TreeDef(None, (), ())
@@ -50,8 +189,9 @@ NONE = TreeDef(type(None), (), ())
 
 
 def flatten(tree: Any, _level: int = 0) -> tuple[list[Any], TreeDef]:
-    """The leaves of a tree in order (dicts by sorted key), and its structure. None has no leaves.
-    Raises `NestingError` if more than `DEEPEST` containers are in each other.
+    """The leaves of a tree in order (dicts by sorted key, but an `OrderedDict` in its own order),
+    and its structure. None has no leaves. Raises `NestingError` if more than `DEEPEST` containers
+    are in each other.
 
     >>> flatten((1, [2, {"b": 4, "a": 3}]))[0]
     [1, 2, 3, 4]
@@ -59,12 +199,18 @@ def flatten(tree: Any, _level: int = 0) -> tuple[list[Any], TreeDef]:
     if tree is None:
         return [], NONE
     kind = type(tree)
+    aux: Hashable = None
     if kind is dict:
         keys: tuple[Any, ...] = tuple(sorted(tree))
-        parts: Iterable[Any] = (tree[k] for k in keys)
+        parts: Any = [tree[k] for k in keys]
     elif kind is list or isinstance(tree, tuple):
         keys, parts = tuple(range(len(tree))), tree
         kind = kind if kind is list or hasattr(kind, "_fields") else tuple
+    elif kind in _registered:
+        parts, aux = _take_apart(kind, tree)
+        keys = tuple(range(len(parts)))
+    elif kind is OrderedDict:
+        keys, parts = tuple(tree), tree.values()
     else:
         return [tree], LEAF
     if _level == DEEPEST:
@@ -78,7 +224,26 @@ def flatten(tree: Any, _level: int = 0) -> tuple[list[Any], TreeDef]:
         sub, definition = flatten(part, _level + 1)
         leaves += sub
         children.append(definition)
-    return leaves, TreeDef(kind, keys, tuple(children))
+    return leaves, TreeDef(kind, keys, tuple(children), aux)
+
+
+def _take_apart(kind: type, value: Any) -> tuple[tuple[Any, ...], Hashable]:
+    """The children of an object of a registered class, and what else it has."""
+    found = _registered[kind].flatten(value)
+    if not (isinstance(found, tuple) and len(found) == 2 and isinstance(found[0], Iterable)):
+        raise DTypeError(
+            f"{kind.__name__}: the function that takes it apart gives {type(found).__name__}; it "
+            f"must give a pair, the children and the rest, at {format_locs(here())}"
+        )
+    try:
+        hash(found[1])
+    except TypeError:
+        raise DTypeError(
+            f"{kind.__name__}: what it has beside its children, {found[1]!r}, is part of the "
+            "structure and must be hashable: make it a tuple, or one of the children if it is a "
+            f"tensor, at {format_locs(here())}"
+        ) from None
+    return tuple(found[0]), found[1]
 
 
 def unflatten(definition: TreeDef, leaves: Iterable[Any]) -> Any:
@@ -121,22 +286,30 @@ def _build(d: TreeDef, rest: Iterator[Any]) -> Any:
     if d.kind is type(None):
         return None
     parts = [_build(c, rest) for c in d.children]
-    if d.kind is dict:
-        return dict(zip(d.keys, parts, strict=True))
+    if d.kind is dict or d.kind is OrderedDict:
+        return d.kind(zip(d.keys, parts, strict=True))
+    if d.kind in _registered:
+        return _registered[d.kind].unflatten(d.aux, parts)
     return d.kind(*parts) if hasattr(d.kind, "_fields") else d.kind(parts)
 
 
 def paths(definition: TreeDef, name: str = "") -> list[str]:
-    """How each leaf is written below ``name``: ``carry['h'][0]``. Raises `DTypeError` for what is
-    no structure."""
+    """How each leaf is written below ``name``: ``carry['h'][0].mean``. Raises `DTypeError` for what
+    is no structure."""
     _check_structure("paths", definition)
     if definition.kind is None:
         return [name]
     return [
         p
         for key, child in zip(definition.keys, definition.children, strict=True)
-        for p in paths(child, f"{name}[{key!r}]")
+        for p in paths(child, name + _step(definition.kind, key))
     ]
+
+
+def _step(kind: type, key: Any) -> str:
+    """How a child is written behind the container."""
+    names = _registered[kind].fields if kind in _registered else getattr(kind, "_fields", ())
+    return f".{names[key]}" if names else f"[{key!r}]"
 
 
 def map_tree(fn: Callable[..., Any], tree: Any, *others: Any) -> Any:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from staticflow import pytree
 from staticflow.eager.tensor import Tensor
 from staticflow.errors import AutogradError, ShapeError, SymbolicError
 from staticflow.graph.equalities import Equality
@@ -48,6 +49,12 @@ def name_inputs(inputs: Any) -> tuple[tuple[str, ...], list[Symbol]]:
             or h.node.attrs["source"] is not None
         ):
             shown = reprlib.repr(h) if isinstance(h, list | tuple | dict) else repr(h)
+            if pytree.flatten(h)[1].kind not in (None, type(None)):
+                raise SymbolicError(
+                    f"compile: an input is {shown}; an input is one placeholder, and no tree of "
+                    "them: give the leaves, [*staticflow.pytree.flatten(tree)[0]], or jit a "
+                    f"function, which takes trees, at {format_locs(here())}"
+                )
             raise SymbolicError(
                 f"compile: an input is {shown}; inputs are what sf.placeholder made, and not what "
                 "an in-place operation made of it: change a clone (y = x.clone(); y += 1), "

@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections import namedtuple
+from collections import OrderedDict, namedtuple
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from string import Formatter
@@ -360,7 +360,7 @@ def _refuse_shared_memory(written: Written) -> None:
 
 # -- the structure of outputs ----------------------------------------------------------------------
 
-_KINDS: dict[str, Any] = {"list": list, "tuple": tuple, "dict": dict}
+_KINDS: dict[str, Any] = {k.__name__: k for k in (list, tuple, dict, OrderedDict)}
 
 
 def _describe(structure: pytree.TreeDef) -> Any:
@@ -372,6 +372,12 @@ def _describe(structure: pytree.TreeDef) -> Any:
     if kind is type(None):
         return None
     children = [_describe(c) for c in structure.children]
+    if pytree.is_registered(kind):
+        raise CheckpointError(
+            f"save: the outputs are of the class {kind.__name__}, which a file cannot name: "
+            "loading it would run code of yours; give them as a tuple or dict, at "
+            f"{format_locs(here())}"
+        )
     if hasattr(kind, "_fields"):
         return ["named tuple", [kind.__name__, list(kind._fields)], children]
     strange = next((k for k in structure.keys if type(k) not in (str, int, float, bool)), None)

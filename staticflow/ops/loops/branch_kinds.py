@@ -37,11 +37,11 @@ class Result:
     numbers: frozenset[int]
 
     @staticmethod
-    def of(tree: pytree.TreeDef, leaves: Sequence[Any]) -> Result:
-        """What the ``leaves`` of a result are."""
+    def of(what: str, tree: pytree.TreeDef, leaves: Sequence[Any]) -> Result:
+        """What the ``leaves`` of a result of a branch of ``what`` are."""
         numbers = frozenset(i for i, v in enumerate(leaves) if is_number(v))
         named = zip(pytree.paths(tree, "result"), leaves, strict=True)
-        return Result(tree, tuple(_type_of(path, v) for path, v in named), numbers)
+        return Result(tree, tuple(_type_of(what, path, v) for path, v in named), numbers)
 
     @property
     def has_numbers(self) -> bool:
@@ -52,30 +52,29 @@ class Result:
         """Whether the ``leaves``, all of them tensors, are such a result."""
         return not self.numbers and self.tree == tree and all(map(_is_of_type, leaves, self.types))
 
-    def beside(self, other: Result) -> Result:
-        """This result with each number in the dtype of what ``other`` has in its place, unless
-        that is of a lower category."""
-        if not self.numbers or len(self.types) != len(other.types):
-            return self
-        types = [
-            replace(t, dtype=o.dtype) if i in self.numbers and t.dtype.category <= o.dtype.category
-            else t
-            for i, (t, o) in enumerate(zip(self.types, other.types, strict=True))
-        ]  # fmt: skip
-        return replace(self, types=tuple(types))
+    def beside(self, *others: Result) -> Result:
+        """This result with each number in the dtype of what the ``others`` have in its place,
+        tensors before numbers, unless that is of a lower category."""
+        alike = [o for o in others if len(o.types) == len(self.types)]
+        types = list(self.types)
+        for i in self.numbers:
+            for other in sorted(alike, key=lambda o: i not in o.numbers):
+                if types[i].dtype.category <= other.types[i].dtype.category:
+                    types[i] = replace(types[i], dtype=other.types[i].dtype)
+        return replace(self, types=tuple(types)) if self.numbers else self
 
 
 def _is_of_type(x: Any, t: TensorType) -> bool:
     return hasattr(x, "__sf_mode__") and x.dtype is t.dtype and x.__sf_shape__ == t.shape
 
 
-def _type_of(path: str, value: Any) -> TensorType:
+def _type_of(what: str, path: str, value: Any) -> TensorType:
     if hasattr(value, "__sf_mode__"):
         return TensorType(value.dtype, value.__sf_shape__)
     if is_number(value):
         return TensorType(BY_PYTHON[int if isinstance(value, Dim) else type(value)], ())
     if not hasattr(value, "__array_interface__"):
-        refuse_leaf("cond", path, value)
+        refuse_leaf(what, path, value)
     return TensorType(dtype_of(value.dtype), value.shape)
 
 
@@ -89,8 +88,9 @@ _known: dict[Hashable, Result | None] = {}
 
 
 def result_of_other(branch: partial[Any], fresh: bool = False) -> Result | None:
-    """What ``branch``, which is not run, would give; None if it asks for values of tensors, so
-    that no trace can tell. ``fresh``: not as it was remembered."""
+    """What ``branch``, `call` of what it is a branch of and a function, would give where it is not
+    run; None if it asks for values of tensors, so that no trace can tell. ``fresh``: not as it was
+    remembered."""
     key = kind_of(branch.args[1:])
     if key is None:
         return _trace(branch)
@@ -101,22 +101,23 @@ def result_of_other(branch: partial[Any], fresh: bool = False) -> Result | None:
     return _known[key]
 
 
-def _trace(branch: Callable[[], Any]) -> Result | None:
+def _trace(branch: partial[Any]) -> Result | None:
+    what = branch.args[0]
     try:
         leaves, tree = pytree.flatten(types_of_result(lambda _: branch(), []))
     except (SymbolicError, RecursionError):  # a function that calls itself ends where values say so
         return None
     except Exception as error:
         error.add_note(
-            f"in the branch that is not taken, which the cond at {format_locs(here())} traces to "
+            f"in a branch that is not taken, which the {what} at {format_locs(here())} traces to "
             "hold it to what the other one gives"
         )
         raise
-    result = Result.of(tree, leaves)
+    result = Result.of(what, tree, leaves)
     for t in result.types:
         if any(s.late for d in t.shape for s in symbols_of(d)):
             raise ShapeError(
-                f"cond: a result of the branch that is not taken is {t}, of a size that only the "
+                f"{what}: a result of a branch that is not taken is {t}, of a size that only the "
                 "inside can tell; reduce it, or write it into a tensor of a known size, at "
                 f"{format_locs(here())}"
             )
@@ -146,6 +147,9 @@ def _kind(value: Any, depth: int = 0) -> Hashable:
         return find(value, depth + 1)
     if hasattr(kind, "__sf_mode__"):
         return value.dtype, value.__sf_shape__
+    if pytree.is_registered(kind) and depth < _DEEPEST:
+        leaves, tree = pytree.flatten(value)
+        return tree, *[_kind(leaf, depth + 1) for leaf in leaves]
     try:
         reference = weakref.ref(value)
         hash(reference)

@@ -79,9 +79,12 @@ def scan_in_segments(
     length: Size,
     reverse: bool,
     iterations: Size,
+    inner: Callable[..., tuple[Any, Any]] | None = None,
 ) -> tuple[Any, Any]:
     """``scan(fn, init, xs, length, reverse)`` as a scan of scans of ``iterations`` rows, and one
-    over the rows that are left at the end."""
+    over the rows that are left at the end. ``inner``, with the arguments of a scan, is what each of
+    the scans is instead."""
+    inner = inner or scan
     segments = floor_div(length, iterations)
     head = segments * iterations
     tail = length - head
@@ -91,7 +94,7 @@ def scan_in_segments(
             lambda x: narrow(x, 0, 0, head).reshape(segments, iterations, *x.shape[1:]), xs
         )
         carry, ys = scan(
-            lambda c, x: scan(fn, c, x, iterations, reverse), carry, rows, segments, reverse
+            lambda c, x: inner(fn, c, x, iterations, reverse), carry, rows, segments, reverse
         )
         return carry, pytree.map_tree(lambda y: y.reshape(head, *y.shape[2:]), ys)
 

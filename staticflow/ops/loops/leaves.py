@@ -8,6 +8,7 @@ category.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
@@ -98,8 +99,10 @@ def tensors_of(
 
 def refuse_leaf(what: str, path: str, x: Any) -> NoReturn:
     """Refuse what is not, and does not become, a tensor."""
+    is_data = dataclasses.is_dataclass(x) and not isinstance(x, type)
+    register = "register_dataclass" if is_data else "register_pytree_node"
     raise DTypeError(
         f"{what}: {path} is of type {type(x).__name__}; it must be a tensor, an array or a number "
         "(or a tuple, list or dict of these, or None for nothing); let the function close over "
-        f"anything else, at {format_locs(here())}"
+        f"anything else, or make it a tree by sf.{register}, at {format_locs(here())}"
     )

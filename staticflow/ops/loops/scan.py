@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from operator import attrgetter
 from typing import Any, NoReturn
 
@@ -11,7 +12,7 @@ import numpy as np
 
 from staticflow import pytree
 from staticflow.errors import DTypeError, ShapeError
-from staticflow.graph.dims import Size, fresh_sym
+from staticflow.graph.dims import Size, dim_min, fresh_sym
 from staticflow.graph.dtypes import bool_
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.types import TensorType
@@ -39,11 +40,13 @@ from staticflow.ops.loops.checkpoint import (
 )
 from staticflow.ops.loops.inner_sizes import refuse_inner_sizes
 from staticflow.ops.loops.isolation import Apart
-from staticflow.ops.loops.lags import Lagged
+from staticflow.ops.loops.lags import Lagged, Taps
 from staticflow.ops.loops.leaves import tensor_of, tensors_of
 from staticflow.ops.loops.meets_symbol import in_graph, refuse_late, run_or_write, write_first
 from staticflow.ops.loops.ragged import Ragged, RaggedUntil
 from staticflow.ops.loops.region import trace, trace_at_once, types_of_result
+from staticflow.ops.loops.truncated import check_truncate, scan_truncated
+from staticflow.ops.loops.unrolled import check_unroll, unrolled_iterations, write_iterations
 from staticflow.ops.symbols.symbol import Symbol, constant_node, to_node
 
 __all__ = ["map", "scan"]
@@ -57,10 +60,12 @@ def scan(
     reverse: bool = False,
     until: Callable[[Any, Any], Any] | None = None,
     lengths: Any = None,
-    taps: Mapping[str, Sequence[int]] | None = None,
+    taps: Taps | None = None,
     ys_init: Any = None,
     checkpoint: Checkpoint = None,
     memory_budget: int | None = None,
+    unroll: int | bool = 1,
+    truncate: Size | None = None,
 ) -> tuple[Any, Any]:
     """Call ``carry, y = fn(carry, x)`` for each x along the first dim of ``xs``, from ``init`` on.
 
@@ -76,7 +81,9 @@ def scan(
     bound.
 
     ``taps={"xs": lags}`` gives ``fn`` a tuple in place of x, its rows that many iterations back,
-    and leaves out the first iterations, which have no such rows. ``taps={"ys": lags}`` calls
+    and leaves out the first iterations, which have no such rows. Where ``xs`` is a dict, a tuple or
+    a list, ``lags`` may be one, too, with lags for each of its entries, or None for the row itself:
+    x is such a container of tuples and rows. ``taps={"ys": lags}`` calls
     ``fn(carry, x, past)`` with a tuple of the ys that many iterations back; the rows of ``ys_init``
     are those before the first iteration, the last one last. Iterations are counted as the loop
     runs: with ``reverse`` the row an iteration back is the next one of ``xs``.
@@ -98,6 +105,13 @@ def scan(
     compiling the program, or the call that tells the sizes, raises `ArgumentError` with what it
     takes. Eager tensors that require gradients are kept as they always are.
 
+    ``unroll`` iterations of a graph's loop, True for all, become one that does the work of as many;
+    those that are left over are a loop of their own. The values are the same, and eagerly there is
+    nothing to unroll. With ``truncate`` the derivative goes back through that many iterations, the
+    last ones, and no further (truncated backpropagation through time, Williams and Peng 1990): the
+    loop of those before is detached, its ys too. Neither goes with ``until``, nor ``truncate`` with
+    ``lengths``: which iterations come last shows only as such a loop runs.
+
     >>> import staticflow as sf
     >>> xs = sf.tensor([1.0, 2.0, 3.0])
     >>> total, sums = sf.scan(lambda c, x: (c + x, c + x), sf.tensor(0.0), xs)
@@ -108,6 +122,8 @@ def scan(
     >>> sf.scan(lambda c, x: (c, x[0] - x[1]), (), xs, taps={"xs": (0, 1)})[1]
     tensor([1., 1.])
     """
+    check_unroll("scan", unroll, until)
+    check_truncate("scan", truncate, until, lengths)
     if taps is not None or ys_init is not None:
 
         def run_lagged() -> tuple[Any, Any]:
@@ -116,6 +132,7 @@ def scan(
             (last, _), ys = scan(
                 lagged.step, lagged.init(init), lagged.xs(xs), length, reverse, stop,
                 lagged.lengths(lengths, xs), checkpoint=checkpoint, memory_budget=memory_budget,
+                unroll=unroll, truncate=truncate,
             )  # fmt: skip
             return last, ys
 
@@ -129,7 +146,7 @@ def scan(
             )  # fmt: skip
             return ragged.finish(*scan(
                 ragged.step, ragged.init(init), ragged.xs(xs), length, reverse, ragged.until,
-                checkpoint=checkpoint, memory_budget=memory_budget,
+                checkpoint=checkpoint, memory_budget=memory_budget, unroll=unroll,
             ))  # fmt: skip
 
         return run_or_write(run_ragged, (init, xs, lengths, length), fn, until)
@@ -139,18 +156,39 @@ def scan(
     xs_leaves = tensors_of("scan", "xs", xs_tree, xs_leaves)
     length = _common_length("scan", xs_leaves, pytree.paths(xs_tree, "xs"), length)
     check_choice("scan", checkpoint, memory_budget)
+    if truncate is not None:
+        start, rows = (
+            pytree.unflatten(carry_tree, init_leaves),
+            pytree.unflatten(xs_tree, xs_leaves),
+        )
+        last = dim_min(as_size(truncate), length)
+
+        def run_part(carry: Any, xs: Any, length: Size) -> tuple[Any, Any]:
+            return scan(
+                fn, carry, xs, length, reverse, checkpoint=checkpoint,
+                memory_budget=memory_budget, unroll=unroll,
+            )  # fmt: skip
+
+        return run_or_write(
+            lambda: scan_truncated(run_part, start, rows, length, reverse, last),
+            (init_leaves, xs_leaves, length, last), fn,
+        )  # fmt: skip
+    many = unrolled_iterations("scan", unroll, length)
     iterations = segment_iterations("scan", checkpoint, length)
     loop = _Scan(fn, init_leaves, carry_tree, xs_leaves, xs_tree, length, reverse, until)
 
     def write() -> tuple[Any, Any]:
         if memory_budget is not None:
-            return _within(memory_budget, loop)
-        if iterations is None:
+            return _within(memory_budget, loop, unroll)
+        if iterations is None and many == 1:
             return loop.in_graph()
         carry, rows = loop.init_as_given(), loop.xs_as_given()
+        if iterations is None:
+            return scan_in_segments(scan, fn, carry, rows, length, reverse, many, write_iterations)
         if until is not None:
             return scan_until_in_segments(scan, fn, carry, rows, length, reverse, until, iterations)
-        return scan_in_segments(scan, fn, carry, rows, length, reverse, iterations)
+        part = scan if many == 1 else partial(scan, unroll=many)
+        return scan_in_segments(part, fn, carry, rows, length, reverse, iterations)
 
     if in_graph(*init_leaves, *xs_leaves, length):
         return trace_at_once(write)
@@ -170,7 +208,7 @@ _FEW = 6
 derivative: 5,120 bytes against 6,144 for 4 iterations of a small RNN, 9,216 against 7,168 for 8."""
 
 
-def _within(budget: int, loop: _Scan) -> tuple[Any, Any]:
+def _within(budget: int, loop: _Scan, unroll: int | bool) -> tuple[Any, Any]:
     """``loop``, in segments unless it has few iterations, or all that it may keep is far less than
     the ``budget``; either way the program that it becomes part of is held to that."""
     marked = with_budget("scan", budget, [*loop.init, *loop.xs]) if loop.init or loop.xs else []
@@ -181,12 +219,13 @@ def _within(budget: int, loop: _Scan) -> tuple[Any, Any]:
     keeps_all = is_short or (isinstance(kept, int) and kept <= budget)
     return scan(
         loop.fn, loop.init_as_given(), loop.xs_as_given(), loop.length, loop.reverse, loop.until,
-        checkpoint=None if keeps_all else "sqrt",
+        checkpoint=None if keeps_all else "sqrt", unroll=unroll,
     )  # fmt: skip
 
 
-def map(fn: Callable[[Any], Any], xs: Any) -> Any:
-    """``fn`` of each row along the first dim of ``xs`` (a tree), the results stacked.
+def map(fn: Callable[[Any], Any], xs: Any, unroll: int | bool = 1) -> Any:
+    """``fn`` of each row along the first dim of ``xs`` (a tree), the results stacked. ``unroll`` is
+    that of `scan`.
 
     >>> import staticflow as sf
     >>> sf.map(lambda x: x.sum(), sf.tensor([[1.0, 2.0], [3.0, 4.0]]))
@@ -194,7 +233,8 @@ def map(fn: Callable[[Any], Any], xs: Any) -> Any:
     """
     leaves, tree = pytree.flatten(xs)
     _common_length("map", leaves, pytree.paths(tree, "xs"), None)
-    return scan(lambda _, x: (None, call("map", "fn", fn, x)), None, xs)[1]
+    check_unroll("map", unroll)
+    return scan(lambda _, x: (None, call("map", "fn", fn, x)), None, xs, unroll=unroll)[1]
 
 
 class _Scan:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from staticflow import pytree
-from staticflow.errors import DTypeError, ShapeError
+from staticflow.errors import ArgumentError, DTypeError, ShapeError
 from staticflow.graph.dims import Dim, Size, dim_max, fresh_sym
 from staticflow.graph.dtypes import int64
 from staticflow.graph.locs import format_locs, here
@@ -35,6 +35,7 @@ from staticflow.ops.loops.leaves import tensor_of, tensors_of
 from staticflow.ops.loops.meets_symbol import in_graph, refuse_late, run_or_write, write_first
 from staticflow.ops.loops.region import trace, trace_at_once
 from staticflow.ops.loops.scan import scan
+from staticflow.ops.loops.unrolled import check_unroll
 from staticflow.ops.symbols.symbol import STATIC, Symbol, to_node
 
 __all__ = ["fori_loop", "while_loop"]
@@ -173,18 +174,21 @@ def _in_graph(
     return pytree.unflatten(tree, last[1:])
 
 
-def fori_loop(lo: Any, hi: Any, body: Callable[[Any, Any], Any], init: Any) -> Any:
+def fori_loop(
+    lo: Any, hi: Any, body: Callable[[Any, Any], Any], init: Any, unroll: int | bool = 1
+) -> Any:
     """``carry = body(i, carry)`` for i from ``lo`` up to, not including, ``hi``; the last carry.
 
     The bounds are ints, sizes or integer tensors of no dims; ``i`` is an int64 tensor of no dims.
     The carry is a tree of tensors that ``body`` gives back as it got it; a number in it is a tensor
-    of no dims.
+    of no dims. ``unroll`` is that of `scan`; it needs bounds that are ints or sizes.
 
     >>> import staticflow as sf
     >>> sf.fori_loop(0, 4, lambda i, x: x + i, sf.tensor(0.0))
     tensor(6.)
     """
     lo, hi = map(_as_bound, (lo, hi))
+    check_unroll("fori_loop", unroll)
     given, tree = pytree.flatten(init)
     leaves = tensors_of("fori_loop", "init", tree, given)
     init = pytree.unflatten(tree, leaves)
@@ -201,7 +205,14 @@ def fori_loop(lo: Any, hi: Any, body: Callable[[Any, Any], Any], init: Any) -> A
                     f"are nearer, at {format_locs(here())}"
                 )
             numbers = _range(lo, count, leaves)
-            return scan(lambda carry, i: (iteration(i, carry), None), init, numbers)[0]
+            return scan(lambda carry, i: (iteration(i, carry), None), init, numbers, unroll=unroll)[
+                0
+            ]
+        if unroll is True or unroll > 1:
+            raise ArgumentError(
+                "fori_loop: unroll needs bounds that are ints or sizes, and one is a tensor; leave "
+                f"it out, at {format_locs(here())}"
+            )
         beside = hi if isinstance(lo, int | Dim) else lo
         zero = full.beside(beside, shape=(), value=0, dtype=int64)
         start, end = zero + lo, zero + hi
