@@ -26,7 +26,6 @@ TESTS = [
 ]
 NAMED_TORCH = {
     "test_layer": "EinMix is tested of frameworks by name",
-    "test_rearrange_examples": "PyTorch's slices have no negative step either",
     "test_reduction_with_callable_imperatives": "a callable is written for frameworks by name",
 }
 """Tests that do for PyTorch what they should do for us."""
