@@ -17,11 +17,10 @@ _interrupts.leave_at_interrupt()  # before the rest is imported
 
 import sys as _sys
 from math import e, inf, nan, pi
+from typing import TYPE_CHECKING
 
-from staticflow import autograd, func, linalg, nn, onnx, optim, special, testing, utils
+from staticflow import autograd, linalg, special
 from staticflow.autograd.vmap import vmap
-from staticflow.comparison import compare
-from staticflow.drawing.draw import draw
 from staticflow.eager import accelerator, cuda
 from staticflow.eager.creation import (
     as_tensor,
@@ -425,7 +424,6 @@ from staticflow.ops.tensors.shortcuts import (
     vander,
 )
 from staticflow.ops.tensors.subscript import select
-from staticflow.profiling import profile
 from staticflow.pytree import register_dataclass, register_pytree_node
 from staticflow.runtime.threads import get_num_threads, set_num_threads
 from staticflow.serialization import load, save
@@ -434,6 +432,20 @@ from staticflow.static.grad import grad
 from staticflow.static.inputs import constant, placeholder, symbol, variable
 from staticflow.static.jit import jit
 from staticflow.static.saved_program import load_program
+
+if TYPE_CHECKING:
+    from staticflow import func, nn, onnx, optim, testing, utils
+    from staticflow.comparison import compare
+    from staticflow.drawing.draw import draw
+    from staticflow.profiling import profile
+else:
+    from staticflow.graph.later import names_of_later
+
+    __getattr__, __dir__ = names_of_later(
+        globals(),
+        func="func", nn="nn", onnx="onnx", optim="optim", testing="testing", utils="utils",
+        compare="comparison", draw="drawing.draw", profile="profiling",
+    )  # fmt: skip
 
 Size = tuple  # type: ignore[type-arg]
 """The shape of a tensor is a plain tuple: bare, since it serves ``isinstance`` and annotations."""

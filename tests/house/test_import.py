@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+import staticflow
 
 RARELY_USED = {
     "networkx", "matplotlib", "tqdm", "sklearn", "torch", "jax", "unittest", "onnx", "onnxruntime",
     "einops",
+    "llvmlite", "decimal", "fractions", "statistics", "random", "html", "tempfile",
 }  # fmt: skip
+
+LATER = {"nn", "optim", "func", "onnx", "testing", "utils", "comparison", "profiling"}
+"""Rooms that a script may never ask for."""
 
 
 COMPILING = (
@@ -41,6 +49,29 @@ def loaded() -> set[str]:
 def test_what_is_rarely_used_is_imported_where_it_is(loaded: set[str]) -> None:
     assert "numpy" in loaded
     assert not {name.split(".")[0] for name in loaded} & RARELY_USED
+    assert "numpy.ma" not in loaded
+    assert not {name.partition(".")[2].partition(".")[0] for name in loaded if "." in name
+                and name.startswith("staticflow.")} & LATER  # fmt: skip
+
+
+def test_names_of_later_are_listed_and_found_and_seen_by_type_checkers() -> None:
+    program = (
+        "import staticflow as sf; print(*set(sf.__all__) - set(dir(sf))); "
+        "print(sf.nn.Linear.__module__, sf.draw.__module__, sf.profile.__module__); "
+        "names = {}; exec('from staticflow import *', names); print(*set(sf.__all__) - set(names))"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    modules = "staticflow.nn.linear staticflow.drawing.draw staticflow.profiling"
+    assert run.stdout == f"\n{modules}\n\n"
+    with pytest.raises(AttributeError, match="module 'staticflow' has no attribute 'absent'"):
+        _ = staticflow.absent
+    tree = ast.parse(Path(staticflow.__file__).read_text())
+    (branch,) = (n for n in tree.body if isinstance(n, ast.If) and n.orelse)
+    told = {alias.name for n in branch.body for alias in n.names}  # type: ignore[attr-defined]
+    (call,) = (n for n in ast.walk(branch) if isinstance(n, ast.Call) and n.keywords)
+    assert told == {keyword.arg for keyword in call.keywords}
 
 
 def test_what_compiles_is_imported_when_something_is_compiled(loaded: set[str]) -> None:

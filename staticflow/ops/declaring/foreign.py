@@ -317,7 +317,7 @@ def refuses_foreign_in(names: dict[str, Any], around: Callable[[Any], Any] = lam
     """Give the public functions of ops among the ``names`` of a package that error, and what
     ``around`` puts around them. Pickle finds them there by their own names."""
     for name in names.get("__all__", list(names)):
-        if _is_function(names[name]):
+        if name in names and _is_function(names[name]):
             names[name] = worded = refuses_foreign(around(names[name]))
             if worded.__name__ == name:
                 worded.__module__ = names["__name__"]
