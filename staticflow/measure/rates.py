@@ -26,7 +26,7 @@ from staticflow.codegen.llvm.render import render_module
 from staticflow.graph.dims import Dim, Sym
 from staticflow.graph.dtypes import float32
 from staticflow.runtime.code_cache import code_cache
-from staticflow.runtime.machine import host_target
+from staticflow.runtime.machine import describe_host, host_target
 from staticflow.runtime.native import compile_native
 from staticflow.runtime.threads import get_num_threads, pool_symbols, set_num_threads
 
@@ -201,12 +201,10 @@ def _function(name: str, array: Any) -> Callable[..., int]:
 @functools.cache
 def processor_name() -> str:
     """What the processor calls itself, and else the name of its kind that LLVM has."""
-    import llvmlite.binding as llvm
-
     try:
         with open("/proc/cpuinfo") as file:
             lines = [line for line in file if line.startswith("model name")]
     except OSError:
         lines = []
-    kind = llvm.get_host_cpu_name()
-    return f"{lines[0].partition(':')[2].strip()} ({kind})" if lines else str(kind)
+    kind = describe_host().cpu
+    return f"{lines[0].partition(':')[2].strip()} ({kind})" if lines else kind

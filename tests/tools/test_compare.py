@@ -293,6 +293,10 @@ def test_batches_visit_each_row_once_an_epoch() -> None:
 
 def test_info_as_a_process() -> None:
     command = [sys.executable, "-m", "staticflow", "info"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    for name in ("staticflow", "Python", "LLVM", "numpy", "CPU", "cores", "GPU"):
-        assert name in done.stdout
+    environment = {**os.environ, "STATICFLOW_NUM_THREADS": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    rows = dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
+    for name in ("staticflow", "Python", "LLVM", "numpy", "safetensors", "extras", "CPU", "cores"):
+        assert name in rows
+    assert rows["threads"] == "1" and "STATICFLOW_NUM_THREADS=1" in rows["environment"]
+    assert rows["cache"] and rows["GPU"] and "native" in rows["fast"]
