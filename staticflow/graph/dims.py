@@ -15,7 +15,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeAlias, Union
+from typing import Any, TypeAlias
 
 from staticflow.errors import ShapeError, SymbolicError
 from staticflow.graph.locs import format_locs, here
@@ -55,8 +55,6 @@ __all__ = [
     "terms_of",
     "total",
 ]
-
-Size: TypeAlias = Union[int, "Dim"]
 
 _serials = itertools.count(1)
 
@@ -194,6 +192,9 @@ class Dim(Real):
 
     def __bool__(self) -> bool:
         return _decide(self, 1, f"bool({self})")
+
+
+Size: TypeAlias = int | Dim
 
 
 def same(a: Size, b: Size) -> bool:
