@@ -43,7 +43,7 @@ def interrupted(words: list[str], at: str, folder: Path) -> subprocess.Completed
 
 @pytest.mark.parametrize(
     "at",
-    ["staticflow.config", "numpy._core._dtype", "staticflow.nn.linear", "staticflow.tools.cli"],
+    ["staticflow.config", "numpy._core._dtype", "staticflow.ops.matrices.contract", "staticflow.tools.cli"],
 )
 @pytest.mark.parametrize("words", [["-m", "staticflow", "info"], ["-mstaticflow", "info"]])
 def test_the_command_line_says_one_line(words: list[str], at: str, tmp_path: Path) -> None:
@@ -58,9 +58,9 @@ def test_a_program_sees_what_python_makes_of_it(tmp_path: Path) -> None:
         except KeyboardInterrupt:
             print("seen")
     """
-    done = interrupted(["-c", code], "staticflow.nn.linear", tmp_path)
+    done = interrupted(["-c", code], "staticflow.ops.matrices.contract", tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, "seen\n", "")
-    done = interrupted(["-c", "import staticflow"], "staticflow.nn.linear", tmp_path)
+    done = interrupted(["-c", "import staticflow"], "staticflow.ops.matrices.contract", tmp_path)
     assert done.returncode == -signal.SIGINT and "KeyboardInterrupt" in done.stderr
 
 
