@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import tracemalloc
 
 import pytest
 
+import staticflow as sf
+from staticflow.graph import proofs
+from staticflow.passes import access
 from staticflow.runtime import compiler
 from staticflow.runtime.native import compile_native, load_native
 
@@ -52,3 +56,29 @@ def test_code_outlives_the_linker_of_llvm_that_came_after() -> None:
         compiler.link_with_llvm(code, ["f"], {})
     gc.collect()
     assert [FUNCTION(linked.address("f"))(41) for linked in kept] == [42, 42, 42]
+
+
+def _compile_and_drop(number: float) -> None:
+    x = sf.placeholder((None, 8), name="x")
+    sf.compile([x], (x * number).exp().sum(1))(sf.ones(3, 8))
+
+
+def _python_bytes() -> int:
+    """What Python holds, without the proofs and domains that are remembered, which are bounded."""
+    proofs._prove_once.cache_clear()
+    access.canonical_index.cache_clear()
+    gc.collect()
+    return tracemalloc.get_traced_memory()[0]
+
+
+def test_a_program_that_is_gone_leaves_less_than_a_kilobyte() -> None:
+    for number in range(12):
+        _compile_and_drop(number + 0.5)
+    tracemalloc.start(1)
+    try:
+        before = _python_bytes()
+        for number in range(16):
+            _compile_and_drop(number + 100.5)
+        assert _python_bytes() - before < 1000 * 16
+    finally:
+        tracemalloc.stop()

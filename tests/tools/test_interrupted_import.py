@@ -43,7 +43,12 @@ def interrupted(words: list[str], at: str, folder: Path) -> subprocess.Completed
 
 @pytest.mark.parametrize(
     "at",
-    ["staticflow.config", "numpy._core._dtype", "staticflow.ops.matrices.contract", "staticflow.tools.cli"],
+    [
+        "staticflow.config",
+        "numpy._core._dtype",
+        "staticflow.ops.matrices.contract",
+        "staticflow.tools.cli",
+    ],
 )
 @pytest.mark.parametrize("words", [["-m", "staticflow", "info"], ["-mstaticflow", "info"]])
 def test_the_command_line_says_one_line(words: list[str], at: str, tmp_path: Path) -> None:
