@@ -89,6 +89,7 @@ NO_SIZES: Mapping[str, str] = {
             "codegen.lower.kernel_products._LEAST_COLUMNS", "codegen.lower.kernel_products._LEAST_ROWS",
             "codegen.lower.kernel_products._LEAST_POSITIONS", "codegen.lower.kernel_products._POSITIONS",
             "codegen.lower.kernel_products._BLOCK", "codegen.lower.kernel_products._ROWS_PER_COPY",
+            "codegen.lower.kernel_products._POSITIONS_PER_PART",
             "codegen.lower.window_products._LEAST_ROWS", "codegen.lower.window_products._COLUMNS",
             "codegen.lower.window_products._DEPTH",
         ),
