@@ -227,3 +227,15 @@ def test_what_follows_is_done_where_the_result_is_made() -> None:
     np.testing.assert_allclose(
         weight.detach().numpy(), w - 0.1 * grad, 0, 3e-6 * np.abs(grad).max()
     )
+
+
+@pytest.mark.parametrize(("rows", "channels", "size"), [(1, 6, 14), (1, 1, 32), (1, 16, 9)])
+def test_one_image_with_a_bias_behind_it(rows: int, channels: int, size: int) -> None:
+    x, w, b = sf.randn(rows, channels, size, size), sf.randn(16, channels, 5, 5), sf.randn(16)
+    w.requires_grad_()
+    many = F.conv2d(sf.cat([x] * 4), w, b)[:1]
+    np.testing.assert_allclose(
+        F.conv2d(x, w, b).detach().numpy(), many.detach().numpy(), rtol=1e-4, atol=1e-4
+    )
+    relu = sf.compile([], F.conv2d(x, sf.symbol(w), b).relu())()
+    np.testing.assert_allclose(relu.numpy(), many.relu().detach().numpy(), rtol=1e-4, atol=1e-4)

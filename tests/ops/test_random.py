@@ -415,3 +415,15 @@ def test_a_state_that_is_set_may_compile_while_another_thread_does() -> None:
     for thread in threads:
         thread.join(10)
     assert not any(thread.is_alive() for thread in threads)
+
+
+def test_a_draw_in_the_shape_of_what_has_a_gradient_has_none() -> None:
+    x, w = sf.placeholder((None, 2), name="x"), sf.ones(2, requires_grad=True)
+    for draw in (sf.randn_like, sf.rand_like, lambda like: sf.normal(like, 1.0)):
+        scaled = x * w
+        y = (scaled * draw(scaled).detach()).sum()
+        sf.manual_seed(0)
+        total, gradient = sf.compile([x], [y, sf.grad(y, w)])(sf.ones(3, 2))
+        assert gradient.sum().item() == pytest.approx(total.item(), rel=1e-5)  # linear in w
+        direct = (scaled * draw(scaled)).sum()
+        sf.compile([x], sf.grad(direct, w))(sf.ones(3, 2))

@@ -79,7 +79,7 @@ class Values:
     def _emit(self, node: Node, index: Index, parts: list[Operand]) -> Operand:
         if node in self.known:
             known_index, operand = self.known[node]
-            if known_index != index:
+            if known_index != index and not _is_one_element(node, known_index, index):
                 raise CompileError(
                     f"{node.op.name} is computed at {known_index} and read at {index}, from "
                     f"{format_locs(node.locs)}; a bug in fusion"
@@ -107,6 +107,13 @@ class Values:
 
     def _wide(self, operand: Operand) -> Operand:
         return operand if operand.lanes == self.lanes else self.k.splat(operand, self.lanes)
+
+
+def _is_one_element(node: Node, a: Index, b: Index) -> bool:
+    """Whether two indices differ only along dims of size 1, where the index is 0 however it is
+    written: a loop's variable for what loops, 0 for what broadcasts."""
+    shape = node.tensor_type.shape
+    return broadcast_index(a, shape) == broadcast_index(b, shape)
 
 
 def _constant(values: Values, node: Node, index: Index, parts: list[Operand]) -> Operand:

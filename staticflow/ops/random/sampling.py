@@ -103,8 +103,11 @@ def _draw_op(generator: Source | None, shape: Shape, op: Op, *args: Any, **attrs
 
 
 def draw_like(generator: Source | None, x: Any, op: Op, *args: Any, **attrs: Any) -> Any:
-    """What an op draws in the shape of ``x``, on its device."""
+    """What an op draws in the shape of ``x``, on its device: a draw has no history, of whatever
+    ``x`` is made."""
     state = draw_state(generator, x, *args).to(getattr(x, "__sf_gpu__", None))
+    if state.__sf_mode__.rank:  # a gradient of a graph would look for one
+        x = x.detach()
     return op(state, x, *_bounds(state, args), **attrs)
 
 
