@@ -28,6 +28,7 @@ PAGES = (
     "staticflow.nn.utils.rnn", "staticflow.onnx", "staticflow.optim",
     "staticflow.optim.lr_scheduler", "staticflow.optim.swa_utils", "staticflow.special",
     "staticflow.testing", "staticflow.utils", "staticflow.utils.checkpoint",
+    "staticflow.utils.data",
 )  # fmt: skip
 """What users import."""
 

@@ -1,5 +1,5 @@
 """Tools for training programs, under PyTorch's names."""
 
-from staticflow.utils import checkpoint
+from staticflow.utils import checkpoint, data
 
-__all__ = ["checkpoint"]
+__all__ = ["checkpoint", "data"]

@@ -1,0 +1,93 @@
+"""What has samples by number: tensors side by side, and parts of a dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import floor
+from typing import Any
+
+from staticflow.errors import ArgumentError, ShapeError
+from staticflow.graph.locs import format_locs, here
+from staticflow.ops.random.sampling import Source, randperm
+
+__all__ = ["Dataset", "Subset", "TensorDataset", "random_split"]
+
+
+class Dataset:
+    """The base of datasets of one's own, which have ``__len__`` and ``__getitem__``; any other
+    class that has both is a dataset, too."""
+
+    def __getitem__(self, index: Any) -> Any:
+        raise ArgumentError(
+            f"{type(self).__name__} has no __getitem__(index), and a dataset must have one, at "
+            f"{format_locs(here())}"
+        )
+
+
+class TensorDataset(Dataset):
+    """The rows of tensors or arrays: sample ``i`` is the tuple of the i-th row of each.
+
+    Raises `ShapeError` unless all have the same number of rows.
+
+    >>> import staticflow as sf
+    >>> data = TensorDataset(sf.tensor([[1.0], [2.0]]), sf.tensor([0, 1]))
+    >>> len(data), data[1]
+    (2, (tensor([2.]), tensor(1)))
+    """
+
+    def __init__(self, *tensors: Any) -> None:
+        shapes = [tuple(getattr(t, "shape", ())) for t in tensors]
+        if not tensors or any(not s or s[0] != shapes[0][0] for s in shapes):
+            raise ShapeError(
+                f"TensorDataset: the shapes are {[list(s) for s in shapes]}, and the first sizes "
+                f"must be equal, at {format_locs(here())}"
+            )
+        self.tensors = tensors
+
+    def __getitem__(self, index: Any) -> tuple[Any, ...]:
+        return tuple(t[index] for t in self.tensors)
+
+    def __len__(self) -> int:
+        return int(self.tensors[0].shape[0])
+
+
+class Subset(Dataset):
+    """The samples of ``dataset`` at ``indices``."""
+
+    def __init__(self, dataset: Any, indices: Sequence[int]) -> None:
+        self.dataset, self.indices = dataset, indices
+
+    def __getitem__(self, index: int) -> Any:
+        return self.dataset[self.indices[index]]
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+
+def random_split(
+    dataset: Any, lengths: Sequence[int | float], generator: Source | None = None
+) -> list[Subset]:
+    """Parts of a dataset, chosen at random, of the given lengths, or fractions whose sum is 1.
+
+    Raises `ArgumentError` where the lengths do not add up to that of the dataset.
+
+    >>> [len(part) for part in random_split(range(10), [0.7, 0.3])]
+    [7, 3]
+    """
+    count = len(dataset)
+    sizes = list(lengths)
+    if any(isinstance(n, float) for n in sizes) and abs(sum(sizes) - 1) < 1e-6:
+        sizes = [floor(count * n) for n in sizes]
+        for i in range(count - int(sum(sizes))):
+            sizes[i % len(sizes)] += 1
+    if sum(sizes) != count or any(not isinstance(n, int) or n < 0 for n in sizes):
+        raise ArgumentError(
+            f"random_split: the lengths {list(lengths)} must be integers whose sum is {count}, the "
+            f"length of the dataset, or fractions whose sum is 1, at {format_locs(here())}"
+        )
+    order = randperm(count, generator=generator).tolist()
+    parts, start = [], 0
+    for n in sizes:
+        parts.append(Subset(dataset, order[start : start + int(n)]))
+        start += int(n)
+    return parts

@@ -1,0 +1,214 @@
+"""Batches of a dataset for a loop of training, made ahead on a thread.
+
+A batch is made of the samples at a few indices, which a generator of random numbers shuffles: the
+same seed gives the same batches. That is drawn as the loop begins, in its own thread.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
+from queue import Empty, Queue
+from threading import Event, Thread
+from typing import Any
+
+import numpy as np
+
+from staticflow.eager.creation import as_tensor, tensor
+from staticflow.errors import ArgumentError
+from staticflow.graph.dtypes import float64
+from staticflow.graph.locs import format_locs, here
+from staticflow.ops.basics.joining import stack
+from staticflow.ops.random.sampling import Source, randperm
+from staticflow.utils.data.dataset import TensorDataset
+
+__all__ = ["DataLoader", "default_collate"]
+
+
+def default_collate(batch: Sequence[Any]) -> Any:
+    """A batch of samples: tensors and arrays stacked along a new first dim, numbers as a tensor
+    (float64 of floats), and so inside dicts, tuples and lists; words and bytes stay a list.
+
+    Raises `ArgumentError` for samples of another kind.
+
+    >>> default_collate([(1, "a"), (2, "b")])
+    [tensor([1, 2]), ('a', 'b')]
+    """
+    first = batch[0]
+    if hasattr(first, "__sf_mode__"):
+        return stack(list(batch))
+    if isinstance(first, np.ndarray | np.generic):
+        return as_tensor(np.stack([np.asarray(x) for x in batch]))
+    if isinstance(first, float):
+        return tensor(list(batch), dtype=float64)
+    if isinstance(first, int):
+        return tensor(list(batch))
+    if isinstance(first, str | bytes):
+        return list(batch)
+    if isinstance(first, Mapping):
+        return {key: default_collate([x[key] for x in batch]) for key in first}
+    if isinstance(first, tuple | list):
+        if any(len(x) != len(first) for x in batch):
+            lengths = sorted({len(x) for x in batch})
+            raise ArgumentError(
+                f"default_collate: samples have {lengths} parts, and must have equally many; give "
+                f"a collate_fn, at {format_locs(here())}"
+            )
+        columns = zip(*batch, strict=True)
+        parts = [c if isinstance(c[0], str | bytes) else default_collate(c) for c in columns]
+        return type(first)(*parts) if hasattr(first, "_fields") else parts
+    raise ArgumentError(
+        f"default_collate: a sample has a {type(first).__name__}, and must have tensors, arrays, "
+        f"numbers, words, or dicts, tuples and lists of these; give a collate_fn, at "
+        f"{format_locs(here())}"
+    )
+
+
+class DataLoader:
+    """The batches of a dataset, each time it is iterated over.
+
+    ``shuffle`` draws a new order each time, of ``generator`` (the default one unless given);
+    ``sampler``, an iterable of indices, says the order itself. ``drop_last`` leaves out a last
+    batch of fewer than ``batch_size`` samples. ``collate_fn`` makes a batch of a list of samples,
+    `default_collate` unless given. A dataset without ``__getitem__`` is iterated over.
+
+    Up to ``prefetch`` batches are made ahead on a thread, which ends with the loop, also where
+    that is left early; what it raises comes out of the loop. With 0, or ``num_workers=0``, there
+    is no thread; another ``num_workers`` is one thread all the same. ``pin_memory`` changes
+    nothing: batches are in the memory of the host. Draws that a dataset makes of the default
+    generator come in no fixed order beside those of the loop unless there is no thread.
+
+    Raises `ArgumentError` for a wrong size, and where ``shuffle`` and an order are both given.
+
+    >>> import staticflow as sf
+    >>> from staticflow.utils.data import DataLoader, TensorDataset
+    >>> [x.tolist() for (x,) in DataLoader(TensorDataset(sf.arange(5)), batch_size=2)]
+    [[0, 1], [2, 3], [4]]
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        batch_size: int = 1,
+        shuffle: bool = False,
+        sampler: Any = None,
+        *,
+        drop_last: bool = False,
+        collate_fn: Callable[[list[Any]], Any] | None = None,
+        generator: Source | None = None,
+        prefetch: int = 2,
+        num_workers: int | None = None,
+        pin_memory: bool = False,
+    ) -> None:
+        for name, value, least in (("batch_size", batch_size, 1), ("prefetch", prefetch, 0)):
+            if not isinstance(value, int) or value < least:
+                raise ArgumentError(
+                    f"DataLoader: {name} is {value!r}, and must be an integer of {least} or more, "
+                    f"at {format_locs(here())}"
+                )
+        by_index = hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")
+        if not by_index and not hasattr(dataset, "__iter__"):
+            raise ArgumentError(
+                f"DataLoader: the dataset is a {type(dataset).__name__}, and must have __len__ and "
+                f"__getitem__, or __iter__, at {format_locs(here())}"
+            )
+        if shuffle and (sampler is not None or not by_index):
+            other = "a sampler" if by_index else "a dataset without __getitem__"
+            raise ArgumentError(
+                f"DataLoader: shuffle=True and {other} were given, which both say the order; give "
+                f"one of them, at {format_locs(here())}"
+            )
+        self.dataset, self.batch_size, self.drop_last = dataset, batch_size, bool(drop_last)
+        self.collate_fn, self.generator, self.sampler = collate_fn, generator, sampler
+        self.shuffle, self.prefetch = bool(shuffle), 0 if num_workers == 0 else prefetch
+        self._by_index = by_index
+
+    def __len__(self) -> int:
+        """The number of batches."""
+        count = len(self.dataset if self.sampler is None else self.sampler)
+        return count // self.batch_size if self.drop_last else -(-count // self.batch_size)
+
+    def __iter__(self) -> Iterator[Any]:
+        order = self._order()
+        batches = self._batches(order)
+        return run_ahead(batches, self.prefetch) if self.prefetch else batches
+
+    def _order(self) -> Any:
+        if self.sampler is not None:
+            return self.sampler
+        if not self._by_index:
+            return None
+        count = len(self.dataset)
+        if self.shuffle:
+            return randperm(count, generator=self.generator).tolist()
+        return range(count)
+
+    def _batches(self, order: Any) -> Iterator[Any]:
+        samples = iter(self.dataset) if order is None else iter(order)
+        while chosen := list(islice(samples, self.batch_size)):
+            if len(chosen) < self.batch_size and self.drop_last:
+                return
+            yield chosen_batch(self.dataset, chosen, self.collate_fn, order is not None)
+
+
+def chosen_batch(
+    dataset: Any, chosen: list[Any], collate: Callable[[list[Any]], Any] | None, by_index: bool
+) -> Any:
+    """The batch of samples, or of the samples of these indices."""
+    if by_index and collate is None and type(dataset) is TensorDataset:
+        rows = np.asarray(chosen)  # one read for all rows
+        return [as_tensor(t[rows]) for t in dataset.tensors]
+    samples = [dataset[i] for i in chosen] if by_index else chosen
+    return (default_collate if collate is None else collate)(samples)
+
+
+def run_ahead(items: Iterator[Any], count: int) -> Iterator[Any]:
+    """The items, of which a thread makes up to ``count`` before they are asked for.
+
+    An error of theirs is raised where the item would have come, with its own traceback. The thread
+    ends when this iterator is closed. In a child process, which has no such thread, asking for an
+    item raises `ArgumentError`.
+    """
+    ready: Queue[tuple[str, Any]] = Queue(count)
+    ended = Event()
+    process = os.getpid()
+    worker = Thread(target=_fill, args=(items, ready, ended), name="DataLoader", daemon=True)
+    worker.start()
+    try:
+        while True:
+            if os.getpid() != process:
+                raise ArgumentError(
+                    "DataLoader: this loop was begun before the process was forked, and its thread "
+                    f"is in the parent; begin a loop in the child, at {format_locs(here())}"
+                )
+            kind, value = ready.get()
+            if kind == "end":
+                return
+            if kind == "error":
+                raise value
+            yield value
+    finally:
+        if os.getpid() == process:
+            ended.set()
+            _empty(ready)  # so that a thread that waits for room goes on, and sees that it ends
+            worker.join()
+
+
+def _fill(items: Iterator[Any], ready: Queue[tuple[str, Any]], ended: Event) -> None:
+    try:
+        for item in items:
+            ready.put(("item", item))
+            if ended.is_set():
+                return
+        ready.put(("end", None))
+    except BaseException as error:  # whatever it is, the loop gets it
+        ready.put(("error", error))
+
+
+def _empty(ready: Queue[tuple[str, Any]]) -> None:
+    while True:
+        try:
+            ready.get_nowait()
+        except Empty:
+            return

@@ -1,0 +1,191 @@
+"""Batches of datasets: order, collation, and the thread that makes them ahead."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import traceback
+from collections import namedtuple
+from typing import Any
+
+import numpy as np
+import pytest
+
+import staticflow as sf
+from staticflow.utils.data import (
+    DataLoader,
+    Dataset,
+    Subset,
+    TensorDataset,
+    default_collate,
+    random_split,
+)
+
+
+def _threads() -> int:
+    return sum(t.name == "DataLoader" for t in threading.enumerate())
+
+
+@pytest.mark.parametrize("prefetch", [0, 1, 2, 9])
+def test_batches_in_order(prefetch: int) -> None:
+    x, y = sf.arange(10).reshape(5, 2), np.arange(5)
+    loader = DataLoader(TensorDataset(x, y), batch_size=2, prefetch=prefetch)
+    assert len(loader) == 3
+    for _ in range(2):
+        batches = list(loader)
+        assert [a.tolist() for a, _ in batches] == [[[0, 1], [2, 3]], [[4, 5], [6, 7]], [[8, 9]]]
+        assert [b.tolist() for _, b in batches] == [[0, 1], [2, 3], [4]]
+        assert isinstance(batches[0][1], sf.Tensor)
+    short = DataLoader(TensorDataset(x, y), 2, drop_last=True, prefetch=prefetch)
+    assert len(short) == len(list(short)) == 2
+    assert list(DataLoader([], 2, prefetch=prefetch)) == []
+    assert _threads() == 0
+
+
+@pytest.mark.parametrize("prefetch", [0, 2])
+def test_one_seed_gives_one_order(prefetch: int) -> None:
+    data = TensorDataset(sf.arange(20))
+
+    def epochs() -> list[list[int]]:
+        generator = sf.Generator().manual_seed(3)
+        loader = DataLoader(data, 4, shuffle=True, generator=generator, prefetch=prefetch)
+        return [[i for (x,) in loader for i in x.tolist()] for _ in range(2)]
+
+    first, second = epochs()
+    assert epochs() == [first, second]
+    assert first != second and sorted(first) == sorted(second) == list(range(20))
+    sf.manual_seed(3)
+    assert [i for (x,) in DataLoader(data, 4, shuffle=True) for i in x.tolist()] == first
+
+
+def test_datasets_of_other_kinds() -> None:
+    class Squares(Dataset):
+        def __len__(self) -> int:
+            return 5
+
+        def __getitem__(self, i: int) -> dict[str, Any]:
+            return {"x": np.full(2, i * i, np.float32), "name": str(i)}
+
+    batches = list(DataLoader(Squares(), 3))
+    assert batches[1]["x"].tolist() == [[9, 9], [16, 16]] and batches[1]["name"] == ["3", "4"]
+    assert [b.tolist() for b in DataLoader(iter([1, 2, 3]), 2)] == [[1, 2], [3]]
+    assert [b.tolist() for b in DataLoader(range(9), 2, sampler=[8, 1, 3])] == [[8, 1], [3]]
+    assert list(DataLoader(Subset("abc", [2, 0]), 2, collate_fn="".join)) == ["ca"]
+    parts = random_split(range(10), [6, 4], sf.Generator().manual_seed(0))
+    assert sorted([*parts[0], *parts[1]]) == list(range(10))
+    assert [len(p) for p in random_split(range(7), [0.5, 0.5])] == [4, 3]
+
+
+def test_collation() -> None:
+    Pair = namedtuple("Pair", "a b")
+    pair = default_collate([Pair(1, 2.0), Pair(3, 4.0)])
+    assert isinstance(pair, Pair) and pair.a.tolist() == [1, 3] and pair.b.dtype is sf.float64
+    assert default_collate([True, False]).dtype is sf.bool
+    assert default_collate([sf.ones(2), sf.zeros(2)]).shape == (2, 2)
+    assert default_collate([np.float32(1), np.float32(2)]).dtype is sf.float32
+    with pytest.raises(sf.ArgumentError, match="a sample has a object"):
+        default_collate([object()])
+    with pytest.raises(sf.ArgumentError, match=r"samples have \[1, 2\] parts"):
+        default_collate([(1,), (1, 2)])
+
+
+def test_an_error_comes_out_of_the_loop_with_its_traceback() -> None:
+    class Broken:
+        def __len__(self) -> int:
+            return 4
+
+        def __getitem__(self, i: int) -> int:
+            if i == 2:
+                raise KeyError("no such row")
+            return i
+
+    for prefetch in (0, 2):
+        seen = []
+        with pytest.raises(KeyError, match="no such row") as caught:
+            for batch in DataLoader(Broken(), 1, prefetch=prefetch):
+                seen.append(batch.item())
+        assert seen == [0, 1]
+        names = [frame.name for frame in traceback.extract_tb(caught.value.__traceback__)]
+        assert names[0] == "test_an_error_comes_out_of_the_loop_with_its_traceback"
+        assert names[-1] == "__getitem__"
+    assert _threads() == 0
+
+
+def test_a_loop_that_is_left_leaves_no_thread() -> None:
+    for _ in DataLoader(range(1000), 1):
+        break
+    assert _threads() == 0
+    with pytest.raises(KeyboardInterrupt):
+        for _ in DataLoader(range(1000), 1):
+            raise KeyboardInterrupt
+    iterator = iter(DataLoader(range(1000), 1))
+    next(iterator)
+    assert _threads() == 1
+    del iterator
+    assert _threads() == 0
+
+
+def test_batches_are_made_ahead_and_no_further() -> None:
+    made = []
+
+    class Counted:
+        def __len__(self) -> int:
+            return 100
+
+        def __getitem__(self, i: int) -> int:
+            made.append(i)
+            return i
+
+    iterator = iter(DataLoader(Counted(), 1, prefetch=3))
+    next(iterator)
+    until = time.monotonic() + 5
+    while len(made) < 5 and time.monotonic() < until:
+        time.sleep(0.001)
+    time.sleep(0.02)
+    assert made == [0, 1, 2, 3, 4]  # one is out, three wait, one has no room yet
+    del iterator
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on this system")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_a_loop_does_not_go_on_in_a_child() -> None:
+    iterator = iter(DataLoader(range(100), 1))
+    next(iterator)
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            next(iterator)
+        except sf.ArgumentError:
+            fresh = [b.item() for b in DataLoader(range(3), 1)]
+            status = 0 if fresh == [0, 1, 2] else 2
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert next(iterator).item() == 1
+
+
+def test_a_compiled_step_takes_batches() -> None:
+    x = sf.placeholder((None, 3), name="x")
+    total = sf.compile([x], x.sum())
+    data = TensorDataset(sf.ones(7, 3))
+    assert [total(b).item() for (b,) in DataLoader(data, 4)] == [12, 9]
+
+
+WRONG = {
+    "batch_size is 0": lambda: DataLoader(range(3), 0),
+    "prefetch is -1": lambda: DataLoader(range(3), 1, prefetch=-1),
+    "the dataset is a int": lambda: DataLoader(3),
+    "shuffle=True and a sampler": lambda: DataLoader(range(3), shuffle=True, sampler=[0]),
+    "shuffle=True and a dataset without": lambda: DataLoader(iter([1]), shuffle=True),
+    "the first sizes must be equal": lambda: TensorDataset(sf.ones(2), sf.ones(3)),
+    "whose sum is 4": lambda: random_split(range(4), [1, 2]),
+    "no __getitem__": lambda: Dataset()[0],
+}
+
+
+@pytest.mark.parametrize("message", WRONG)
+def test_wrong_arguments_are_named(message: str) -> None:
+    with pytest.raises(sf.StaticflowError, match=message):
+        WRONG[message]()
