@@ -15,6 +15,7 @@ __all__ = [
     "DimRangeError",
     "IndexRangeError",
     "LinAlgError",
+    "ModelError",
     "NanError",
     "NestingError",
     "ParseError",
@@ -96,6 +97,10 @@ class NestingError(StaticflowError, RecursionError):
 
 class CheckpointError(StaticflowError, ValueError):
     """A state file that cannot be written or read, or a state that a module does not fit."""
+
+
+class ModelError(StaticflowError, ValueError):
+    """A file of a model that cannot be read, or says what staticflow has no meaning for."""
 
 
 class CompileError(StaticflowError):

@@ -42,7 +42,8 @@ def model_of(model: Any, inputs: Any, library: Any) -> Any:
         infos.append(_input(w, name, p, values))
     updated = {id(t) for t in written.updated}
     for tensor, name, p in zip(written.variables, names, graph.params[count:], strict=True):
-        value = w.initializer(np.asarray(tensor.detach().numpy()), w.name(name))
+        kind = "parameter" if tensor.requires_grad else "buffer"
+        value = w.initializer(np.asarray(tensor.detach().numpy()), w.name(name), kind)
         values.append(value)
         if id(tensor) in updated:
             infos.append(w.info(value, p.tensor_type))

@@ -19,13 +19,18 @@ from staticflow.graph.dtypes import (
     uint8,
 )
 
-__all__ = ["computed_in", "element_type"]
+__all__ = ["KIND", "computed_in", "dtype_of_code", "element_type"]
+
+KIND = "staticflow.kind"
+"""The key under which an initializer says that it is a parameter, a buffer or a constant."""
 
 _CODES: Mapping[DType, int] = {
     float32: 1, uint8: 2, int8: 3, int16: 5, int32: 6, int64: 7, bool_: 9, float16: 10,
     float64: 11, bfloat16: 16,
 }  # fmt: skip
 """``TensorProto.DataType`` of ONNX."""
+
+_DTYPES: Mapping[int, DType] = {code: dtype for dtype, code in _CODES.items()}
 
 _ALL = frozenset(DTYPES)
 _REALS = frozenset((float16, float32, float64))
@@ -71,6 +76,11 @@ _WIDE: Mapping[DType, DType] = {
 def element_type(dtype: DType) -> int:
     """The number that ONNX has for a dtype."""
     return _CODES[dtype]
+
+
+def dtype_of_code(code: int) -> DType | None:
+    """The dtype that ONNX has a number for; None for one that is not ours."""
+    return _DTYPES.get(code)
 
 
 def computed_in(kind: str, dtype: DType) -> DType:

@@ -16,7 +16,7 @@ from staticflow.graph.dims import Call, Dim, Size, Sym, terms_of
 from staticflow.graph.dtypes import DType, dtype_of, int64
 from staticflow.graph.locs import Locs, format_locs
 from staticflow.graph.types import Shape, TensorType
-from staticflow.onnx.types import computed_in, element_type
+from staticflow.onnx.types import KIND, computed_in, element_type
 
 __all__ = ["Scope", "Value", "Writer"]
 
@@ -139,12 +139,13 @@ class Writer:
             self._constants[key] = self.initializer(array, self.name(name))
         return self._constants[key]
 
-    def initializer(self, array: Any, name: str) -> Value:
-        """A tensor with a name that is taken for it."""
+    def initializer(self, array: Any, name: str, kind: str = "constant") -> Value:
+        """A tensor with a name that is taken for it, which says of what ``kind`` it is."""
         dtype = dtype_of(array.dtype)
         tensor = self.library.TensorProto(
             name=name, data_type=element_type(dtype), dims=array.shape,
             raw_data=np.ascontiguousarray(array).tobytes(),
+            metadata_props=[self.library.StringStringEntryProto(key=KIND, value=kind)],
         )  # fmt: skip
         self.initializers.append(tensor)
         return Value(name, dtype)

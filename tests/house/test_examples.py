@@ -67,6 +67,14 @@ SHOWS = {  # what an example that trains nothing prints
         "a step gives output, 0.weight.new",
         "refused: onnx.export: cholesky",
     ],
+    "onnx_load": [
+        "parameters: 0.weight, 0.bias, 2.weight, 2.bias",
+        "the same numbers: True",
+        "compiled, of 1 rows: True",
+        "compiled, of 7 rows: True",
+        "onnxruntime: True",
+        "refused: onnx.load",
+    ],
     "operations": [
         "points of each centre: [25, 25, 25, 25]",
         "compiled, the same: True",

@@ -11,7 +11,10 @@ from staticflow.errors import SymbolicError
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.declaring.thread import thread
 
-__all__ = ["Guard", "collect_guards", "depends_on", "tracing", "tracing_region", "tracing_state"]
+__all__ = [
+    "Guard", "collect_guards", "computing", "depends_on", "tracing", "tracing_region",
+    "tracing_state",
+]  # fmt: skip
 
 Guard = tuple[Any, str, Any]
 """An object, the name of an attribute, and the value that it had."""
@@ -37,6 +40,19 @@ def tracing() -> Iterator[None]:
         yield
     finally:
         state.tracing, state.usual = before
+
+
+@contextmanager
+def computing() -> Iterator[None]:
+    """A block inside of `tracing` in which ops on eager tensors alone run now: for what a trace
+    computes of numbers that no call changes, and whose values it asks for."""
+    state = thread.state
+    before = state.tracing
+    try:
+        state.tracing = False
+        yield
+    finally:
+        state.tracing = before
 
 
 @contextmanager

@@ -1,0 +1,58 @@
+"""The row of each operator, by its name; of another domain by that and its name, with a dot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from staticflow.onnx.reading.rows.along import ALONG
+from staticflow.onnx.reading.rows.elementwise import ELEMENTWISE
+from staticflow.onnx.reading.rows.indexing import INDEXING
+from staticflow.onnx.reading.rows.known import KNOWN
+from staticflow.onnx.reading.rows.loops import LOOPS
+from staticflow.onnx.reading.rows.matrices import MATRICES
+from staticflow.onnx.reading.rows.quantized import QUANTIZED
+from staticflow.onnx.reading.rows.random import RANDOM
+from staticflow.onnx.reading.rows.recurrent import RECURRENT
+from staticflow.onnx.reading.rows.row import Row
+from staticflow.onnx.reading.rows.sequences import SEQUENCES
+from staticflow.onnx.reading.rows.shapes import SHAPES
+from staticflow.onnx.reading.rows.windows import WINDOWS
+
+__all__ = ["BY_FUNCTION", "REASONS", "ROWS", "why_not"]
+
+_ALL: Mapping[str, Row] = {
+    **ELEMENTWISE, **SHAPES, **ALONG, **MATRICES, **INDEXING, **WINDOWS, **LOOPS,
+    **QUANTIZED, **RANDOM, **RECURRENT, **SEQUENCES,
+}  # fmt: skip
+
+ROWS: Mapping[str, Row] = {
+    name: replace(row, known=KNOWN[name]) if name in KNOWN else row for name, row in _ALL.items()
+}
+"""By operator what it is. Operators that are not here are their own functions, where ONNX has one;
+a key "NAME before VERSION" is that of an older form."""
+
+BY_FUNCTION: frozenset[str] = frozenset((
+    "AffineGrid", "Attention", "Bernoulli", "BlackmanWindow", "CausalConvWithState",
+    "CenterCropPad", "DynamicQuantizeLinear", "HammingWindow", "HannWindow", "LinearAttention",
+    "NegativeLogLikelihoodLoss", "RotaryEmbedding", "SoftmaxCrossEntropyLoss", "SwiGLU",
+    "ai.onnx.preview.FlexAttention",
+))  # fmt: skip
+"""Operators that are their own functions, as onnx says them: these alone, since the library takes
+some others for granted, and ends the process where a file has them otherwise."""
+
+_TEXTS = "it is of texts, and tensors here hold numbers"
+
+REASONS: Mapping[str, str] = {
+    **dict.fromkeys(
+        ("RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit", "TfIdfVectorizer"),
+        _TEXTS,
+    ),
+    "ImageDecoder": "it decodes files of images; decode them before the model",
+}
+"""Why operators are refused; of others that are, nobody has written the row."""
+
+
+def why_not(key: str) -> str:
+    """Why an operator has no meaning here."""
+    return REASONS.get(key, "nobody has written its row yet")
