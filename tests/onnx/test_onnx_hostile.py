@@ -1,6 +1,7 @@
 """Files of ONNX that are damaged, absurd or meant to harm: each is one clear error of ours, or a
 model that computes."""
 
+# ruff: noqa: E402
 from __future__ import annotations
 
 import os
@@ -56,7 +57,9 @@ def _own(m: Any) -> None:
 
 def _recursive(m: Any) -> None:
     body = [helper.make_node("F", ["a"], ["b"], domain="d")]
-    m.functions.append(helper.make_function("d", "F", ["a"], ["b"], body, [helper.make_opsetid("d", 1)]))
+    m.functions.append(
+        helper.make_function("d", "F", ["a"], ["b"], body, [helper.make_opsetid("d", 1)])
+    )
     m.opset_import.append(helper.make_opsetid("d", 1))
     m.graph.node[0].CopyFrom(helper.make_node("F", ["x"], ["y"], domain="d"))
 
@@ -67,19 +70,28 @@ def _laughs(m: Any) -> None:
     for i in range(20):
         kind = {"domain": "d"} if i else {}
         name = f"F{i - 1}" if i else "Relu"
-        body = [helper.make_node(name, ["a"], ["c"], **kind), helper.make_node(name, ["c"], ["b"], **kind)]
+        body = [
+            helper.make_node(name, ["a"], ["c"], **kind),
+            helper.make_node(name, ["c"], ["b"], **kind),
+        ]
         m.functions.append(helper.make_function("d", f"F{i}", ["a"], ["b"], body, ids))
     m.opset_import.append(helper.make_opsetid("d", 1))
     m.graph.node[0].CopyFrom(helper.make_node("F19", ["x"], ["y"], domain="d"))
 
 
 def _deep(m: Any) -> None:
-    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["q"])], "in", [], [helper.make_tensor_value_info("q", FLOAT, [3])])  # fmt: skip
+    """Branches in branches, 27 of them."""
+    out = helper.make_tensor_value_info
+    flat = helper.make_graph(
+        [helper.make_node("Relu", ["x"], ["q"])], "in", [], [out("q", FLOAT, [3])]
+    )
+    graph = flat
     for i in range(26):
-        node = helper.make_node("If", ["c"], [f"r{i}"], then_branch=graph, else_branch=graph)
-        graph = helper.make_graph([node], "in", [], [helper.make_tensor_value_info(f"r{i}", FLOAT, [3])])
-    m.graph.input.append(helper.make_tensor_value_info("c", TensorProto.BOOL, []))
-    m.graph.node[0].CopyFrom(helper.make_node("If", ["c"], ["y"], then_branch=graph, else_branch=graph))
+        node = helper.make_node("If", ["c"], [f"r{i}"], then_branch=graph, else_branch=flat)
+        graph = helper.make_graph([node], "in", [], [out(f"r{i}", FLOAT, [3])])
+    m.graph.input.append(out("c", TensorProto.BOOL, []))
+    last = helper.make_node("If", ["c"], ["y"], then_branch=graph, else_branch=flat)
+    m.graph.node[0].CopyFrom(last)
 
 
 def _set(path: str, value: Any) -> Callable[[Any], None]:
@@ -228,7 +240,19 @@ def seeds() -> list[tuple[bytes, list[Any]]]:
 
 
 NUMBERS = (-(1 << 63), -(1 << 31), -7, -2, -1, 0, 1, 2, 3, 5, 64, 1 << 31, (1 << 63) - 1)
-TEXTS = ("", "x", "a.b", "Relu", "Concat", "Reshape", "Loop", "Attention", "SAME_UPPER", "\0", "é" * 9)
+TEXTS = (
+    "",
+    "x",
+    "a.b",
+    "Relu",
+    "Concat",
+    "Reshape",
+    "Loop",
+    "Attention",
+    "SAME_UPPER",
+    "\0",
+    "é" * 9,
+)
 
 
 def mutate_fields(message: Any, chance: random.Random) -> None:

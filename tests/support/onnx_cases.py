@@ -167,9 +167,11 @@ def refusal(error: sf.ModelError) -> str:
 def _family(name: str) -> str:
     if name == "STRING":
         return "texts"
-    return "unsigned integers of 16 bits and more" if name.startswith("UINT") and name[4:] in (
-        "16", "32", "64"
-    ) else "numbers of 8 bits and fewer that are packed"
+    return (
+        "unsigned integers of 16 bits and more"
+        if name.startswith("UINT") and name[4:] in ("16", "32", "64")
+        else "numbers of 8 bits and fewer that are packed"
+    )
 
 
 def outcome(name: str) -> str:

@@ -17,8 +17,8 @@ PLAIN: Mapping[int, Callable[[Any], Any]] = {
     7: lambda a: [int(v) for v in a.ints],
     8: lambda a: [s.decode("utf-8", "replace") for s in a.strings],
 }
-"""By ``AttributeProto.type`` how numbers and texts are taken out; others are tensors (4), graphs (5)
-and what is refused."""
+"""By ``AttributeProto.type`` how numbers and texts are taken out; others are tensors (4), graphs
+(5) and what is refused."""
 
 
 def plain_value(attr: Any) -> Any:
