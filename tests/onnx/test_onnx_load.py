@@ -36,6 +36,9 @@ MODELS = (
     "truncated_bptt.py:Predictor", "two_layer_nn.py:network", "weight_sharing.py:RandomDepth",
 )  # fmt: skip
 
+NOT_COMPILED = {"lstm_classifier.py:Classifier"}
+"""Models that come back eagerly alone: inside of their loop sizes are of values that it computes."""
+
 
 def leaves(value: Any) -> list[Any]:
     return [v.detach().numpy() for v in pytree.flatten(value)[0]]
@@ -75,8 +78,9 @@ def test_models_of_the_examples_come_back(name: str) -> None:
     assert set(model.state_dict()) <= set(first.state_dict())
     batch = [sf.from_numpy(a) for a in job.batches(1, job.sizes)[0][: job.model_takes]]
     agree(model(*batch), first(*batch), 2e-5)
-    inputs = list(model.placeholders())
-    agree(sf.compile(inputs, model(*inputs))(*batch), first(*batch), 2e-5)
+    if name not in NOT_COMPILED:
+        inputs = list(model.placeholders())
+        agree(sf.compile(inputs, model(*inputs))(*batch), first(*batch), 2e-5)
     for m in (first, model):
         sum((y * y).sum() for y in pytree.flatten(m(*batch))[0] if y.dtype.is_floating).backward()
     theirs = dict(first.named_parameters())

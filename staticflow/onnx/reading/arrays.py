@@ -67,7 +67,8 @@ def read_array(tensor: Any, folder: str | None, library: Any) -> Array:
     if len(raw) != size:
         raise WrongModel(f"has {len(raw)} bytes of data; {dtype}{dims} takes {size}")
     if dtype is bool_:
-        return (np.frombuffer(raw, np.uint8) != 0).reshape(dims)
+        bits: Array = np.frombuffer(raw, np.uint8) != 0
+        return bits.reshape(dims)
     return np.frombuffer(raw, dtype.numpy).reshape(dims).copy()
 
 

@@ -108,7 +108,7 @@ class Model(Module):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The outputs for these inputs."""
-        values = self._given(args, kwargs)
+        values = self._inputs_of(args, kwargs)
         symbolic = any(isinstance(v, Symbol) for v in values.values())
         env: dict[str, Any] = {n: Known(a) for n, a in self._constants.items()}
         for name, (module, attribute) in self._places.items():
@@ -119,7 +119,7 @@ class Model(Module):
         found = [as_tensors(v, symbolic) for v in run_graph(inner, env, (), symbolic, self._file)]
         return found[0] if len(found) == 1 else tuple(found)
 
-    def _given(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    def _inputs_of(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """The inputs by name, held to what the file says of them."""
         values = dict(zip((s.name for s in self._taken), args, strict=False))
         known = {s.name for s in self._plan.inputs}
@@ -143,13 +143,13 @@ class Model(Module):
                 f"{format_locs(here())}"
             )
         by_name = {s.name: s for s in self._plan.inputs}
-        return {n: self._checked(by_name[n], v) for n, v in values.items()}
+        return {n: self._check_input(by_name[n], v) for n, v in values.items()}
 
-    def _checked(self, spec: Spec, value: Any) -> Any:
+    def _check_input(self, spec: Spec, value: Any) -> Any:
         if value is None and spec.dtype is None:
             return None
         if isinstance(value, list):
-            return [self._checked(Spec(spec.name, None, None), v) for v in value]
+            return [self._check_input(Spec(spec.name, None, None), v) for v in value]
         if isinstance(value, np.ndarray | np.generic):
             value = from_numpy(np.array(value))
         if not isinstance(value, Tensor | Symbol):

@@ -295,8 +295,9 @@ class Reader:
         outputs = tuple(Spec(n, None, None) for n in function.output)
         self._bodies[key] = GraphPlan(function.name, inputs, outputs, (), weight=-1)
         before = self.versions
-        self.versions = {**before, **opsets(function.opset_import, self.library)}
+        own = opsets(function.opset_import, self.library)
         try:
+            self.versions = {**before, **own}
             found = self._plan(
                 function.name, inputs, outputs, function.node, {}, frozenset(), refs, True
             )

@@ -103,7 +103,7 @@ def _run_node(node: NodePlan, env: Env, symbolic: bool, file: str) -> Sequence[V
     row = ROWS[node.row]
     named = {role: env[name] for role, name in node.named.items()}
     if row.known is not None:
-        found = _known(row.known, row, given, named, node.attrs)
+        found = _compute_known(row.known, row, given, named, node.attrs)
         if found is not NotImplemented:
             return list(found)
     if symbolic and _is_known_now([*given, *named.values()], node):
@@ -149,7 +149,7 @@ def _apply(
     return result if isinstance(result, tuple) else (result,)
 
 
-def _known(
+def _compute_known(
     known: Callable[..., Any], row: Row, given: Sequence[Value], named: Mapping[str, Value],
     attrs: Mapping[str, Any],
 ) -> Any:  # fmt: skip

@@ -116,7 +116,7 @@ def _clip(x: Any, *, min: Any = None, max: Any = None) -> Any:
     return x if max is None else minimum(x, max)
 
 
-def _folded(function: Any) -> Any:
+def _of_many(function: Any) -> Any:
     """A function of two as one of any number."""
 
     def run(*xs: Any) -> Any:
@@ -129,7 +129,7 @@ def _folded(function: Any) -> Any:
 
 
 def _mean(*xs: Any) -> Any:
-    return div(_folded(add)(*xs), len(xs))
+    return div(_of_many(add)(*xs), len(xs))
 
 
 def _is_inf(x: Any, *, detect_negative: int = 1, detect_positive: int = 1) -> Any:
@@ -249,14 +249,14 @@ ELEMENTWISE: Mapping[str, Row] = {
     "HardSigmoid": row(_hard_sigmoid, ignored="consumed_inputs"),
     "IsInf": row(_is_inf),
     "LeakyRelu": row(_leaky, ignored="consumed_inputs"),
-    "Max": row(_folded(maximum)),
+    "Max": row(_of_many(maximum)),
     "Mean": row(_mean),
-    "Min": row(_folded(minimum)),
+    "Min": row(_of_many(minimum)),
     "Mod": row(_mod),
     "PRelu": row(_prelu, since=7),
     "Selu": row(_selu, ignored="consumed_inputs"),
     "Shrink": row(_shrink),
-    "Sum": row(_folded(add)),
+    "Sum": row(_of_many(add)),
     "Swish": row(_swish),
     "ThresholdedRelu": row(_threshold),
     "Where": row(_where),

@@ -47,7 +47,7 @@ def _are_sizes(arrays: Sequence[Array]) -> bool:
     return all(a.dtype in (np.dtype(np.int64), np.dtype(object)) for a in arrays)
 
 
-def _closed(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+def _of_sizes(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     """A function of sizes as the framework compares them, of sizes as users hold them."""
 
     def apply(a: Any, b: Any) -> Any:
@@ -180,8 +180,8 @@ KNOWN: Mapping[str, Callable[..., Any]] = {
     "Identity": lambda x: x,
     "Less": _compare(lambda a, b: a < b),
     "LessOrEqual": _compare(lambda a, b: a <= b),
-    "Max": _each(_closed(dim_max)),
-    "Min": _each(_closed(dim_min)),
+    "Max": _each(_of_sizes(dim_max)),
+    "Min": _each(_of_sizes(dim_min)),
     "Mod": _mod,
     "Mul": _each(lambda a, b: a * b),
     "Neg": lambda x: _tidy(-x) if _are_sizes((x,)) else NotImplemented,

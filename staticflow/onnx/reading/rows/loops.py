@@ -69,7 +69,7 @@ def _loop(*begin: Value, M: Value = None, cond: Value = None, body: Any) -> Any:
     if isinstance(most, int) and most >= _ENDLESS:
         most = None
     if go is True and most is not None and _goes_on(body.plan):
-        return _counted(first, most, body)
+        return _count_loop(first, most, body)
     if number == 0:
         return _while(first, most, go, body)
     if most is None:
@@ -80,7 +80,7 @@ def _loop(*begin: Value, M: Value = None, cond: Value = None, body: Any) -> Any:
     if isinstance(go, Symbol) or go is False:
         none = full((), 0, dtype=int64)
         most = where(go, most, none) if isinstance(go, Symbol) else 0
-    return _counted(first, most, body, until=True)
+    return _count_loop(first, most, body, until=True)
 
 
 def _loop_now(begin: Sequence[Value], most: int | None, go: Any, body: Any) -> Any:
@@ -121,14 +121,14 @@ def _goes_on(plan: GraphPlan) -> bool:
     return len(plan.inputs) > 1 and name == plan.inputs[1].name
 
 
-def _counted(first: Sequence[Any], most: Any, body: Any, until: bool = False) -> Any:
+def _count_loop(first: Sequence[Any], most: Any, body: Any, until: bool = False) -> Any:
     """A loop whose number of iterations is known before it, or has that bound."""
     count = len(first)
     stacked = body.plan.outputs[1 + count :]
 
     def step(carry: tuple[Any, ...], i: Any) -> Any:
         outs = body.tensors(i, Known(np.asarray(True)), *carry)
-        ys = tuple(_declared(y, s) for y, s in zip(outs[1 + count :], stacked, strict=True))
+        ys = _as_declared(outs[1 + count :], stacked, body, (i, None, *carry))
         return _as_before(outs[1 : 1 + count], carry), (*ys, outs[0]) if until else ys
 
     def over(carry: Any, ys: Any) -> Any:
@@ -141,18 +141,30 @@ def _counted(first: Sequence[Any], most: Any, body: Any, until: bool = False) ->
 def _as_before(values: Sequence[Any], carry: Sequence[Any]) -> tuple[Any, ...]:
     """What a body gives, of the sizes that it got, which the run checks where they are unknown."""
     return tuple(
-        _sized(v, c.shape) if v.ndim == c.ndim else v for v, c in zip(values, carry, strict=True)
+        _of_shape(v, c.shape) if v.ndim == c.ndim else v for v, c in zip(values, carry, strict=True)
     )
 
 
-def _declared(value: Any, spec: Any) -> Any:
-    """A value of the sizes that the file says of it."""
-    if spec.shape is None or len(spec.shape) != value.ndim:
-        return value
-    return _sized(value, [d if type(d) is int else None for d in spec.shape])
+def _as_declared(
+    values: Sequence[Any], specs: Sequence[Any], body: Any, given: Sequence[Any]
+) -> tuple[Any, ...]:
+    """What a body gives, of the sizes that the file says: numbers, and names that inputs of the
+    body, which are ``given``, have, too."""
+    names: dict[str, Any] = {}
+    for spec, value in zip(body.inputs, given, strict=False):
+        for declared, size in zip(spec.shape or (), getattr(value, "shape", ()), strict=False):
+            if isinstance(declared, str):
+                names[declared] = size
+    found = []
+    for value, spec in zip(values, specs, strict=True):
+        if spec.shape is not None and len(spec.shape) == value.ndim:
+            sizes = [names.get(d) if isinstance(d, str) else d for d in spec.shape]
+            value = _of_shape(value, sizes)
+        found.append(value)
+    return tuple(found)
 
 
-def _sized(value: Any, shape: Sequence[Any]) -> Any:
+def _of_shape(value: Any, shape: Sequence[Any]) -> Any:
     for d, size in enumerate(shape):
         if size is not None and type(value.shape[d]) is not int:
             value = of_size(value, d, closed_size(size))
@@ -205,7 +217,8 @@ def _scan(
 
     def step(carry: tuple[Any, ...], rows: tuple[Any, ...]) -> Any:
         outs = body.tensors(*carry, *rows)
-        return tuple(outs[:count]), tuple(outs[count:])
+        ys = _as_declared(outs[count:], body.plan.outputs[count:], body, (*carry, *rows))
+        return _as_before(outs[:count], carry), ys
 
     end, ys = scan(step, tuple(begin), tuple(xs), reverse=back)
     outward = list(scan_output_directions or [0] * len(ys))

@@ -82,12 +82,12 @@ def _activations(
         function = _FUNCTIONS[key](
             next(a, None) if takes else None, next(b, None) if takes > 1 else None
         )
-        made.append(_clipped(function, clip))
+        made.append(_clip_input(function, clip))
     step = len(usual)
     return [made[i : i + step] for i in range(0, len(made), step)]
 
 
-def _clipped(function: Function, clip: float | None) -> Function:
+def _clip_input(function: Function, clip: float | None) -> Function:
     return function if clip is None else lambda x: function(clamp(x, -clip, clip))
 
 

@@ -119,7 +119,7 @@ def _along(
             if not isinstance(scale, int | float):
                 raise _refuse("a filter against aliasing of unknown sizes is not resized by")
             narrow = min(float(scale), 1.0)
-        found = _weighed(x, dim, at, size, mode, a, narrow, outside)
+        found = _weigh_along(x, dim, at, size, mode, a, narrow, outside)
     if beyond is not None:
         shape = [1] * x.ndim
         shape[dim] = count
@@ -127,7 +127,7 @@ def _along(
     return cast(found, dtype)
 
 
-def _weighed(
+def _weigh_along(
     x: Any, dim: int, at: Any, size: Any, mode: str, a: float, narrow: float, outside: bool
 ) -> Any:
     reach = 1 if mode == "linear" else 2
@@ -159,7 +159,7 @@ def _weighed(
     return found
 
 
-def _scaled(size: Any, scale: float) -> Any:
+def _scale_size(size: Any, scale: float) -> Any:
     """The whole part of a size times a number, exactly."""
     exact = Fraction(scale)
     return size * exact.numerator // exact.denominator
@@ -191,7 +191,7 @@ def _resize(
         if by_scale:
             assert scale is not None
             length = size * (part[1] - part[0]) if cut and part is not None else size
-            count = math.floor(length * scale) if cut else _scaled(size, scale)
+            count = math.floor(length * scale) if cut else _scale_size(size, scale)
         else:
             count, scale = (value, None) if kept is None else (kept[1][i], kept[0])
         plan.append((d, count, scale, part))

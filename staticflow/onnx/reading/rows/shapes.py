@@ -171,7 +171,7 @@ def _slice(x: Any, *, starts: Any, ends: Any, axes: Any = None, steps: Any = Non
             raise ShapeError(f"the step along dim {dim} is 0, at {format_locs(here())}")
         if step < 0:  # of the elements in opposite order, from the other end
             back.append(dim)
-            start, end = _mirrored(start, size), _mirrored(end, size)
+            start, end = _mirror(start, size), _mirror(end, size)
         key[dim] = slice(_bound(start), _bound(end), abs(step))
     if back:
         x = flip(x, tuple(back))
@@ -182,7 +182,7 @@ def _several(value: Any) -> list[Any]:
     return list(value) if isinstance(value, list | tuple) else [value]
 
 
-def _mirrored(bound: Any, size: Any) -> Any:
+def _mirror(bound: Any, size: Any) -> Any:
     """A bound of a slice, counted from the other end."""
     if type(bound) is not int:
         return size - 1 - bound
