@@ -15,9 +15,12 @@ from staticflow.onnx.rows.row import Row
 from staticflow.onnx.rows.views import VIEWS, write_view
 from staticflow.onnx.rows.windows import WINDOWS
 from staticflow.ops import OPS
+from staticflow.ops.along.order import sort_op, topk_op
+from staticflow.ops.along.ranks import kth_of_sorted
 from staticflow.ops.basics.axes import movedim
 from staticflow.ops.basics.view import squeeze
 from staticflow.ops.declaring.lowering import Elementwise, Reduce, View
+from staticflow.ops.indexing.gather_ops import gather_op
 from staticflow.ops.matrices.attention import write_out, write_out_back
 
 __all__ = ["REGIONS", "Way", "composition_of", "row_of", "way_of", "why_refused"]
@@ -37,9 +40,17 @@ def _along_last(op: Op) -> Callable[..., Any]:
     return compose
 
 
+def _select(x: Any, *, k: Any, dim: int, largest: bool) -> tuple[Any, Any]:
+    """What `topk` gives, in the order in which it lies."""
+    places, _ = sort_op(topk_op(x, k=k, dim=dim, largest=largest)[1], dim=dim, descending=False)
+    return gather_op(x, places, dim=dim), places
+
+
 COMPOSED: dict[Op, Callable[..., Any]] = {
     OPS["attend"]: write_out,
     OPS["attend_back"]: write_out_back,
+    OPS["of_rank"]: kth_of_sorted,
+    OPS["top_select"]: _select,
     **{OPS[f"{n}_across"]: _along_last(OPS[n]) for n in ("argmax", "argmin", "max_dim", "min_dim")},
 }
 """What ops that declare no decomposition are in others; of the rest it is what they declare."""

@@ -137,8 +137,8 @@ NO_SIZES: Mapping[str, str] = {
             "ops.along.order._SHORT", "ops.along.radix._PART", "ops.along.radix._MOST_PARTS",
             "ops.along.radix._BITS", "ops.along.radix._VALUES",
         ),
-        "rows of a triangular system of few right sides, of which tests/codegen/test_elimination.py has fewer and more": (
-            "ops.matrices.substitution._SMALL",
+        "elements of a row of which some are sought, of which tests/codegen/test_selection.py has fewer and more": (
+            "ops.along.order.NETWORK", "ops.along.selection._BITS", "ops.along.selection._VALUES",
         ),
         "a row of `topk` or of `isin`, whose samples have fewer and more": (
             "ops.along.order.FEW", "ops.along.sets._FEW",

@@ -43,7 +43,7 @@ WITHOUT_NAN = {
     "amax", "amin", "argmax", "argmax_across", "argmin", "argmin_across", "kthvalue", "max",
     "max_dim", "median", "median_dim",
     "max_dim_across", "max_pool", "max_pool_index", "min", "min_dim", "min_dim_across", "sort",
-    "supremum", "top_few", "topk", "scatter_reduce",
+    "supremum", "of_rank", "top_few", "top_select", "topk", "scatter_reduce",
 }  # fmt: skip
 """Ops that put NaN before all numbers, or behind, where runtimes do as they like."""
 

@@ -17,7 +17,7 @@ from typing import Any
 from staticflow.graph.dims import Size, dim_max, dim_min
 from staticflow.graph.dtypes import DType, int16, int32, int64
 
-__all__ = ["Row", "Rows", "StoredRow", "counters", "rounds_of", "sort_by_digits"]
+__all__ = ["Row", "Rows", "StoredRow", "counters", "integer_of", "rounds_of", "sort_by_digits"]
 
 _BITS = 8
 """Bits of a digit: the nearest cache holds a line of each of the places where elements go next."""
@@ -95,7 +95,7 @@ def _bits_that_differ(k: Any, n: Size, row: Row) -> Any:
     """A number that has the bits in which any integer of a row differs from the first."""
     differ = k.var(k.const(0, int64))
     with k.loop("j", n) as j:
-        other = k.apply("xor", _integer(k, row.key(j)), _integer(k, row.key(0)))
+        other = k.apply("xor", integer_of(k, row.key(j)), integer_of(k, row.key(0)))
         k.accumulate(differ, "or", other)
     return k.freeze(differ)
 
@@ -139,14 +139,14 @@ def _move(
 
 def _digit(k: Any, key: Any, *, number: int, is_last: bool, descending: bool) -> Any:
     """The digit of that number, from the last on, of the integer that stands for an element."""
-    digit = k.apply("and", k.apply("shr", _integer(k, key), _BITS * number), _VALUES - 1)
+    digit = k.apply("and", k.apply("shr", integer_of(k, key), _BITS * number), _VALUES - 1)
     turned = (_VALUES - 1 if descending else 0) ^ (
         _VALUES // 2 if is_last and key.dtype.kind in "if" else 0
     )
     return k.apply("xor", digit, turned) if turned else digit
 
 
-def _integer(k: Any, key: Any) -> Any:
+def integer_of(k: Any, key: Any) -> Any:
     """A number of 64 bits that grows with an element, of which NaN is the largest; equal ones, as
     both zeros are, have one."""
     if not key.dtype.is_floating:

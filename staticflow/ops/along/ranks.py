@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from staticflow.errors import DimRangeError
-from staticflow.graph.dims import Size, prod, same
+from staticflow.graph.dims import Size, is_provably_ge, prod, same
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
@@ -15,21 +15,24 @@ from staticflow.ops.along.extremes import (
     choose_reference,
     choose_vjp,
     max_dim_op,
+    reduced_index,
     shared_vjp,
     something,
 )
-from staticflow.ops.along.order import reaches, sort, sort_op, sortable
+from staticflow.ops.along.order import NETWORK, reaches, sort, sort_op, sortable
+from staticflow.ops.along.selection import each_row_with_rank
 from staticflow.ops.basics.arithmetic import clamp, where
 from staticflow.ops.basics.reduce import along, sum
 from staticflow.ops.basics.splitting import narrow
 from staticflow.ops.basics.view import reshape, squeeze
 from staticflow.ops.declaring.by_shape import by_shape
 from staticflow.ops.declaring.declare import normalize_dim, strict
+from staticflow.ops.declaring.lowering import LoopNest
 from staticflow.ops.declaring.numpy_names import numpy_names
 from staticflow.ops.declaring.sizes import as_size
 from staticflow.ops.indexing.gather_ops import gather_op
 
-__all__ = ["kthvalue", "median", "nanmedian"]
+__all__ = ["kth_of_sorted", "kthvalue", "median", "nanmedian"]
 
 
 def _kth_infer(facts: Facts, x: TensorType, *, k: Size, dim: int, keepdim: bool) -> Any:
@@ -57,7 +60,35 @@ def _kth_positions(xp: Any, x: Any, *, k: int, dim: int, keepdim: bool) -> Any:
     return xp.argmax(equal, axis=dim, keepdims=True)
 
 
+def _kth_emit(nest: Any) -> None:
+    k, dim, rank = nest.k, nest.attrs["dim"], nest.attrs["k"] - 1
+    for at, found in each_row_with_rank(nest, dim, rank):
+        to = reduced_index(at, dim, nest.attrs["keepdim"])
+        nest.store(0, to, nest.load(0, at(k.bind(found.position, "p", nest.in_shape(0)[dim]))))
+        nest.store(1, to, found.position)
+
+
+rank_op = Op(
+    name="of_rank",
+    doc="`kthvalue` of rows that are not worth sorting.",
+    infer=_kth_infer,
+    reference=strict(_kth_infer, choose_reference(_kth_positions)),
+    vjp=choose_vjp,
+    lowering=LoopNest(_kth_emit),
+    exact=True,
+    grad_name="KthvalueBackward0",
+)
+
+
 def _kth_decompose(x: Any, *, k: Size, dim: int, keepdim: bool) -> tuple[Any, Any]:
+    if is_provably_ge(NETWORK, x.shape[dim]):
+        return kth_of_sorted(x, k=k, dim=dim, keepdim=keepdim)
+    found: tuple[Any, Any] = rank_op(x, k=k, dim=dim, keepdim=keepdim)
+    return found
+
+
+def kth_of_sorted(x: Any, *, k: Size, dim: int, keepdim: bool) -> tuple[Any, Any]:
+    """What `kthvalue` gives, of rows that are sorted."""
     values, positions = sort_op(x, dim=dim, descending=False)
     return _one(values, k - 1, dim, keepdim), _one(positions, k - 1, dim, keepdim)
 

@@ -146,6 +146,33 @@ def _few_samples(dtype: DType, smooth: bool) -> Iterator[Sample]:
             yield Sample((values((20, 37), dtype, -2, 2).round(), k, dim))
 
 
+def _top_select(x: Any, k: int, dim: int = -1, largest: bool = True) -> Any:
+    return OPS["top_select"](x, k=k, dim=dim % x.ndim, largest=largest)
+
+
+def _select_samples(dtype: DType, smooth: bool) -> Iterator[Sample]:
+    yield from (s for s in _topk_samples(dtype, smooth) if s.args[0].ndim)
+    if not smooth:  # of equal elements the first ones
+        for k, dim, largest in ((0, 1, True), (1, 0, True), (5, 1, False), (17, 1, True)):
+            x = values((20, 37), dtype, -2, 2).round()
+            yield Sample((x, k, dim), {"largest": largest})
+
+
+def _selected(group: list[Any], k: int, largest: bool = True) -> list[int]:
+    return sorted(_best(group, k, largest=largest))
+
+
+def _of_rank(x: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
+    return OPS["of_rank"](x, k=k, dim=dim % x.ndim, keepdim=keepdim)
+
+
+def _rank_samples(dtype: DType, smooth: bool) -> Iterator[Sample]:
+    yield from (s for s in _kth_samples(dtype, smooth) if s.args[0].ndim)
+    if not smooth:
+        for k in (1, 9, 37):
+            yield Sample((values((3, 37), dtype, -2, 2).round(), k, 1))
+
+
 def _kth_samples(dtype: DType, smooth: bool) -> Iterator[Sample]:
     for keepdim in (False, True):
         for sample in _with_dim(nonempty=True, keepdim=keepdim)(dtype, smooth):
@@ -221,6 +248,14 @@ ROWS = (
     ),
     OpInfo(
         OPS["top_few"], _top_few, _with_k(_best), _few_samples, ALL, grad=True, exact=True,
+        sized=lambda dtype, n: Sample((values((n, 3), dtype), 2)),
+    ),
+    OpInfo(
+        OPS["top_select"], _top_select, _with_k(_selected), _select_samples, ALL, grad=True,
+        exact=True, sized=lambda dtype, n: Sample((values((n, 3), dtype), 2)),
+    ),
+    OpInfo(
+        OPS["of_rank"], _of_rank, _kth_expect, _rank_samples, ALL, grad=True, exact=True,
         sized=lambda dtype, n: Sample((values((n, 3), dtype), 2)),
     ),
     OpInfo(

@@ -1,0 +1,144 @@
+"""Some elements of a row by their rank, without sorting it, as kernels find them.
+
+An element becomes an integer that grows with it (`radix.integer_of`). The elements are counted by
+their first 8 bits, which tells the bits of the one that is sought; those that share them are copied
+in the order in which they lie, and counted by the next 8 bits, and so on (Knuth, "The Art of
+Computer Programming", 5.3.3; by digits as in Alabi et al., "Fast k-selection algorithms for
+graphics processing units", 2012). Each round has a fraction of the elements of the one before.
+Rounds of digits that all elements share are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from staticflow.graph.dims import Size
+from staticflow.graph.dtypes import bool_, int32, int64
+from staticflow.ops.along.radix import integer_of
+
+__all__ = ["Found", "each_row_with_rank"]
+
+_BITS = 8
+"""Bits of a digit: fewer counters are sooner looked through than elements of a row of 1,000."""
+
+_VALUES = 1 << _BITS
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The element of a rank: its position in the row; how many elements before it in the row equal
+    it; its integer, and what loads the integers of the row."""
+
+    position: Any
+    before: Any
+    integer: Any
+    integer_at: Callable[[Size], Any]
+
+
+def each_row_with_rank(
+    nest: Any, dim: int, rank: Size, descending: bool = False
+) -> Iterator[tuple[Callable[[Size], Any], Found]]:
+    """Loops over the rows of argument 0 along ``dim``, which have more than ``rank`` elements, that
+    threads share; give the function from a position to the index, and what is found there."""
+    k, x = nest.k, nest.in_type(0)
+    n: Size = x.shape[dim]
+    workers, tasks = nest.rows_in_groups(x.shape, dim)
+    width = int32 if x.dtype.itemsize <= 4 else int64
+    integers = nest.scratch(width, workers * 2 * n)  # of the row, then of those that are left
+    positions = nest.scratch(int64, workers * n)
+    counts = nest.scratch(int64, workers * _VALUES)
+    for at, worker in tasks:
+        search = _Search(
+            nest, n, (integers, worker * 2 * n), (positions, worker * n), (counts, worker * _VALUES)
+        )
+        differ = search.fill(at, width, descending)
+        yield at, search.find(differ, k.index_value(rank))
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """The search in a row of ``n`` elements, with working memory: buffers and where in them."""
+
+    nest: Any
+    n: Size
+    integers: tuple[str, Size]
+    positions: tuple[str, Size]
+    counts: tuple[str, Size]
+
+    def fill(self, at: Callable[[Size], Any], width: Any, descending: bool) -> Any:
+        """Store the integers of the elements ``at`` the positions of a row; gives a number that has
+        the bits in which any of them differs from the first."""
+        k, (buffer, base) = self.nest.k, self.integers
+
+        def integer(j: Size) -> Any:
+            number = k.cast(integer_of(k, self.nest.load(0, at(j))), width)
+            return k.apply("xor", number, -1) if descending else number
+
+        first, differ = integer(0), k.var(k.const(0, width))
+        with k.loop("j", self.n) as j, self.nest.lanes_along(j):
+            number = integer(j)
+            k.store(buffer, base + j, number)
+            k.accumulate(differ, "or", k.apply("xor", number, first))
+        return k.freeze(differ)
+
+    def find(self, differ: Any, rank: Any) -> Found:
+        """The element of that rank."""
+        k, (buffer, base) = self.nest.k, self.integers
+        positions, first_position = self.positions
+        x = self.nest.in_type(0).dtype
+        begin, count, left = k.var(k.index_value(base)), k.var(k.index_value(self.n)), k.var(rank)
+        with k.loop("round", x.itemsize) as number:
+            shift = k.cast(k.index_value((x.itemsize - 1 - number) * _BITS), differ.dtype)
+            own = k.apply("and", k.apply("shr", differ, shift), _VALUES - 1)
+            many = k.compare("gt", count, 1)
+            with k.when(k.apply("and", k.compare("ne", own, 0), many)):
+                self._narrow(begin, count, left, lambda v: self._digit(v, shift, x))
+        is_all = k.compare("eq", begin, k.index_value(base))
+        place = k.bind(left, "left", self.n)
+        kept = k.load(positions, first_position + place)
+        position = k.select(is_all, left, kept)
+        integer = k.load(buffer, base + k.bind(position, "position", self.n))
+        return Found(position, left, integer, lambda j: k.load(buffer, base + j))
+
+    def _digit(self, integer: Any, shift: Any, dtype: Any) -> Any:
+        """8 bits of an integer, of which those of a sign are turned, so that they grow with it."""
+        k = self.nest.k
+        if dtype.kind in "if":
+            sign = 1 << (8 * dtype.itemsize - 1)
+            wide = 8 * dtype.itemsize == integer.dtype.bits
+            integer = k.apply("xor", integer, -sign if wide else sign)
+        return k.apply("and", k.apply("shr", integer, shift), _VALUES - 1)
+
+    def _narrow(self, begin: Any, count: Any, left: Any, digit: Callable[[Any], Any]) -> None:
+        """One round: keep the elements whose digit is that of the one sought."""
+        k, (buffer, base) = self.nest.k, self.integers
+        (counts, first_count), (positions, first_position) = self.counts, self.positions
+        start, many = k.bind(begin, "start"), k.bind(count, "many", self.n + 1)
+        with k.loop("d", _VALUES) as d, self.nest.lanes_along(d):
+            k.store(counts, first_count + d, k.const(0, int64))
+        with k.loop("i", many) as i:
+            at = first_count + k.bind(k.cast(digit(k.load(buffer, start + i)), int64), "d", _VALUES)
+            k.store(counts, at, k.add(k.load(counts, at), 1))
+        below, own = k.var(k.const(0, int64)), k.var(k.const(0, int64))
+        going = k.var(k.const(True, bool_))
+        with k.loop("d", _VALUES, going=going) as d:
+            through = k.add(below, k.load(counts, first_count + d))
+            here = k.compare("gt", through, left)
+            k.set(own, k.index_value(d))
+            k.set(below, k.select(here, below, through))
+            k.set(going, k.apply("xor", here, True))
+        wanted = k.cast(k.freeze(own), self.nest.k.buffers[buffer].dtype)
+        is_all = k.compare("eq", begin, k.index_value(base))
+        kept = k.var(k.const(0, int64))
+        with k.loop("i", many) as i:
+            integer = k.load(buffer, start + i)
+            was = k.load(positions, first_position + i)
+            to = k.bind(kept, "to", self.n)
+            k.store(buffer, base + self.n + to, integer)
+            k.store(positions, first_position + to, k.select(is_all, k.index_value(i), was))
+            k.set(kept, k.add(kept, k.cast(k.compare("eq", digit(integer), wanted), int64)))
+        k.set(left, k.sub(left, below))
+        k.set(count, kept)
+        k.set(begin, k.index_value(base + self.n))
