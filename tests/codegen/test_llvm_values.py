@@ -390,3 +390,16 @@ def test_fold_keeps_nan(op: str, dtype: DType, at: int) -> None:
 def test_fold_starts_from_the_identity(op: str, zero: float) -> None:
     x = np.full(4, zero, np.float32) if op == "add" else np.array([1, 1, 1, zero], np.float32)
     assert np.signbit(folded(op, x, float32)).all()
+
+
+@pytest.mark.parametrize("x", [-0.3, 0.3, -0.0, 1 + 2**-11 + 2**-40])
+def test_sign_of_a_float16_that_is_made_of_a_float64(x: float) -> None:
+    """LLVM would take the sign from the float64, by a function that processes lack."""
+    k = Builder([Buffer("x", float64, "in"), Buffer("y", float16, "out")], [])
+    half = k.cast(k.load("x", 0), float16)
+    k.store("y", 0, half)
+    sign = k.apply("copysign", k.cast(k.const(2.5, float16), float32), k.cast(half, float32))
+    k.store("y", 1, k.cast(sign, float16))
+    found = np.zeros(2, np.float16)
+    assert run(k.kernel("sign"), {"x": np.array([x]), "y": found}) == 0
+    np.testing.assert_array_equal(found, np.copysign(np.float16([x, 2.5]), x))

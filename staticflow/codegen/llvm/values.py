@@ -322,9 +322,15 @@ def _float_to_int(text: FunctionText, a: Value, dtype: DType) -> str:
 def _float_to_float(text: FunctionText, a: Value, dtype: DType) -> str:
     if (a.dtype, dtype) in _DIRECT:
         return _DIRECT[a.dtype, dtype](text, a, dtype)
-    if a.dtype is float64:
-        a = _round_to_odd(text, a)
-    return cast(text, cast(text, a, float32), dtype).name
+    narrow = cast(text, _round_to_odd(text, a) if a.dtype is float64 else a, float32)
+    if a.dtype is float64 and dtype is float16:
+        narrow = replace(narrow, name=text.op(_instruction(_FENCE, narrow.type, narrow)))
+    return cast(text, narrow, dtype).name
+
+
+_FENCE = "call {t} @llvm.arithmetic.fence.{s}({t} {a})"
+"""No instruction, but LLVM does not look through it: it would take the sign of a float16 from the
+float64 that this is made of, by a function that processes lack."""
 
 
 def _extend(text: FunctionText, a: Value, dtype: DType) -> str:
