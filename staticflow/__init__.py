@@ -434,7 +434,7 @@ from staticflow.static.jit import jit
 from staticflow.static.saved_program import load_program
 
 if TYPE_CHECKING:
-    from staticflow import func, nn, onnx, optim, testing, utils
+    from staticflow import func, nn, onnx, optim, testing, torch, utils
     from staticflow.comparison import compare
     from staticflow.drawing.draw import draw
     from staticflow.profiling import profile
@@ -443,7 +443,8 @@ else:
 
     __getattr__, __dir__ = names_of_later(
         globals(),
-        func="func", nn="nn", onnx="onnx", optim="optim", testing="testing", utils="utils",
+        func="func", nn="nn", onnx="onnx", optim="optim", testing="testing", torch="torch",
+        utils="utils",
         compare="comparison", draw="drawing.draw", profile="profiling",
     )  # fmt: skip
 

@@ -25,7 +25,7 @@ from staticflow.ops.basics.creation import new_zeros, ones_like, zeros_like
 from staticflow.ops.basics.expand import expand
 from staticflow.ops.basics.joining import stack
 from staticflow.ops.declaring.declare import same_size
-from staticflow.ops.declaring.foreign import refuses_foreign
+from staticflow.ops.declaring.foreign import how_to_wrap, kind_of, refuses_foreign
 from staticflow.ops.declaring.thread import recording
 from staticflow.ops.loops.meets_symbol import in_graph, run_or_write
 from staticflow.ops.loops.scan import scan
@@ -191,8 +191,8 @@ def own_input(x: Any, create_graph: bool) -> Any:
     """A vertex of its own for the input ``x``, which leads to it where that is recorded."""
     if not hasattr(x, "__sf_mode__"):
         raise DTypeError(
-            f"the inputs must be tensors or symbols, not {type(x).__name__}; wrap data with "
-            f"sf.tensor(...), at {format_locs(here())}"
+            f"the inputs must be tensors or symbols, not {kind_of(x)}; {how_to_wrap(x)}, "
+            f"at {format_locs(here())}"
         )
     with recording(True):
         if in_graph(x):

@@ -14,6 +14,7 @@ from staticflow.errors import DeviceError, DTypeError
 from staticflow.graph.device import device_of
 from staticflow.graph.dims import Dim, Size
 from staticflow.graph.dtypes import dtype_of, dtype_of_number, get_default_dtype, int64
+from staticflow.graph.library_arrays import array_of, refuse_history
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.masked_arrays import refuse_masked
 from staticflow.graph.numbers import fitting
@@ -21,6 +22,7 @@ from staticflow.graph.op import Op
 from staticflow.ops.basics.creation import full as full_op
 from staticflow.ops.basics.creation import full_of_symbol, size_value
 from staticflow.ops.declaring.by_shape import by_shape
+from staticflow.ops.declaring.foreign import is_of_library
 from staticflow.ops.declaring.promote import one_number
 from staticflow.ops.declaring.sizes import as_shape, as_sizes, sizes_of
 from staticflow.ops.declaring.thread import thread
@@ -62,13 +64,16 @@ def from_numpy(ndarray: np.ndarray[Any, Any]) -> Tensor:
 
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """``data`` as a tensor, on its own memory where that is possible: a tensor or symbol of that
-    dtype and device is given back as it is, history included, and an array is shared."""
+    dtype and device is given back as it is, history included, and an array and another library's
+    tensor are shared."""
     wanted = None if dtype is None else dtype_of(dtype)
     if isinstance(data, np.ndarray | np.generic):
         refuse_masked(data)
         data = from_numpy(np.asarray(data))
     elif isinstance(data, Symbol):  # of a scalar, which is a number beside tensors, a tensor
         data = Symbol(data.node) if data.weak else data
+    elif is_of_library(data):
+        data = from_dlpack(data)
     elif not isinstance(data, Tensor):
         data = Tensor._copy_of(data, wanted)
     out: Tensor = data if wanted is None else data.to(wanted)
@@ -87,7 +92,9 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
     >>> t
     tensor([7., 1., 2.], dtype=staticflow.float64)
 
-    Raises `DTypeError` for what has no ``__dlpack__`` and for dtypes that NumPy does not know.
+    bfloat16 of PyTorch comes over, too, by its bits. Raises `DTypeError` for what has no
+    ``__dlpack__`` and for dtypes that NumPy does not know, and `AutogradError` for a tensor that
+    requires a gradient.
     """
     if not hasattr(ext_tensor, "__dlpack__"):
         raise DTypeError(
@@ -102,12 +109,19 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
             f"from_dlpack: memory of DLPack's device type {int(kind)}; staticflow takes that of "
             f"the CPU (1) and of CUDA (2), at {format_locs(here())}"
         )
+    refuse_history(ext_tensor, "from_dlpack: 'ext_tensor'")
     try:
-        array = namespace(device_of(source)).from_dlpack(ext_tensor)
+        array = (
+            array_of(ext_tensor, "from_dlpack")
+            if source == "cpu"
+            else namespace(device_of(source)).from_dlpack(ext_tensor)
+        )
     except (BufferError, RuntimeError) as error:
+        if isinstance(error, DTypeError):
+            raise
         raise DTypeError(
             f"from_dlpack: {type(ext_tensor).__name__} cannot be taken over ({error}); convert it "
-            f"first, bfloat16 to float32 for one, at {format_locs(here())}"
+            f"first, at {format_locs(here())}"
         ) from error
     dtype_of(array.dtype)
     out = finish_tensor(Tensor._wrap(array), device, requires_grad=False)

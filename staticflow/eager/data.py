@@ -9,9 +9,11 @@ import numpy as np
 
 from staticflow.errors import DTypeError, ShapeError, SymbolicError
 from staticflow.graph.dtypes import BY_PYTHON, DType, dtype_of, get_default_dtype, promote
+from staticflow.graph.library_arrays import array_of
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.masked_arrays import refuse_masked
 from staticflow.ops.declaring.eager_side import eager
+from staticflow.ops.declaring.foreign import is_of_library
 from staticflow.ops.declaring.thread import thread
 from staticflow.ops.symbols.symbol import Symbol
 
@@ -35,8 +37,10 @@ def array_from(data: Any, dtype: Any) -> np.ndarray[Any, Any]:
         return given
     if isinstance(data, list | tuple):
         data = [d._data if isinstance(d, eager.tensor) else d for d in data]
-    elif hasattr(data, "__dlpack__") and not hasattr(data, "__array__"):
-        data = np.from_dlpack(data)
+    elif is_of_library(data):
+        data = array_of(data, "tensor")
+        given = convert(np.array, data, wanted or dtype_of(data.dtype).numpy)
+        return given
     try:
         array: np.ndarray[Any, Any] = convert(np.array, data, wanted)
     except (OverflowError, ValueError) as error:

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
+import numpy as np
+
 from staticflow.errors import DTypeError
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.out import into
@@ -128,8 +130,7 @@ class Op:
             given = ", ".join(type(a).__name__ for a in args) or "nothing"
             raise DTypeError(
                 f"{self.name}({given}): one argument at least must be a staticflow tensor or "
-                "symbol; wrap data with sf.tensor(...) or sf.from_numpy(...), "
-                f"at {format_locs(here())}",
+                f"symbol; {_how_to_wrap(args)}, at {format_locs(here())}",
                 args[0] if args else None,
                 "a tensor",
             )
@@ -191,6 +192,13 @@ class _OwnDoc:
 
 
 type.__setattr__(Op, "__doc__", _OwnDoc(Op.__doc__))
+
+
+def _how_to_wrap(args: Sequence[Any]) -> str:
+    """What makes tensors of arguments, none of which is one."""
+    if any(hasattr(a, "__dlpack__") and not isinstance(a, np.ndarray | np.generic) for a in args):
+        return "take over another library's with sf.from_dlpack(...)"
+    return "wrap data with sf.tensor(...) or sf.from_numpy(...)"
 
 
 @functools.cache

@@ -9,6 +9,7 @@ import numpy as np
 
 from staticflow.errors import CheckpointError
 from staticflow.graph.dtypes import BY_NUMPY
+from staticflow.graph.library_arrays import array_of
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.masked_arrays import has_masked_elements
 from staticflow.nn.parameter import Parameter
@@ -56,18 +57,12 @@ def _fault(path: str, value: Any, own: Any) -> str:
     return ""
 
 
-def _value(given: Any) -> Any:
-    """A tensor or array of a state; another library's tensor, also one that requires a gradient or
-    of a dtype that DLPack does not carry, by its values."""
+def _value(path: str, given: Any) -> Any:
+    """A tensor or array of a state; another library's tensor, also one that requires a gradient, by
+    its values."""
     if hasattr(given, "__sf_mode__") or not is_of_library(given):
         return given
-    values = given.detach() if hasattr(given, "detach") else given
-    try:
-        return np.from_dlpack(values)
-    except (BufferError, RuntimeError):
-        if not hasattr(values, "float"):
-            raise
-        return np.from_dlpack(values.float())
+    return array_of(given, path)
 
 
 def load_state(module: Any, state: Mapping[str, Any], strict: bool, assign: bool) -> LoadResult:
@@ -83,7 +78,7 @@ def load_state(module: Any, state: Mapping[str, Any], strict: bool, assign: bool
         [n for n in positions if n not in state], [n for n in state if n not in positions]
     )
     common = [n for n in positions if n in state]
-    state = {n: _value(state[n]) for n in common}
+    state = {n: _value(n, state[n]) for n in common}
     faults = [text for n in common if (text := _fault(n, state[n], positions[n][2]))]
     if strict and any(result):
         faults += [f"{name} is missing" for name in result.missing_keys]

@@ -21,6 +21,7 @@ from staticflow.errors import (
 )
 from staticflow.graph.dtypes import DType, weak_dtype
 from staticflow.graph.graph import Graph
+from staticflow.graph.library_arrays import array_of, refuse_history
 from staticflow.graph.locs import Locs, format_locs, here
 from staticflow.graph.masked_arrays import refuse_masked
 from staticflow.ops.loops.printing import quiet
@@ -189,7 +190,8 @@ def _as_array(value: Any, name: str, dtype: DType) -> Any:
     if isinstance(value, bool | int | float):  # a number takes the dtype that holds its kind
         return np.asarray(value, weak_dtype(value, dtype).numpy)
     if hasattr(value, "__dlpack__"):
-        return np.from_dlpack(value)
+        refuse_history(value, f"the input {name}")
+        return array_of(value, f"the input {name}")
     raise SymbolicError(
         f"the input {name} is {type(value).__name__}; give a NumPy array or a tensor, "
         f"at {format_locs(here())}"

@@ -39,6 +39,13 @@ SHOWS = {  # what an example that trains nothing prints
         "the same gradient: True",
         "refused: reshape",
     ],
+    "from_pytorch": [
+        "names: 0.weight, 0.bias, 1.weight",
+        "eagerly, the same: True",
+        "fell to a tenth: True",
+        "PyTorch's module is trained: True",
+        "refused: aten._fft_r2c.default, asked for at ",
+    ],
     "hidden_markov": ["loaded ......*********.....", "the same states: True", "compiled 1 time"],
     "interop": [
         "follows the tensor: [2. 2. 2.]",
@@ -97,6 +104,7 @@ SHOWS = {  # what an example that trains nothing prints
     "vmap": ["norms of gradients: [", "steps: [", "ends: [0.6"],
     "views": ["gives the same: True", "base [-1.0, 5.0, 5.0, -1.0]", "refused: mul: argument 0"],
 }
+NEEDS = {"from_pytorch": "torch"}  # what is in no extra that all tests have
 IN_BOTH_MODES = {"weight_sharing", "truncated_bptt"}  # twins, trained beside each other
 SLOW = {"lstm_classifier": (400, 0.7), "weight_sharing": (200, 0.15)}  # they learn more slowly
 EXAMPLES = sorted(FOLDER.glob("*.py"))
@@ -118,6 +126,8 @@ def test_the_loss_falls(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("name", SHOWS)
 def test_it_shows_what_it_says(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    if name in NEEDS:
+        pytest.importorskip(NEEDS[name], reason=f"{name}.py is of {NEEDS[name]}")
     runpy.run_path(str(FOLDER / f"{name}.py"))["main"]()
     printed = capsys.readouterr().out
     for text in SHOWS[name]:

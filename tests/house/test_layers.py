@@ -36,6 +36,7 @@ LAYERS = (
     ("func",),
     ("array_api",),
     ("onnx", "einops"),
+    ("torch",),
     ("profiling",),
     ("drawing",),
     ("comparison",),

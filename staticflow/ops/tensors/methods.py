@@ -36,6 +36,7 @@ from staticflow.ops.statistics import distances, moments, samples
 from staticflow.ops.tensors import namespace, queries, shortcuts, subscript
 from staticflow.ops.tensors.array_functions import array_function
 from staticflow.ops.tensors.elementwise_methods import ElementwiseMethods, in_place
+from staticflow.ops.tensors.torch_functions import refuse_torch_function
 from staticflow.ops.tensors.ufuncs import array_ufunc
 
 __all__ = ["REFLECTED", "Methods", "reflect"]
@@ -108,6 +109,10 @@ class Methods(ElementwiseMethods):
     __array_function__ = array_function
     __array_namespace__, to_device = namespace.array_namespace, namespace.to_device
     __hash__ = object.__hash__
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        refuse_torch_function(func, args, kwargs or {})
 
     @property
     def shape(self) -> Shape:

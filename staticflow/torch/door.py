@@ -1,0 +1,59 @@
+"""Modules of PyTorch taken over: the door, behind which the rest is imported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from staticflow.torch.library import torch_library
+
+__all__ = ["backend", "from_module"]
+
+
+def backend(graph: Any, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+    """What ``torch.compile(m, backend="staticflow")`` calls for each graph that it finds: a
+    function of PyTorch's tensors, which come in and go out by DLPack without copies.
+
+    PyTorch's AOT autograd writes the graph, and that of its derivative, in core ATen, without
+    changes in place; each is one program here, open in the sizes that PyTorch leaves open. Nothing
+    falls back to PyTorch: raises `SymbolicError` that lists every operation without a meaning here
+    with its line, and `DeviceError` for tensors that are not on the CPU; PyTorch hands these on as
+    the cause of an error of its own.
+    """
+    library = torch_library("compile")
+    from staticflow.torch.dynamo import compile_differentiated
+
+    return compile_differentiated(library, graph, example_inputs)
+
+
+def from_module(
+    module: Any,
+    example_args: Sequence[Any],
+    example_kwargs: Mapping[str, Any] | None = None,
+    *,
+    dynamic_shapes: Any = None,
+    copy: bool = False,
+) -> Any:
+    """A module of ours that computes what ``module``, a ``torch.nn.Module``, does: eagerly, with
+    the tape, and in graphs.
+
+    PyTorch exports ``module`` on ``example_args`` and ``example_kwargs``, tensors of either library
+    and trees of them, in the mode, training or evaluation, in which it is. ``dynamic_shapes`` names
+    the sizes that are open, as ``torch.export.export`` takes them; all others are those of the
+    examples. ``state_dict()`` has the names of ``module``, and its parameters and buffers are on
+    the memory of PyTorch's, so that training one trains the other; with ``copy`` they are not.
+
+    Raises `ImportError` where PyTorch is not installed, `DTypeError` for what is no module or a
+    tensor of a dtype that is not here, and `SymbolicError` that lists every operation without a
+    meaning here, each with the line of the module that asks for it.
+
+    >>> import staticflow as sf
+    >>> sf.torch.from_module(torch.nn.Linear(3, 2), (torch.ones(4, 3),))  # doctest: +SKIP
+    Imported(of=Linear, training)
+    """
+    library = torch_library("from_module")
+    from staticflow.torch.imported import import_module
+
+    return import_module(
+        library, module, tuple(example_args), dict(example_kwargs or {}), dynamic_shapes, copy
+    )

@@ -1,0 +1,346 @@
+"""A module of PyTorch, exported, as a module of ours."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Self
+
+from staticflow.errors import ArgumentError, DTypeError, ShapeError
+from staticflow.graph.locs import format_locs, here
+from staticflow.nn.module import Module
+from staticflow.nn.parameter import Parameter
+from staticflow.ops.symbols.effect import effect, read
+from staticflow.ops.symbols.symbol import Symbol
+from staticflow.torch.exchange import dtype_from_torch, tensor_from_torch, tensor_to_torch
+from staticflow.torch.steps import Steps, read_steps
+from staticflow.torch.table import KEPT
+
+__all__ = ["Imported", "import_module"]
+
+
+class Part(Module):
+    """A module inside of one that was imported: what it holds, under PyTorch's names."""
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Refused: what a part computes is known of the whole alone."""
+        raise ArgumentError(
+            "a part of an imported module cannot be called: PyTorch exports the whole; import the "
+            f"part by itself with sf.torch.from_module, at {format_locs(here())}"
+        )
+
+
+class Input(NamedTuple):
+    """What an input of an exported program must be: a tensor of ``dtype`` and ``shape``, in which
+    names stand for open sizes, or the ``value`` itself."""
+
+    name: str
+    dtype: Any
+    shape: tuple[Any, ...] | None
+    value: Any
+
+
+class Signature(NamedTuple):
+    """How an exported program is called: how arguments and results are nested, as trees of PyTorch,
+    and what they are; the names of the arguments of the example; the bounds of open sizes."""
+
+    trees: Any
+    arguments: Any
+    results: Any
+    inputs: tuple[Input, ...]
+    positional: int
+    named: tuple[str, ...]
+    call: inspect.Signature
+    bounds: Mapping[str, tuple[int, float]]
+
+
+class Imported(Module):
+    """A module that was PyTorch's; `from_module` makes it.
+
+    It is as PyTorch exported it, in training or in evaluation, and stays so: `train` refuses the
+    other mode.
+    """
+
+    def __init__(
+        self, kind: str, steps: Steps, signature: Signature, sources: Sequence[Any],
+        changes: Sequence[str], training: bool,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self._kind, self._steps, self._signature = kind, steps, signature
+        self._sources, self._changes = tuple(sources), tuple(changes)
+        self.training = training
+
+    def train(self, mode: bool = True) -> Self:
+        """Itself, if that is the mode in which it was exported; raises `ArgumentError` for the
+        other."""
+        if bool(mode) != self.training:
+            word = "training" if self.training else "evaluation"
+            other = "train" if mode else "eval"
+            raise ArgumentError(
+                f"{self._kind} was exported in {word}, and an exported program has one mode; call "
+                f"{other}() of the module of PyTorch and import it anew, at {format_locs(here())}"
+            )
+        return self
+
+    def extra_repr(self) -> str:
+        """The class that it was, and the mode."""
+        return f"of={self._kind}, {'training' if self.training else 'evaluation'}"
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """What the module of PyTorch computes, in the nesting that it gives."""
+        given = self._arguments_of_call(args, kwargs)
+        beside = next((v for v in given if isinstance(v, Symbol)), None)
+        beside = beside if beside is not None else next((v for v in given if _is_ours(v)), None)
+        rest = iter(given)
+        values = [
+            next(rest)
+            if path is None
+            else path
+            if _is_tensor_kept(path)
+            else self._tensor_now(path, beside)
+            for path in self._sources
+        ]
+        outputs = list(self._steps.run(*values))
+        changed, results = outputs[: len(self._changes)], outputs[len(self._changes) :]
+        for path, new in zip(self._changes, changed, strict=True):
+            at = next((i for i, r in enumerate(results) if _is_ours(r)), None)
+            if at is not None:
+                results[at] = effect(results[at], self._tensor(path), new.detach())
+        signature = self._signature
+        return signature.trees.tree_unflatten(results, signature.results)
+
+    def _tensor(self, path: str) -> Any:
+        holder: Any = self
+        for name in path.split("."):
+            holder = getattr(holder, name)
+        return holder
+
+    def _tensor_now(self, path: str, beside: Any) -> Any:
+        tensor = self._tensor(path)
+        return read(tensor, beside) if path in self._changes and beside is not None else tensor
+
+    def _arguments_of_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+        """The leaves of the arguments, checked."""
+        s = self._signature
+        if len(args) != s.positional or kwargs.keys() != set(s.named):
+            args, kwargs = self._as_example(args, kwargs)
+        leaves, tree = s.trees.tree_flatten((args, {n: kwargs[n] for n in s.named}))
+        if tree != s.arguments or len(leaves) != len(s.inputs):
+            raise ArgumentError(
+                f"{self._kind} takes arguments nested as those of the example, {s.arguments}, "
+                f"not {tree}, at {format_locs(here())}"
+            )
+        sizes: dict[str, Any] = {}
+        return [
+            _check_input(self._kind, v, i, sizes, s.bounds)
+            for v, i in zip(leaves, s.inputs, strict=True)
+        ]
+
+    def _as_example(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments as the example had them, by position and by name."""
+        s, names = self._signature, list(self._signature.call.parameters)
+        try:
+            bound = s.call.bind(*args, **kwargs).arguments
+            return tuple(bound[n] for n in names[: s.positional]), {n: bound[n] for n in s.named}
+        except (KeyError, TypeError) as error:
+            wanted = ", ".join([*names[: s.positional], *(f"{n}=" for n in s.named)])
+            raise ArgumentError(
+                f"{self._kind} is called as the example was, with ({wanted}): {error}, "
+                f"at {format_locs(here())}"
+            ) from None
+
+
+def _is_ours(value: Any) -> bool:
+    return hasattr(value, "__sf_mode__")
+
+
+def _is_tensor_kept(path: Any) -> bool:
+    """Whether a source is a tensor itself, a constant of the program."""
+    return not isinstance(path, str)
+
+
+def _check_input(
+    kind: str, value: Any, wanted: Input, sizes: dict[str, Any],
+    bounds: Mapping[str, tuple[int, float]],
+) -> Any:  # fmt: skip
+    """``value`` if it is what the program was exported for; ``sizes`` are the open ones so far."""
+    at = f"at {format_locs(here())}"
+    if wanted.shape is None:
+        if value is wanted.value or value == wanted.value:
+            return value
+        raise ArgumentError(
+            f"{kind}: {wanted.name} is {value!r}, and the module was exported with "
+            f"{wanted.value!r}; import it anew for another, {at}"
+        )
+    if not _is_ours(value):
+        raise DTypeError(
+            f"{kind}: {wanted.name!r} must be a tensor, not {type(value).__name__}; take over "
+            f"another library's with sf.from_dlpack(...), {at}"
+        )
+    if value.dtype is not wanted.dtype:
+        raise DTypeError(
+            f"{kind}: {wanted.name} is {value.dtype.name}, and the module was exported for "
+            f"{wanted.dtype.name}, {at}"
+        )
+    shape = tuple(value.shape)
+    is_other = len(shape) != len(wanted.shape)
+    for size, said in zip(shape, wanted.shape, strict=False):
+        if isinstance(said, int):
+            is_other |= not (isinstance(size, int) and size == said)
+        elif isinstance(size, int):
+            known = sizes.setdefault(said, size)
+            low, high = bounds.get(said, (0, float("inf")))
+            is_other |= known != size or not low <= size <= high
+    if is_other:
+        text = ", ".join(map(str, wanted.shape))
+        limits = "".join(f", {n} from {low} to {high}" for n, (low, high) in bounds.items())
+        raise ShapeError(
+            f"{kind}: {wanted.name} is of shape [{', '.join(map(str, shape))}], and the module was "
+            f"exported for [{text}]{limits}; open sizes are named by dynamic_shapes=, {at}"
+        )
+    return value
+
+
+def import_module(
+    library: Any, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any,
+    copy: bool,
+) -> Imported:  # fmt: skip
+    """What `from_module` gives."""
+    if not isinstance(module, library.nn.Module):
+        raise DTypeError(
+            f"from_module: 'module' must be a torch.nn.Module, not {type(module).__name__}, "
+            f"at {format_locs(here())}"
+        )
+    trees = library.utils._pytree
+    args, kwargs = trees.tree_map(
+        lambda v: tensor_to_torch(library, v.detach()) if _is_ours(v) else v, (args, kwargs)
+    )
+    decompositions = library.export.default_decompositions()
+    for name in KEPT:
+        decompositions.pop(getattr(library.ops.aten, name).default, None)
+    program = library.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes)
+    program = program.run_decompositions(decompositions)
+    held = _held_tensors(library, module, copy)
+    steps = read_steps(library, program.graph_module, {}, f"from_module of {type(module).__name__}")
+    sources, inputs = _sources_of(library, program, held)
+    signature = Signature(
+        trees, program.call_spec.in_spec, program.call_spec.out_spec, inputs, len(args),
+        tuple(kwargs), inspect.signature(module.forward), _bounds_of(program),
+    )  # fmt: skip
+    changes = _changes_of(program)
+    out = Imported(type(module).__name__, steps, signature, sources, changes, module.training)
+    _fill_names(out, module, held)
+    return out
+
+
+def _held_tensors(library: Any, module: Any, copy: bool) -> dict[str, Any]:
+    """Parameters and buffers of ours by all paths that PyTorch knows them by."""
+    found: dict[str, Any] = {}
+    by_id: dict[int, Any] = {}
+    parameters = module.named_parameters(remove_duplicate=False)
+    for path, tensor in (*parameters, *module.named_buffers(remove_duplicate=False)):
+        if id(tensor) not in by_id:
+            own = tensor_from_torch(tensor)
+            own = own.clone() if copy else own
+            is_parameter = isinstance(tensor, library.nn.Parameter)
+            by_id[id(tensor)] = Parameter(own, tensor.requires_grad) if is_parameter else own
+        found[path] = by_id[id(tensor)]
+    return found
+
+
+def _sources_of(
+    library: Any, program: Any, held: Mapping[str, Any]
+) -> tuple[list[Any], tuple[Input, ...]]:
+    """What the graph's placeholders are given: None for an argument, a path, or a constant; and the
+    arguments."""
+    nodes = {n.name: n for n in program.graph_module.graph.nodes if n.op == "placeholder"}
+    sources: list[Any] = []
+    inputs: list[Input] = []
+    for spec in program.graph_signature.input_specs:
+        if spec.kind.name == "USER_INPUT":
+            sources.append(None)
+            inputs.append(_input_of(library, spec.arg, nodes.get(spec.arg.name)))
+        elif spec.target in held:
+            sources.append(spec.target)
+        elif spec.target in program.constants:
+            sources.append(tensor_from_torch(program.constants[spec.target]).clone())
+        else:
+            raise ArgumentError(
+                f"from_module: the exported program takes {spec.target!r}, a "
+                f"{spec.kind.name.lower()}, which has no meaning here, at {format_locs(here())}"
+            )
+    return sources, tuple(inputs)
+
+
+def _input_of(library: Any, argument: Any, node: Any) -> Input:
+    value = node.meta.get("val") if node is not None else None
+    if isinstance(value, library.Tensor):
+        shape = tuple(n if isinstance(n, int) else str(n) for n in value.shape)
+        return Input(argument.name, dtype_from_torch(value.dtype), shape, None)
+    if isinstance(value, library.SymInt | library.SymFloat):
+        raise ArgumentError(
+            f"from_module: the argument {argument.name} is a number that is open, and programs "
+            f"here take tensors; give a 0-d tensor, at {format_locs(here())}"
+        )
+    return Input(argument.name, None, None, getattr(argument, "value", value))
+
+
+def _bounds_of(program: Any) -> dict[str, tuple[int, float]]:
+    """What open sizes must be at least, and at most. The 2 that PyTorch assumes of each stands for
+    nothing, as no operation here does otherwise for 0 or 1."""
+    found: dict[str, tuple[int, float]] = {}
+    for symbol, bound in program.range_constraints.items():
+        low = int(bound.lower)
+        high = int(bound.upper) if _is_finite(bound.upper) else float("inf")
+        if low > 2 or high != float("inf"):
+            found[str(symbol)] = (low if low > 2 else 0, high)
+    return found
+
+
+def _is_finite(bound: Any) -> bool:
+    """Whether an upper bound is a number, and not the largest that PyTorch has."""
+    return bool(bound.is_Integer) and int(bound) < (1 << 62)
+
+
+def _changes_of(program: Any) -> list[str]:
+    """The buffers whose new values are the first outputs. Raises `ArgumentError` for a program that
+    changes its arguments."""
+    found = []
+    for spec in program.graph_signature.output_specs:
+        kind = spec.kind.name
+        if kind == "BUFFER_MUTATION":
+            found.append(spec.target)
+        elif kind != "USER_OUTPUT":
+            raise ArgumentError(
+                f"from_module: the module changes its argument {spec.target!r} in place "
+                f"({kind.lower()}); let it give back the new value, at {format_locs(here())}"
+            )
+    return found
+
+
+def _fill_names(out: Imported, module: Any, held: Mapping[str, Any]) -> None:
+    """Hold what ``module`` holds, under its names."""
+    for path, _ in module.named_modules(remove_duplicate=False):
+        if path:
+            holder, _, name = path.rpartition(".")
+            part = Part()
+            part.training = out.training
+            _at(out, holder).add_module(name, part)
+    for path, inner in module.named_modules(remove_duplicate=False):
+        own = _at(out, path)
+        for name in (*inner._parameters, *inner._buffers):
+            tensor = held.get(f"{path}.{name}" if path else name)
+            if tensor is None:
+                continue
+            if isinstance(tensor, Parameter):
+                own.register_parameter(name, tensor)
+            else:
+                own.register_buffer(name, tensor, name not in inner._non_persistent_buffers_set)
+
+
+def _at(module: Any, path: str) -> Any:
+    for name in path.split(".") if path else ():
+        module = getattr(module, name)
+    return module

@@ -1,0 +1,1 @@
+"""What each operation of ATen means here, by kind."""

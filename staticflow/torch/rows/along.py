@@ -1,0 +1,121 @@
+"""Sums, extremes and order along dims, and softmax."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from staticflow.ops.along.cumulative import cumprod, cumsum, logcumsumexp, prod
+from staticflow.ops.along.extremes import amax, amin, argmax, argmin, max, min
+from staticflow.ops.along.order import sort, topk
+from staticflow.ops.along.softmax import log_softmax, logsumexp, softmax
+from staticflow.ops.basics.reduce import all, any, mean, sum
+from staticflow.ops.statistics.moments import std, var, var_mean
+from staticflow.torch.rows.row import Rows, cast_to, each
+
+__all__ = ["ALONG"]
+
+
+def _dims(dim: Any) -> Any:
+    """Dims as functions here take them: None, which ATen may say by an empty list, is all."""
+    return (tuple(dim) or None) if isinstance(dim, list | tuple) else dim
+
+
+def _sum(x: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
+    return sum(x, _dims(dim), keepdim, dtype=dtype)
+
+
+def _mean(x: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
+    return mean(x, _dims(dim), keepdim, dtype=dtype)
+
+
+def _amax(x: Any, dim: Any = (), keepdim: bool = False) -> Any:
+    return amax(x, tuple(dim), keepdim)
+
+
+def _amin(x: Any, dim: Any = (), keepdim: bool = False) -> Any:
+    return amin(x, tuple(dim), keepdim)
+
+
+def _any(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    return any(x, _dims(dim), keepdim)
+
+
+def _all(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    return all(x, _dims(dim), keepdim)
+
+
+def _prod(x: Any, dim: int | None = None, keepdim: bool = False, dtype: Any = None) -> Any:
+    return prod(x, dim, keepdim, dtype=dtype)
+
+
+def _var(x: Any, dim: Any = None, correction: Any = None, keepdim: bool = False) -> Any:
+    return var(x, _dims(dim), correction=1 if correction is None else correction, keepdim=keepdim)
+
+
+def _std(x: Any, dim: Any = None, correction: Any = None, keepdim: bool = False) -> Any:
+    return std(x, _dims(dim), correction=1 if correction is None else correction, keepdim=keepdim)
+
+
+def _var_mean(x: Any, dim: Any = None, correction: Any = None, keepdim: bool = False) -> Any:
+    freedom = 1 if correction is None else correction
+    return var_mean(x, _dims(dim), correction=freedom, keepdim=keepdim)
+
+
+def _var_dim(x: Any, dim: Any, unbiased: bool = True, keepdim: bool = False) -> Any:
+    return var(x, _dims(dim), correction=int(unbiased), keepdim=keepdim)
+
+
+def _softmax(x: Any, dim: int, half_to_float: bool) -> Any:
+    return softmax(cast_to(x, "float32") if half_to_float else x, dim)
+
+
+def _log_softmax(x: Any, dim: int, half_to_float: bool) -> Any:
+    return log_softmax(cast_to(x, "float32") if half_to_float else x, dim)
+
+
+def _cumsum(x: Any, dim: int, dtype: Any = None) -> Any:
+    return cumsum(x, dim, dtype=dtype) if x.ndim else _sum(x, dtype=dtype)
+
+
+def _sort(x: Any, dim: int = -1, descending: bool = False) -> tuple[Any, ...]:
+    return tuple(sort(x, dim, descending))
+
+
+def _topk(
+    x: Any, k: Any, dim: int = -1, largest: bool = True, sorted: bool = True
+) -> tuple[Any, ...]:
+    return tuple(topk(x, k, dim, largest, sorted))
+
+
+def _logsumexp(x: Any, dim: Any, keepdim: bool = False) -> Any:
+    return logsumexp(x, tuple(dim), keepdim)
+
+
+ALONG: Rows = {
+    **each(("sum.default", "sum.dim_IntList"), _sum),
+    **each(("mean.default", "mean.dim"), _mean),
+    "aten.amax.default": _amax,
+    "aten.amin.default": _amin,
+    "aten.argmax.default": argmax,
+    "aten.argmin.default": argmin,
+    "aten.max.dim": lambda x, dim, keepdim=False: tuple(max(x, dim, keepdim)),
+    "aten.min.dim": lambda x, dim, keepdim=False: tuple(min(x, dim, keepdim)),
+    "aten.max.default": lambda x: amax(x),
+    "aten.min.default": lambda x: amin(x),
+    **each(("any.default", "any.dim", "any.dims"), _any),
+    **each(("all.default", "all.dim", "all.dims"), _all),
+    **each(("prod.default", "prod.dim_int"), _prod),
+    "aten.var.correction": _var,
+    "aten.std.correction": _std,
+    "aten.var.dim": _var_dim,
+    "aten.var_mean.correction": _var_mean,
+    "aten._softmax.default": _softmax,
+    "aten._log_softmax.default": _log_softmax,
+    "aten.logsumexp.default": _logsumexp,
+    "aten.cumsum.default": _cumsum,
+    "aten.cumprod.default": cumprod,
+    "aten.logcumsumexp.default": logcumsumexp,
+    "aten.sort.default": _sort,
+    "aten.topk.default": _topk,
+}
+"""Rows of what goes along dims."""

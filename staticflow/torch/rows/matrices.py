@@ -1,0 +1,45 @@
+"""Products of matrices, attention and distances."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from staticflow.nn.functional.attention import scaled_dot_product_attention
+from staticflow.ops.matrices.contract import bmm, dot, linear, mm
+from staticflow.ops.matrices.products import addmm, baddbmm, mv
+from staticflow.ops.statistics.distances import cdist, pdist
+from staticflow.torch.rows.row import Rows
+
+__all__ = ["MATRICES"]
+
+
+def _addmm(x: Any, mat1: Any, mat2: Any, beta: Any = 1, alpha: Any = 1) -> Any:
+    return addmm(x, mat1, mat2, beta=beta, alpha=alpha)
+
+
+def _baddbmm(x: Any, batch1: Any, batch2: Any, beta: Any = 1, alpha: Any = 1) -> Any:
+    return baddbmm(x, batch1, batch2, beta=beta, alpha=alpha)
+
+
+def _attention(
+    query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0,
+    is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False,
+) -> Any:  # fmt: skip
+    return scaled_dot_product_attention(
+        query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa
+    )
+
+
+MATRICES: Rows = {
+    "aten.mm.default": mm,
+    "aten.bmm.default": bmm,
+    "aten.mv.default": mv,
+    "aten.dot.default": dot,
+    "aten.addmm.default": _addmm,
+    "aten.baddbmm.default": _baddbmm,
+    "aten.linear.default": linear,
+    "aten.scaled_dot_product_attention.default": _attention,
+    "aten._cdist_forward.default": lambda x1, x2, p, compute_mode: cdist(x1, x2, p),
+    "aten._pdist_forward.default": pdist,
+}
+"""Rows of products."""

@@ -1,0 +1,141 @@
+"""``torch.compile`` with this compiler as its backend: values, gradients and buffers are PyTorch's."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from slices import daily
+
+import staticflow as sf
+
+torch = pytest.importorskip("torch", reason='torch.compile: pip install "staticflow[torch]"')
+
+from torch_models import MODELS  # noqa: E402
+
+leaves_of = torch.utils._pytree.tree_leaves
+FEW = ("mlp", "resnet in training", "efficientnet", "norm first", "gpt", "wavenet")
+"""Of the models those that between them have every kind of layer."""
+
+
+@pytest.fixture(autouse=True)
+def forget() -> Any:
+    """Each test compiles anew."""
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+def loss_of(outputs: Any) -> Any:
+    return sum((x * 2).sin().reshape(-1).cumsum(0).mean() for x in leaves_of(outputs))
+
+
+def pair(module: Any, **options: Any) -> tuple[Any, Any]:
+    """A module, and a compiled copy."""
+    return module, torch.compile(copy.deepcopy(module), backend=sf.torch.backend, **options)
+
+
+@pytest.mark.parametrize("name", daily(FEW, 1, "torch.compile"))
+def test_a_model_is_pytorchs_with_its_gradients(name: str) -> None:
+    check_model(name)
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("name", FEW)
+def test_every_model_is_pytorchs_with_its_gradients(name: str) -> None:
+    check_model(name)
+
+
+def check_model(name: str) -> None:
+    model = MODELS[name]
+    torch.manual_seed(0)
+    theirs, ours = pair(model.make().train(model.training), dynamic=True)
+    for size in (4, 6):
+        args = model.arguments(size)
+        wanted, actual = theirs(*args), ours(*args)
+        for a, w in zip(leaves_of(actual), leaves_of(wanted), strict=True):
+            torch.testing.assert_close(a, w, rtol=1e-3, atol=1e-4)
+        theirs.zero_grad()
+        ours.zero_grad()
+        loss_of(wanted).backward()
+        loss_of(actual).backward()
+        for p, q in zip(theirs.parameters(), ours.parameters(), strict=True):
+            torch.testing.assert_close(q.grad, p.grad, rtol=1e-3, atol=1e-4)
+    for a, w in zip(ours.state_dict().values(), theirs.state_dict().values(), strict=True):
+        torch.testing.assert_close(a, w, rtol=1e-3, atol=1e-4)
+
+
+def test_a_step_of_pytorchs_optimiser_trains() -> None:
+    torch.manual_seed(0)
+    _, compiled = pair(MODELS["mlp"].make())
+    optimizer = torch.optim.SGD(compiled.parameters(), 0.1)
+    x = torch.randn(6, 3)
+    losses = []
+    for _ in range(20):
+        loss = (compiled(x) - 1).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < losses[0] / 4
+
+
+def test_changes_in_place_reach_the_argument() -> None:
+    def change(x: Any, y: Any) -> Any:
+        x.add_(y)
+        x[0] = 7
+        return x * 2, x.t()
+
+    compiled = torch.compile(change, backend=sf.torch.backend)
+    x, y = torch.ones(2, 3), torch.full((2, 3), 2.0)
+    twice, turned = compiled(x, y)
+    assert x.tolist() == [[7.0] * 3, [3.0] * 3]
+    assert twice.tolist() == [[14.0] * 3, [6.0] * 3] and turned.shape == (3, 2)
+
+
+def test_numbers_constants_and_no_arguments() -> None:
+    @torch.compile(backend=sf.torch.backend, dynamic=True)
+    def scaled(x: Any, n: int) -> Any:
+        return x * n + torch.arange(x.shape[0]), x.shape[0] * n
+
+    for n in (3, 4, 5):
+        value, size = scaled(torch.ones(n + 1), n)
+        assert value.tolist() == [n + i for i in range(n + 1)] and size == (n + 1) * n
+
+    @torch.compile(backend=sf.torch.backend)
+    def nothing() -> Any:
+        return torch.zeros(2) + 1
+
+    assert nothing().tolist() == [1.0, 1.0]
+
+
+def test_draws_are_new_in_each_call() -> None:
+    compiled = torch.compile(torch.nn.Dropout(0.5), backend=sf.torch.backend)
+    x = torch.ones(400)
+    a, b = compiled(x), compiled(x)
+    assert set(a.tolist()) == {0.0, 2.0} and a.tolist() != b.tolist()
+
+
+def test_operations_without_a_meaning_are_refused() -> None:
+    def strange(x: Any) -> Any:
+        return torch.special.bessel_j0(x) + 1
+
+    line = strange.__code__.co_firstlineno + 1
+    with pytest.raises(torch._dynamo.exc.BackendCompilerFailed) as caught:
+        torch.compile(strange, backend=sf.torch.backend)(torch.ones(2))
+    text = str(caught.value)
+    assert "special_bessel_j0" in text and f"test_torch_compile.py:{line}" in text
+
+
+def test_the_backend_has_a_name() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
+    (place,) = project["project"]["entry-points"]["torch_dynamo_backends"].values()
+    module, name = place.split(":")
+    assert getattr(importlib.import_module(module), name) is sf.torch.backend
+    if "staticflow" in torch._dynamo.list_backends():  # installed since it has an entry point
+        compiled = torch.compile(lambda x: x + 1, backend="staticflow")
+        assert compiled(torch.ones(2)).tolist() == [2.0, 2.0]

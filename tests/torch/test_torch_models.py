@@ -1,0 +1,233 @@
+"""Models of PyTorch taken over: values, gradients and updated buffers are PyTorch's, eagerly and
+compiled, at several sizes, and whatever cannot be taken over says so.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+import pytest
+from slices import daily
+
+import staticflow as sf
+
+torch = pytest.importorskip("torch", reason='modules of PyTorch: pip install "staticflow[torch]"')
+
+from torch_models import MODELS, Model  # noqa: E402
+
+SIZES = (4, 6)
+leaves_of = torch.utils._pytree.tree_leaves
+
+
+def weighted(x: Any) -> Any:
+    """A scalar that each element of ``x`` moves in its own way."""
+    return (x * 2).sin().reshape(-1).cumsum(0).mean() + x.square().mean()
+
+
+def loss_of(outputs: Any) -> Any:
+    return sum(weighted(x) for x in outputs)
+
+
+def agree(actual: Any, wanted: Any, dtype: str, what: str = "") -> None:
+    """Both have the same values, up to a part of the largest."""
+    bound = 1e-10 if dtype == "float64" else 3e-4
+    wanted = wanted.detach().numpy()
+    largest = np.abs(wanted).max(initial=1e-2)
+    np.testing.assert_allclose(actual.detach().numpy(), wanted, 0, bound * largest, err_msg=what)
+
+
+def given(model: Model, size: int, dtype: str) -> tuple[Any, ...]:
+    torch.manual_seed(size)
+    kind = getattr(torch, dtype)
+    return tuple(a.to(kind) if a.is_floating_point() else a for a in model.arguments(size))
+
+
+def take_over(model: Model, dtype: str, **options: Any) -> tuple[Any, Any]:
+    """The module of PyTorch and ours."""
+    torch.manual_seed(0)
+    theirs = model.make().to(getattr(torch, dtype)).train(model.training)
+    size = torch.export.Dim("n", min=2, max=8)
+    shapes = tuple(dict.fromkeys(dims, size) for dims in model.open_dims)
+    if hasattr(theirs, "in_proj_weight"):  # nn.MultiheadAttention, whose forward has more arguments
+        shapes = dict(zip(("query", "key", "value"), shapes, strict=True))
+    ours = sf.torch.from_module(theirs, given(model, 5, dtype), dynamic_shapes=shapes, **options)
+    return theirs, ours
+
+
+def gradients(theirs: Any, args: tuple[Any, ...]) -> tuple[list[Any], dict[str, Any]]:
+    theirs.zero_grad()
+    outputs = leaves_of(theirs(*args))
+    loss_of(outputs).backward()
+    return outputs, {n: p.grad for n, p in theirs.named_parameters() if p.grad is not None}
+
+
+def program_of(model: Model, ours: Any, dtype: str) -> Any:
+    """A program that gives the outputs and the gradients, for all sizes."""
+    inputs = []
+    for i, (array, dims) in enumerate(zip(given(model, 5, dtype), model.open_dims, strict=True)):
+        shape = ["n" if d in dims else size for d, size in enumerate(array.shape)]
+        kind = str(array.dtype).removeprefix("torch.")
+        inputs.append(sf.placeholder(shape, kind, f"x{i}"))
+    outputs = leaves_of(ours(*inputs))
+    parameters = [p for _, p in ours.named_parameters()]
+    found = sf.grad(loss_of(outputs), parameters, allow_unused=True)
+    return sf.compile(inputs, [*outputs, *(g for g in found if g is not None)])
+
+
+CASES = [(name, dtype) for name in MODELS for dtype in ("float32", "float64")]
+
+
+@pytest.mark.parametrize(("name", "dtype"), daily(CASES, 5, "torch models"))
+def test_a_model_is_pytorchs_in_both_modes(name: str, dtype: str) -> None:
+    check_model(name, dtype)
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize(("name", "dtype"), CASES)
+def test_every_model_is_pytorchs_in_both_modes(name: str, dtype: str) -> None:
+    check_model(name, dtype)
+
+
+def check_model(name: str, dtype: str) -> None:
+    model = MODELS[name]
+    theirs, ours = take_over(model, dtype, copy=True)
+    assert list(theirs.state_dict()) == list(ours.state_dict())
+    for size in SIZES:
+        args = given(model, size, dtype)
+        wanted, wanted_gradients = gradients(theirs, args)
+        ours.zero_grad()
+        actual = leaves_of(ours(*map(sf.from_dlpack, args)))
+        assert len(actual) == len(wanted)
+        loss_of(actual).backward()
+        for a, w in zip(actual, wanted, strict=True):
+            agree(a, w, dtype)
+        own = {n: p.grad for n, p in ours.named_parameters() if p.grad is not None}
+        assert own.keys() == wanted_gradients.keys()
+        for n, w in wanted_gradients.items():
+            agree(own[n], w, dtype, n)
+    program = program_of(model, ours, dtype)
+    for size in SIZES:
+        args = given(model, size, dtype)
+        wanted, wanted_gradients = gradients(theirs, args)
+        found = program(*args)
+        for a, w in zip(found, [*wanted, *wanted_gradients.values()], strict=True):
+            agree(a, w, dtype)
+    for n, w in theirs.state_dict().items():
+        agree(ours.state_dict()[n], w, dtype, n)
+
+
+def test_memory_is_shared_unless_copied() -> None:
+    theirs, ours = take_over(MODELS["mlp"], "float32")
+    _, copied = take_over(MODELS["mlp"], "float32", copy=True)
+    with torch.no_grad():
+        theirs[0].weight.fill_(3)
+    assert ours.state_dict()["0.weight"].tolist() == [[3.0] * 3] * 4
+    assert copied.state_dict()["0.weight"].tolist() != [[3.0] * 3] * 4
+
+
+def test_a_compiled_step_trains_the_module_of_pytorch() -> None:
+    theirs, ours = take_over(MODELS["mlp"], "float32")
+    x = sf.placeholder(("n", 3), name="x")
+    loss = (ours(x) - 1).square().mean()
+    step = sf.compile([x], loss, updates=sf.optim.SGD(ours.parameters(), 0.1).minimize(loss))
+    args = given(MODELS["mlp"], 6, "float32")
+    losses = [step(*args).item() for _ in range(20)]
+    assert losses[-1] < losses[0] / 4
+    now = (theirs(*args) - 1).square().mean().item()
+    assert now < losses[-1]
+
+
+def test_shared_parameters_are_one() -> None:
+    _, ours = take_over(MODELS["gpt"], "float32")
+    assert ours.head.weight is ours.wte.weight
+    assert "mask" not in ours.state_dict()
+    assert repr(ours).startswith("Imported(\n  of=GPT, training")
+
+
+def test_dropout_draws_anew_in_training() -> None:
+    ours = sf.torch.from_module(torch.nn.Dropout(0.25), (torch.ones(1000),))
+    a, b = ours(sf.ones(1000)), ours(sf.ones(1000))
+    assert set(np.round(a.numpy(), 5)) == {0.0, np.float32(1.33333)}
+    assert 0.7 < (a != 0).float().mean().item() < 0.8
+    assert not sf.equal(a, b)
+
+
+class Loop(torch.nn.Module):
+    def forward(self, x: Any, scale: int = 2, *, other: Any = None) -> Any:
+        y = x * scale
+        return y if other is None else y + other
+
+
+def test_arguments_are_those_of_the_example() -> None:
+    x = torch.ones(3)
+    ours = sf.torch.from_module(Loop(), (x, 3), {"other": x})
+    t = sf.ones(3)
+    assert ours(t, 3, other=t).tolist() == ours(t, scale=3, other=t).tolist() == [4.0] * 3
+    with pytest.raises(sf.ArgumentError, match="scale is 4, and the module was exported with 3"):
+        ours(t, 4, other=t)
+    with pytest.raises(sf.ArgumentError, match=r"with \(x, scale, other=\)"):
+        ours(t, 3)
+    with pytest.raises(sf.ShapeError, match=r"x is of shape \[4\].*exported for \[3\]"):
+        ours(sf.ones(4), 3, other=t)
+    with pytest.raises(sf.DTypeError, match="x is float64, and the module was exported for"):
+        ours(sf.ones(3, dtype="float64"), 3, other=t)
+    with pytest.raises(sf.DTypeError, match=r"sf\.from_dlpack"):
+        ours(x, 3, other=t)
+
+
+def test_bounds_of_open_sizes_hold() -> None:
+    size = torch.export.Dim("n", min=3, max=5)
+    ours = sf.torch.from_module(torch.nn.ReLU(), (torch.ones(4),), dynamic_shapes=({0: size},))
+    assert ours(sf.ones(5)).shape == (5,)
+    with pytest.raises(sf.ShapeError, match="from 3 to 5"):
+        ours(sf.ones(6))
+
+
+def test_an_imported_module_has_one_mode() -> None:
+    ours = sf.torch.from_module(torch.nn.Dropout().eval(), (torch.ones(3),))
+    assert ours.eval() is ours and not ours.training
+    with pytest.raises(sf.ArgumentError, match="was exported in evaluation"):
+        ours.train()
+
+
+class Strange(torch.nn.Module):
+    def forward(self, x: Any) -> Any:
+        y = torch.special.bessel_j0(x)
+        return torch.fft.fft(y).abs() + torch.special.zeta(x, y)
+
+
+def test_operations_without_a_meaning_are_listed_with_their_lines() -> None:
+    with pytest.raises(sf.SymbolicError) as caught:
+        sf.torch.from_module(Strange(), (torch.ones(3),))
+    text = str(caught.value)
+    assert "special_bessel_j0" in text and "_fft_r2c" in text and "special_zeta" in text
+    line = Strange.forward.__code__.co_firstlineno + 1
+    assert f"test_torch_models.py:{line}" in text and f"test_torch_models.py:{line + 1}" in text
+    assert "there are no complex tensors" in text
+
+
+class Writing(torch.nn.Module):
+    def forward(self, x: Any) -> Any:
+        x.add_(1)
+        return x * 2
+
+
+def test_what_cannot_be_taken_over_says_so() -> None:
+    with pytest.raises(sf.DTypeError, match=r"must be a torch\.nn\.Module, not function"):
+        sf.torch.from_module(given, (torch.ones(3),))
+    with pytest.raises(sf.ArgumentError, match="changes its argument 'x' in place"):
+        sf.torch.from_module(Writing(), (torch.ones(3),))
+
+
+def test_a_state_dict_loads_into_modules_of_ours() -> None:
+    theirs = torch.nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
+    ours = sf.nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
+    ours.load_state_dict(theirs.state_dict(keep_vars=True))
+    x = torch.randn(2, 3, 8)
+    agree(ours(sf.from_dlpack(x)), theirs(x), "float32")
+    twin = copy.deepcopy(theirs).bfloat16()
+    ours.bfloat16().load_state_dict(twin.state_dict())
+    for name, value in twin.state_dict().items():
+        assert ours.state_dict()[name].float().tolist() == value.float().tolist()
