@@ -23,7 +23,8 @@ from staticflow.ops.declaring import foreign
 PAGES = (
     "staticflow", "staticflow.autograd", "staticflow.autograd.functional",
     "staticflow.autograd.graph", "staticflow.eager.accelerator", "staticflow.eager.cuda",
-    "staticflow.errors", "staticflow.func", "staticflow.linalg", "staticflow.nn",
+    "staticflow.distributions", "staticflow.errors", "staticflow.func", "staticflow.linalg",
+    "staticflow.nn",
     "staticflow.nn.functional", "staticflow.nn.init", "staticflow.nn.utils",
     "staticflow.nn.utils.rnn", "staticflow.onnx", "staticflow.optim",
     "staticflow.optim.lr_scheduler", "staticflow.optim.swa_utils", "staticflow.special",

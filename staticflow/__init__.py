@@ -90,6 +90,7 @@ from staticflow.errors import (
     StaticflowError,
     SymbolicError,
     ThreadsError,
+    UndefinedError,
 )
 from staticflow.graph.device import device
 from staticflow.graph.dtypes import DType as dtype
@@ -435,7 +436,7 @@ from staticflow.static.jit import jit
 from staticflow.static.saved_program import load_program
 
 if TYPE_CHECKING:
-    from staticflow import func, nn, onnx, optim, testing, torch, utils
+    from staticflow import distributions, func, nn, onnx, optim, testing, torch, utils
     from staticflow.comparison import compare
     from staticflow.drawing.draw import draw
     from staticflow.profiling import profile
@@ -444,8 +445,8 @@ else:
 
     __getattr__, __dir__ = names_of_later(
         globals(),
-        func="func", nn="nn", onnx="onnx", optim="optim", testing="testing", torch="torch",
-        utils="utils",
+        distributions="distributions", func="func", nn="nn", onnx="onnx", optim="optim",
+        testing="testing", torch="torch", utils="utils",
         compare="comparison", draw="drawing.draw", profile="profiling",
     )  # fmt: skip
 
@@ -460,33 +461,33 @@ __all__ = [
     "CheckpointError", "CompileError", "DTypeError", "DeviceError", "DimRangeError", "DoubleTensor",
     "FloatTensor", "Generator", "HalfTensor", "IndexRangeError", "IntTensor", "LongTensor",
     "ModelError", "NanError", "NestingError", "ProfileError", "ShapeError", "ShortTensor", "Size",
-    "StaticflowError", "SymbolicError", "Tensor", "ThreadsError", "abs", "absolute", "accelerator",
-    "acos", "acosh", "add", "addbmm", "addcdiv", "addcmul", "addmm", "addmv", "addr", "adjoint",
-    "all", "allclose", "amax", "amin", "aminmax", "any", "arange", "arccos", "arccosh", "arcsin",
-    "arcsinh", "arctan", "arctan2", "arctanh", "argmax", "argmin", "argsort", "argwhere",
-    "as_strided", "as_tensor", "asarray", "asin", "asinh", "associative_scan", "atan", "atan2",
-    "atanh", "atleast_1d", "atleast_2d", "atleast_3d", "autograd", "baddbmm", "bartlett_window",
-    "bernoulli", "bfloat16", "bincount", "bitwise_and", "bitwise_left_shift", "bitwise_not",
-    "bitwise_or", "bitwise_right_shift", "bitwise_xor", "blackman_window", "block_diag", "bmm",
-    "bool", "bool_", "broadcast_shapes", "broadcast_tensors", "broadcast_to", "bucketize",
-    "can_cast", "cartesian_prod", "cast", "cat", "cdist", "ceil", "celu", "chain_matmul",
-    "cholesky", "cholesky_solve", "chunk", "clamp", "clamp_max", "clamp_min", "clip", "clone",
-    "column_stack", "combinations", "compare", "compile", "concat", "concatenate", "cond",
-    "constant", "copysign", "corrcoef", "cos", "cosh", "cosine_similarity", "count_nonzero", "cov",
-    "cross", "cuda", "cummax", "cummin", "cumprod", "cumsum", "cumulative_trapezoid",
-    "default_generator", "deg2rad", "det", "detach", "device", "diag", "diag_embed", "diagflat",
-    "diagonal", "diagonal_scatter", "diff", "digamma", "dist", "div", "divide", "dot", "double",
-    "draw", "dropout", "dsplit", "dstack", "dtype", "e", "einsum", "embedding", "empty",
-    "empty_like", "enable_grad", "eq", "equal", "erf", "erfc", "erfinv", "exp", "exp2", "expand",
-    "expm1", "eye", "finfo", "fix", "flatten", "flip", "fliplr", "flipud", "float", "float16",
-    "float32", "float64", "float_power", "floor", "floor_divide", "fmax", "fmin", "fmod",
-    "fori_loop", "fork_rng", "frac", "frexp", "from_dlpack", "from_numpy", "full", "full_like",
-    "func", "gather", "gcd", "ge", "ger", "get_default_dtype", "get_num_threads",
-    "get_printoptions", "get_rng_state", "grad", "gradient", "greater", "greater_equal", "gt",
-    "half", "hamming_window", "hann_window", "heaviside", "histc", "hsplit", "hstack", "hypot",
-    "i0", "iinfo", "index_add", "index_copy", "index_fill", "index_put", "index_reduce",
-    "index_select", "inf", "inference_mode", "initial_seed", "inner", "int", "int8", "int16",
-    "int32", "int64", "inverse", "is_complex", "is_floating_point", "is_grad_enabled",
+    "StaticflowError", "SymbolicError", "Tensor", "ThreadsError", "UndefinedError", "abs",
+    "absolute", "accelerator", "acos", "acosh", "add", "addbmm", "addcdiv", "addcmul", "addmm",
+    "addmv", "addr", "adjoint", "all", "allclose", "amax", "amin", "aminmax", "any", "arange",
+    "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "argmax", "argmin",
+    "argsort", "argwhere", "as_strided", "as_tensor", "asarray", "asin", "asinh",
+    "associative_scan", "atan", "atan2", "atanh", "atleast_1d", "atleast_2d", "atleast_3d",
+    "autograd", "baddbmm", "bartlett_window", "bernoulli", "bfloat16", "bincount", "bitwise_and",
+    "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor",
+    "blackman_window", "block_diag", "bmm", "bool", "bool_", "broadcast_shapes",
+    "broadcast_tensors", "broadcast_to", "bucketize", "can_cast", "cartesian_prod", "cast", "cat",
+    "cdist", "ceil", "celu", "chain_matmul", "cholesky", "cholesky_solve", "chunk", "clamp",
+    "clamp_max", "clamp_min", "clip", "clone", "column_stack", "combinations", "compare", "compile",
+    "concat", "concatenate", "cond", "constant", "copysign", "corrcoef", "cos", "cosh",
+    "cosine_similarity", "count_nonzero", "cov", "cross", "cuda", "cummax", "cummin", "cumprod",
+    "cumsum", "cumulative_trapezoid", "default_generator", "deg2rad", "det", "detach", "device",
+    "diag", "diag_embed", "diagflat", "diagonal", "diagonal_scatter", "diff", "digamma", "dist",
+    "distributions", "div", "divide", "dot", "double", "draw", "dropout", "dsplit", "dstack",
+    "dtype", "e", "einsum", "embedding", "empty", "empty_like", "enable_grad", "eq", "equal", "erf",
+    "erfc", "erfinv", "exp", "exp2", "expand", "expm1", "eye", "finfo", "fix", "flatten", "flip",
+    "fliplr", "flipud", "float", "float16", "float32", "float64", "float_power", "floor",
+    "floor_divide", "fmax", "fmin", "fmod", "fori_loop", "fork_rng", "frac", "frexp", "from_dlpack",
+    "from_numpy", "full", "full_like", "func", "gather", "gcd", "ge", "ger", "get_default_dtype",
+    "get_num_threads", "get_printoptions", "get_rng_state", "grad", "gradient", "greater",
+    "greater_equal", "gt", "half", "hamming_window", "hann_window", "heaviside", "histc", "hsplit",
+    "hstack", "hypot", "i0", "iinfo", "index_add", "index_copy", "index_fill", "index_put",
+    "index_reduce", "index_select", "inf", "inference_mode", "initial_seed", "inner", "int", "int8",
+    "int16", "int32", "int64", "inverse", "is_complex", "is_floating_point", "is_grad_enabled",
     "is_inference", "is_inference_mode_enabled", "is_nonzero", "is_same_size", "is_signed",
     "is_tensor", "isclose", "isfinite", "isin", "isinf", "isnan", "isneginf", "isposinf", "isreal",
     "jit", "kron", "kthvalue", "lcm", "ldexp", "le", "lerp", "less", "less_equal", "lgamma",

@@ -24,6 +24,7 @@ __all__ = [
     "StaticflowError",
     "SymbolicError",
     "ThreadsError",
+    "UndefinedError",
     "VerifyError",
 ]
 
@@ -52,6 +53,10 @@ class DTypeError(StaticflowError, TypeError):
     def __init__(self, message: str, value: object = None, wanted: str = "") -> None:
         super().__init__(message)
         self.value, self.wanted = value, wanted
+
+
+class UndefinedError(StaticflowError, NotImplementedError):
+    """A quantity that a distribution does not have, or has no formula for."""
 
 
 class DeviceError(StaticflowError):

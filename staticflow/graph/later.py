@@ -6,6 +6,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
+from staticflow.graph.absent import refuse
+
 __all__ = ["names_of_later"]
 
 
@@ -21,7 +23,7 @@ def names_of_later(
 
     def find(name: str) -> Any:
         if name not in rooms:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            refuse(package, name)
         module = import_module(f"{package}.{rooms[name]}")
         return names.setdefault(name, module if rooms[name] == name else getattr(module, name))
 

@@ -14,6 +14,11 @@ FOLDER = Path(__file__).parents[2] / "examples"
 SHOWS = {  # what an example that trains nothing prints
     "beam_search": ["t: ['tha', 'theor'", "5 steps"],
     "checkpointing": ["keep all: 5", "sqrt: 3", "live in steps"],
+    "distributions": [
+        "the bound fell from",
+        "the best lever is pulled 9",
+        "humps near -2.0 and 3.0",
+    ],
     "dtypes": ["uint8 with int8: staticflow.int16", "in bfloat16: 1000.0", "wrap: [4]"],
     "draw": ["after fuse", "new 0.weight", "slider over ['written'", "keep what they were given"],
     "early_exit": [

@@ -17,7 +17,17 @@ RARELY_USED = {
     "llvmlite", "decimal", "fractions", "statistics", "random", "html", "tempfile",
 }  # fmt: skip
 
-LATER = {"nn", "optim", "func", "onnx", "testing", "utils", "comparison", "profiling"}
+LATER = {
+    "distributions",
+    "nn",
+    "optim",
+    "func",
+    "onnx",
+    "testing",
+    "utils",
+    "comparison",
+    "profiling",
+}
 """Rooms that a script may never ask for."""
 
 

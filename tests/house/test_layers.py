@@ -33,6 +33,7 @@ LAYERS = (
     ("autograd",),
     ("utils", "testing"),
     ("nn", "optim"),
+    ("distributions",),
     ("func",),
     ("array_api",),
     ("onnx", "einops"),
