@@ -250,8 +250,9 @@ def settle_threads(count: int) -> None:
 
 
 def threads() -> int:
-    """How many threads a contestant may use; some must be told by a call."""
-    return int(os.environ["OMP_NUM_THREADS"])
+    """How many threads a contestant may use; some must be told by a call. One in a process that
+    nobody has settled."""
+    return int(os.environ.get("OMP_NUM_THREADS", "1"))
 
 
 def eager_libraries(make: Callable[[Any], Contestant]) -> dict[str, Maker]:

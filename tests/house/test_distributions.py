@@ -51,7 +51,7 @@ def test_the_wheel_has_the_package_and_the_license_alone(built: Path) -> None:
         license_file = wheel.read(f"{FULL_NAME}.dist-info/licenses/LICENSE").decode()
         metadata = email.message_from_bytes(wheel.read(f"{FULL_NAME}.dist-info/METADATA"))
     beside = {f"{FULL_NAME}.dist-info/{name}" for name in ("METADATA", "WHEEL", "RECORD",
-              "top_level.txt", "licenses/LICENSE")}  # fmt: skip
+              "entry_points.txt", "top_level.txt", "licenses/LICENSE")}  # fmt: skip
     assert names == PACKAGE | beside
     assert "staticflow/py.typed" in names
     assert license_file == (ROOT / "LICENSE").read_text()
