@@ -22,7 +22,7 @@ ROWS: Rows = {
 """The function of each overload."""
 
 KEPT = ("linear", "scaled_dot_product_attention")
-"""What is not decomposed, though it could be: operations here are as large."""
+"""Operations that `torch.export` is told not to decompose, since there is one here for each."""
 
 IGNORED = frozenset(
     {

@@ -12,12 +12,13 @@ __all__ = ["WrongModel", "naming", "short"]
 
 
 class WrongModel(Exception):
-    """What is wrong in a file, said without the file; `naming` says which it is."""
+    """A fault of a model, which names the node or tensor but not the file: `naming` adds the file."""
 
 
 @contextmanager
 def naming(file: str) -> Iterator[None]:
-    """What is wrong inside is a `ModelError` that names ``file`` and the user's line."""
+    """Turn a `WrongModel` of the block into a `ModelError` that names ``file`` and the user's line;
+    graphs nested deeper than Python recurses become one, too."""
     try:
         yield
     except WrongModel as wrong:

@@ -1,4 +1,4 @@
-"""What has samples by number: tensors side by side, and parts of a dataset."""
+"""Datasets, which give a sample for a number: of tensors side by side, and parts of others."""
 
 from __future__ import annotations
 
