@@ -12,7 +12,7 @@ __all__ = ["WrongModel", "naming", "short"]
 
 
 class WrongModel(Exception):
-    """A fault of a model, which names the node or tensor but not the file: `naming` adds the file."""
+    """A fault of a model that names the node or tensor; `naming` adds the name of the file."""
 
 
 @contextmanager
