@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NoReturn, SupportsFloat
 
@@ -151,10 +151,14 @@ class ParamGroup(Mapping[str, Any]):
                 names.append(name)
         return tuple(names)
 
-    def variables(self, used: tuple[str, ...]) -> tuple[list[Any], pytree.TreeDef, tuple[str, ...]]:
+    def variables(self, used: Iterable[str]) -> tuple[list[Any], pytree.TreeDef, tuple[str, ...]]:
         """The variables that hold the hyperparameters ``used``, as the leaves of a dict and its
-        structure, and those names that are bools."""
+        structure, and those names that are bools. Raises `KeyError` for other names."""
+        used = tuple(used)
         if used not in self._flat:
+            for name in used:
+                if name not in self._values:
+                    self._refuse_name(name, "is no hyperparameter")
             held = {n: self._values[n] for n in used}
             bools = tuple(n for n, v in held.items() if isinstance(v, bool))
             leaves, structure = pytree.flatten({n: held[n] for n in used if n not in bools})

@@ -140,8 +140,8 @@ SLOW = {f"nn.{n}" for n in dir(nn) if n.startswith(("Transformer", "LSTM", "GRU"
 NOT_CALLED = {
     "asarray", "as_tensor", "compare", "compile", "cond", "constant", "fori_loop", "from_dlpack",
     "from_numpy", "grad", "is_tensor", "jit", "load", "load_program", "manual_seed", "map", "placeholder", "print",
-    "save", "scan", "seed", "set_default_dtype", "set_grad_enabled", "set_num_threads",
-    "set_printoptions", "set_rng_state", "symbol", "tensor", "variable", "while_loop",
+    "register_dataclass", "register_pytree_node", "save", "scan", "seed", "set_default_dtype", "set_grad_enabled", "set_num_threads",
+    "set_printoptions", "set_rng_state", "switch", "symbol", "tensor", "variable", "while_loop",
 }  # fmt: skip
 """Functions that make a program, or change a setting, or take no symbols on purpose."""
 

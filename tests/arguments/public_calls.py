@@ -307,6 +307,10 @@ def _programs() -> Iterator[Public]:
             lambda a=a: (sf.cond, [a(3).sum() > 0, lambda v: v, lambda v: -v, a(3)], {}),
         )
         yield Public(
+            f"sf.switch{mark}",
+            lambda a=a: (sf.switch, [1, [lambda v: v, lambda v: -v], a(3)], {}),
+        )
+        yield Public(
             f"sf.associative_scan{mark}",
             lambda a=a: (sf.associative_scan, [lambda left, right: left + right, a(4, 3)], {}),
         )

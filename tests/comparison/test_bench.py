@@ -102,7 +102,7 @@ def test_every_workload_of_the_folder_is_found_and_named_in_its_page() -> None:
         assert f"| {workload.letter} | `{workload.path.name}` |" in page, workload
     others = {p.stem for p in FOLDER.glob("*.py")} - {w.path.stem for w in known}
     assert others == {
-        "common", "compile_time", "eager_layers", "eager_ops", "large_arrays", "peak",
+        "common", "compile_time", "eager_layers", "eager_ops", "large_arrays", "ops", "peak",
         "plan_memory", "processes", "report", "steps", "summary",
     }  # fmt: skip
     assert find_folder() == FOLDER

@@ -22,9 +22,9 @@ EAGER_ONLY = {"weight_sharing.py:PythonDepth": "in range(repeats)"}
 """Models that are no graph, and what stands in the line that says why."""
 
 WITHOUT_A_MODEL = {
-    "beam_search", "checkpointing", "draw", "dtypes", "early_exit", "explain", "hidden_markov",
-    "interop", "jacobian_hessian", "jit", "look_into_gradients", "losses", "new_function", "newton",
-    "onnx_export", "operations", "optimizers", "profiles", "pytorch_idioms", "random_numbers", "tape",
+    "array_api", "beam_search", "checkpointing", "draw", "dtypes", "early_exit", "explain",
+    "from_pytorch", "hidden_markov", "interop", "jacobian_hessian", "jit", "look_into_gradients",
+    "losses", "new_function", "newton", "onnx_export", "onnx_load", "operations", "optimizers", "profiles", "pytorch_idioms", "random_numbers", "tape",
     "two_layer_autograd", "two_layer_numpy", "two_layer_static", "two_layer_tensors", "views",
     "vmap",
 }  # fmt: skip

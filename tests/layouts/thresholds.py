@@ -94,7 +94,7 @@ NO_SIZES: Mapping[str, str] = {
             "codegen.lower.window_products._DEPTH",
         ),
         "rows and columns of a matrix that is factored, of which tests/codegen/test_elimination.py has fewer and more": (
-            "ops.matrices.elimination._BLOCK", "codegen.lower.nest._NARROW",
+            "ops.matrices.elimination._BLOCK", "ops.matrices.substitution._SMALL", "codegen.lower.nest._NARROW",
         ),
         "operations of a process, of which tests/eager/test_first_operations.py runs fewer and more": (
             "eager.costs.FIRST",

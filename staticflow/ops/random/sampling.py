@@ -334,10 +334,12 @@ def multinomial(
             f"multinomial: takes a vector or a matrix of floats, not {input.dtype.name} of shape "
             f"{list(input.shape)}, at {format_locs(here())}"
         )
-    classes = input.shape[-1]
-    if not replacement and isinstance(classes, int):
-        what = f"multinomial: {num_samples} samples without replacement of {classes} weights"
-        require(num_samples <= classes, what)
+    num_samples, classes = as_size(num_samples), input.shape[-1]
+    if isinstance(num_samples, int):
+        require(num_samples >= 0, f"multinomial: {num_samples} samples")
+        if not replacement and isinstance(classes, int):
+            what = f"multinomial: {num_samples} samples without replacement of {classes} weights"
+            require(num_samples <= classes, what)
     what = "multinomial: the weights of a row must not be negative, infinite, NaN or all 0"
     input = require_true(input, _are_weights(input), what)
     if not replacement:

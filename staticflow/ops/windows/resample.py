@@ -27,6 +27,8 @@ def _fit(
     count: int,
     size: Size,
 ) -> None:
+    if count < 1:
+        raise ShapeError(f"takes a sum of one element at least, not of {count}")
     if x.ndim != 4 or index.ndim != 3 or index.dtype is not int64 or x.dtype.kind == "b":
         raise ShapeError(f"takes numbers of 4 dims and int64 of 3, not {x} and {index}")
     if not same(index.shape[2], 0):  # then there is no position
