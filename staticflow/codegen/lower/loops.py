@@ -9,76 +9,29 @@ loops, a phase is cut into blocks (`blocks`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from staticflow.codegen.kernel import Kernel, Operand, Reg
 from staticflow.codegen.lower.blocks import cut_blocks
+from staticflow.codegen.lower.loop_dims import LoopDims, choose_loops, runs_inward
 from staticflow.codegen.lower.nest import Scratch
 from staticflow.codegen.lower.saved_row import SavedRow, find_saved_row
 from staticflow.codegen.lower.values import Values
 from staticflow.codegen.maths.scalars import Scalars
 from staticflow.codegen.primitives import identity
-from staticflow.graph.dim_queries import coefficient, symbols_of
-from staticflow.graph.dims import Size, Sym, floor_div, fresh_sym, prod
+from staticflow.graph.dim_queries import symbols_of
+from staticflow.graph.dims import Size, Sym, floor_div, prod
 from staticflow.graph.dtypes import DType, float32, float64
 from staticflow.graph.graph import Graph
-from staticflow.graph.node import Node, param
+from staticflow.graph.node import Node
 from staticflow.graph.types import Shape, TensorType
-from staticflow.ops.declaring.lowering import Checked, Generate, Index, Reduce, View, delinear
-from staticflow.passes.access import broadcast_index, is_polynomial, member_index
-from staticflow.passes.row_totals import operand_index, row_shapes, total_index
+from staticflow.ops.declaring.lowering import Checked, Index, Reduce
+from staticflow.passes.row_totals import row_shapes
 
-__all__ = [
-    "LoopWriter", "choose_loops", "lower_loops", "part_of", "rounds", "runs_inward",
-]  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class _Axes:
-    """Some dims of the domain and the sizes of the loops that run over them: one for each dim, or
-    one for all."""
-
-    dims: tuple[int, ...]
-    sizes: Shape
-    collapsed: bool
-
-    @property
-    def loops(self) -> Shape:
-        """The iteration counts."""
-        return (prod(self.sizes),) if self.collapsed else self.sizes
-
-    def index(self, at: Sequence[Size]) -> Index:
-        """The index along the dims at these loop variables."""
-        return delinear(at[0], self.sizes) if self.collapsed else tuple(at)
-
-
-@dataclass(frozen=True, slots=True)
-class _Nest:
-    """The loops of a cluster, and which of its nodes follow ``late``, from all rows."""
-
-    domain: Shape
-    outer: _Axes
-    inner: _Axes
-    late: Set[Node] = frozenset()
-
-    def index(self, outer: Sequence[Size], inner: Sequence[Size]) -> Index:
-        """The index in the domain."""
-        at: dict[int, Size] = dict(zip(self.outer.dims, self.outer.index(outer), strict=True))
-        at |= zip(self.inner.dims, self.inner.index(inner), strict=True)
-        return tuple(0 if d == 1 else at[i] for i, d in enumerate(self.domain))
-
-    def place(self, node: Node, full: Index) -> Index:
-        """Where a node stands when the loops are at the index ``full``."""
-        if node in self.late:
-            return total_index(node.tensor_type.shape, full, self.domain, self.inner.dims)
-        return member_index(node, full, self.domain, self.inner.dims)
-
-    def operand_place(self, reduction: Node, full: Index) -> Index:
-        """Where a reduction reads its operand when the loops are at the index ``full``."""
-        return operand_index(reduction, full, self.domain, self.inner.dims)
+__all__ = ["LoopWriter", "lower_loops", "part_of", "rounds"]
 
 
 def lower_loops(
@@ -106,101 +59,6 @@ def lower_loops(
     kernel = k.kernel("reduce" if reductions else "map")
     innermost = writer.inner_vars if inward else writer.outer_vars
     return kernel, [*writer.check_vars, *innermost], writer.scratch
-
-
-# -- the loops -----------------------------------------------------------------------------------
-
-
-def choose_loops(
-    body: Graph,
-    types: Sequence[TensorType],
-    domain: Shape,
-    dims: tuple[int, ...],
-    late: Set[Node] = frozenset(),
-) -> _Nest:
-    """The fewest loops that keep every index free of divisions."""
-    kept = tuple(i for i in range(len(domain)) if i not in dims)
-    for outer_one, inner_one in ((True, True), (True, False), (False, True)):
-        nest = _Nest(domain, _axes(kept, domain, outer_one), _axes(dims, domain, inner_one), late)
-        outer, inner = _symbols(nest)
-        if all(is_polynomial(i) for i in _element_indices(body, types, nest, outer, inner)):
-            return nest
-    return _Nest(domain, _axes(kept, domain, False), _axes(dims, domain, False), late)
-
-
-def _axes(dims: tuple[int, ...], domain: Shape, collapsed: bool) -> _Axes:
-    return _Axes(dims, tuple(domain[d] for d in dims), collapsed and len(dims) > 1)
-
-
-def _symbols(nest: _Nest) -> tuple[list[Size], list[Size]]:
-    """Stand-ins for the loop variables."""
-    outer: list[Size] = [fresh_sym("o", size) for size in nest.outer.loops]
-    inner: list[Size] = [fresh_sym("r", size) for size in nest.inner.loops]
-    return outer, inner
-
-
-def _element_indices(
-    body: Graph,
-    types: Sequence[TensorType],
-    nest: _Nest,
-    outer: Sequence[Size],
-    inner: Sequence[Size],
-) -> Iterator[Size]:
-    """Every position in memory and every index value that the cluster works out."""
-    full = nest.index(outer, inner)
-    seen: set[tuple[Node, Index]] = set()
-    stack = [(o, nest.place(o, full)) for o in body.outputs]
-    for (_, index), type in zip(stack, types, strict=True):
-        yield type.offset(index)
-    while stack:
-        node, index = stack.pop()
-        if (node, index) in seen:
-            continue
-        seen.add((node, index))
-        lowering = node.op.lowering
-        if node.op is param:
-            yield node.tensor_type.offset(index)
-        elif isinstance(lowering, Generate):
-            yield from index
-        elif isinstance(lowering, View):
-            arg = node.args[0]
-            shapes = (arg.tensor_type.shape, node.tensor_type.shape)
-            stack.append((arg, lowering.source(index, *shapes, **node.attrs)))
-        elif isinstance(lowering, Reduce):
-            stack.append((node.args[0], nest.operand_place(node, full)))
-        else:
-            stack += [(a, broadcast_index(index, a.tensor_type.shape)) for a in node.args]
-
-
-def runs_inward(body: Graph, types: Sequence[TensorType], nest: _Nest) -> bool:
-    """Whether the innermost reduced dim is the one to vectorise: of what the inner loops touch,
-    more is contiguous along it, or nearly."""
-    if not nest.inner.loops:
-        return False
-    if not nest.outer.loops:
-        return True
-    outer, inner = _symbols(nest)
-    within = frozenset[Sym]().union(*map(symbols_of, inner))
-    indices = [
-        p for p in _element_indices(body, types, nest, outer, inner) if symbols_of(p) & within
-    ]
-    scores = []
-    for last in (inner[-1], outer[-1]):
-        (sym,) = symbols_of(last) or (Sym("none"),)
-        strides = [coefficient(p, sym) for p in indices]
-        scores.append(sum(map(_closeness, strides)))
-    return scores[0] >= scores[1]
-
-
-def _closeness(stride: Size | None) -> int:
-    """How good it is for vectors that their elements lie so far apart."""
-    if stride in (0, 1):
-        return 2 * (stride == 1)
-    return 1 if isinstance(stride, int) and 1 < stride <= _CLOSE else -2
-
-
-_CLOSE = 4
-"""Elements apart at which a line of the cache still holds several."""
 
 
 _PART = 128
@@ -239,7 +97,7 @@ class LoopWriter:
         body: Graph,
         names: Mapping[Node, str],
         results: Sequence[tuple[str, Node]],
-        nest: _Nest,
+        nest: LoopDims,
         reductions: list[Node],
         types: Mapping[str, TensorType],
         part: int,

@@ -12,13 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from staticflow.codegen.kernel import Buffer, Kernel, Operand, Reg
-from staticflow.codegen.lower.loops import (
-    LoopWriter,
-    choose_loops,
-    part_of,
-    rounds,
-    runs_inward,
-)
+from staticflow.codegen.lower.loop_dims import choose_loops, runs_inward
+from staticflow.codegen.lower.loops import LoopWriter, part_of, rounds
 from staticflow.codegen.lower.nest import Scratch
 from staticflow.codegen.lower.values import Values
 from staticflow.codegen.maths.scalars import Scalars
