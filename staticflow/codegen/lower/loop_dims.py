@@ -221,7 +221,11 @@ def _closeness(stride: Size | None) -> int:
     """How good it is for vectors that their elements lie so far apart."""
     if stride in (0, 1):
         return 2 * (stride == 1)
-    return 1 if isinstance(stride, int) and 1 < stride <= _CLOSE else -2
+    return 1 if isinstance(stride, int) and 1 < stride <= _CLOSE else _SCATTERED
+
+
+_SCATTERED = -8
+"""Of elements that are loaded one by one: worse than what a few vectors side by side are good."""
 
 
 _CLOSE = 4

@@ -259,12 +259,14 @@ def _norm_vjp(ct: Any, out: Any, x: Any, *, ord: float, dims: Any, keepdim: bool
         hit = cast(abs(w) == norm, dtype=w.dtype)
         share = ct / sum_op(hit, dims=dims, keepdim=keepdim)
         return narrow_as(sign(w) * hit * expand_back(share, x.shape, dims, keepdim), x)
+    if ord == 2:  # one quotient for each norm, not for each element
+        length = widen(out)
+        share = where(length == 0, 0.0, ct / where(length == 0, 1.0, length))
+        return narrow_as(w * expand_back(share, x.shape, dims, keepdim), x)
     ct = expand_back(ct, x.shape, dims, keepdim)
     safe = where(norm == 0, 1.0, norm)
     if ord == 1:
         slope = sign(w)
-    elif ord == 2:
-        slope = where(norm == 0, 0.0, w / safe)
     else:  # d|x|_p / dx = sign(x) (|x| / |x|_p) ** (p - 1)
         flat = (w == 0) | (norm == 0)
         slope = where(flat, 0.0, sign(w) * pow(where(flat, 1.0, abs(w)) / safe, ord - 1))
