@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from staticflow.graph.dims import prod, same, same_shape
+from staticflow.graph.node import constant
 from staticflow.ops.along.extremes import supremum_op
 from staticflow.ops.basics.arithmetic import (
     add,
@@ -73,6 +74,12 @@ def _whole(x: Any, start: Any, size: Any, step: Any) -> Any:
 
 
 _FILLED = Pattern(full, (), {"shape": attr("_"), "value": attr("value"), "dtype": attr("dtype")})
+_CONSTANT = Pattern(constant, (), {"value": attr("literal"), "type": attr("own")})
+
+
+def _spread(shape: Any, literal: Any, own: Any) -> Any:
+    """A constant of one element in all of ``shape``; None for one of several."""
+    return _fill(shape, literal.array.item(), own.dtype) if literal.array.size == 1 else None
 
 
 def _root(x: Any) -> Any:
@@ -230,6 +237,14 @@ CANONICAL: tuple[Rule, ...] = (
     rule(
         "expand_full", "the same number everywhere",
         lambda: expand_op(_FILLED, shape=attr("shape")), lambda **a: _fill(**a),
+    ),
+    rule(
+        "reshape_constant", "the same number everywhere",
+        lambda: reshape_op(_CONSTANT, shape=attr("shape")), lambda **a: _spread(**a),
+    ),
+    rule(
+        "expand_constant", "the same number everywhere",
+        lambda: expand_op(_CONSTANT, shape=attr("shape")), lambda **a: _spread(**a),
     ),
     rule(
         "cast_full", "the number in the other dtype",

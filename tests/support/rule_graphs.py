@@ -19,7 +19,7 @@ from staticflow.graph.dims import Dim, Size, Sym
 from staticflow.graph.dtypes import DTYPES, DType
 from staticflow.graph.graph import Graph, close, new_param
 from staticflow.graph.interpret import interpret_graph
-from staticflow.graph.node import Node, make_node
+from staticflow.graph.node import Literal, Node, constant, make_node
 from staticflow.graph.op import Op
 from staticflow.graph.types import TensorType
 from staticflow.ops.basics.axes import permute_op
@@ -73,6 +73,8 @@ class _Draw:
         if isinstance(pattern, Either):
             return self.node(self.rng.choice(pattern.options), like)
         assert pattern.op is not None
+        if pattern.op is constant:
+            return self.constant(pattern)
         if len(pattern.args) == 1 and isinstance(pattern.args[0], Many):
             args = self.several()
         else:
@@ -86,6 +88,15 @@ class _Draw:
         filled = value if dtype.is_floating else dtype.numpy.type(value).item()
         attrs = {"shape": self.shape, "value": filled, "dtype": dtype}
         return make_node(full, (), attrs, ())
+
+    def constant(self, pattern: Pattern) -> Node:
+        """A constant of one element, of no dims or of sizes of 1, to whose attributes the names of
+        the pattern are bound."""
+        shape = (1,) * self.rng.randrange(3)
+        array = np.full(shape, self.rng.choice(NUMBERS), self.dtype.numpy)
+        attrs = {"value": Literal(array), "type": TensorType(self.dtype, shape)}
+        self.bound |= {wanted.name: attrs[name] for name, wanted in pattern.attrs.items()}
+        return make_node(constant, (), attrs, ())
 
     def operands(self, patterns: Sequence[Any], like: DType | None) -> list[Node]:
         """The arguments of an op; numbers have the dtype of what stands beside them."""
