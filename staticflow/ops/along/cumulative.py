@@ -239,7 +239,8 @@ def logcumsumexp(input: Any, dim: int) -> Any:
 
 
 def _extreme_emit(wins: str) -> Callable[[Any], None]:
-    """The last of equal extremes; a NaN beats every number."""
+    """The last of equal extremes; a NaN beats every number. Along rows another extreme is rare, and
+    a branch, which is foreseen, is not waited for; lanes of columns choose."""
 
     def emit(nest: Any) -> None:
         k, dim = nest.k, nest.attrs["dim"]
@@ -252,8 +253,13 @@ def _extreme_emit(wins: str) -> Callable[[Any], None]:
                 better = k.apply("or", k.compare(wins, value, best), k.compare("eq", here, 0))
                 if dtype.is_floating:
                     better = k.apply("or", better, k.isnan(value))
-                k.set(best, k.select(better, value, best))
-                k.set(position, k.select(better, here, position))
+                if dim == len(shape) - 1:
+                    with k.when(better):
+                        k.set(best, value)
+                        k.set(position, here)
+                else:
+                    k.set(best, k.select(better, value, best))
+                    k.set(position, k.select(better, here, position))
                 nest.store(0, at(j), best)
                 nest.store(1, at(j), position)
 
