@@ -91,14 +91,16 @@ def _in_memory_order(
     body: Graph, types: Sequence[TensorType], nest: LoopDims
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The dims of the outer and of the inner loops, each before those along which most of what the
-    cluster touches lies closer together; as they were where that is undecided."""
+    cluster touches lies closer together; as they were where that is undecided. Where nothing is
+    reduced what is written decides: to store apart costs twice what it costs to load apart."""
     axes = (nest.outer, nest.inner)
     if all(len(a.dims) < 2 for a in axes) or not _may_lie_otherwise(body, types):
         return nest.outer.dims, nest.inner.dims
     outer, inner = _symbols(nest)
     indices = [*_element_indices(body, types, nest, outer, inner)]
+    weights = [1 if inner or i >= len(types) else len(indices) for i in range(len(indices))]
     kept, reduced = (
-        _sorted_by_stride(a.dims, loops, indices)
+        _sorted_by_stride(a.dims, loops, indices, weights)
         for a, loops in zip(axes, (outer, inner), strict=True)
     )
     return kept, reduced
@@ -112,7 +114,7 @@ def _may_lie_otherwise(body: Graph, types: Sequence[TensorType]) -> bool:
 
 
 def _sorted_by_stride(
-    dims: tuple[int, ...], loops: Sequence[Size], indices: Sequence[Size]
+    dims: tuple[int, ...], loops: Sequence[Size], indices: Sequence[Size], weights: Sequence[int]
 ) -> tuple[int, ...]:
     """``dims`` in the order of the strides that the variables of their loops have in ``indices``,
     the widest first. Where a variable does not move an index, that has no say."""
@@ -123,7 +125,7 @@ def _sorted_by_stride(
     for d in dims:
         at = len(ordered)
         for place in reversed(range(len(ordered))):
-            wider = _wider(strides[d], strides[ordered[place]])
+            wider = _wider(strides[d], strides[ordered[place]], weights)
             if wider < 0:
                 break
             if wider > 0:
@@ -132,11 +134,11 @@ def _sorted_by_stride(
     return tuple(ordered)
 
 
-def _wider(a: Sequence[int], b: Sequence[int]) -> int:
+def _wider(a: Sequence[int], b: Sequence[int], weights: Sequence[int]) -> int:
     """By how many more positions the strides ``a`` are wider than those of ``b``, than the other
     way round."""
-    pairs = [(x, y) for x, y in zip(a, b, strict=True) if x and y]
-    return sum((x > y) - (x < y) for x, y in pairs)
+    each = zip(a, b, weights, strict=True)
+    return sum(w * ((x > y) - (x < y)) for x, y, w in each if x and y)
 
 
 def _example_stride(index: Size, at: Size) -> int:

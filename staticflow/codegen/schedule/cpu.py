@@ -20,8 +20,9 @@ _SHORT = 16
 _REGISTERS = 4
 """Registers side by side in a short body: enough to hide the latency of an addition."""
 
-_STRIP = 64
-"""Lines of the cache that a transposed matrix is read in at a time."""
+_STRIP = 16
+"""Lines of the cache that a transposed matrix is read in at a time, at least a vector of them. Of
+64, a copy of 1024 x 1024 elements takes five times as long: they fall into the same few sets."""
 
 _ALONG_COLUMNS = 8
 """Registers side by side where columns are summed up: so much of a row is read at a time, before
@@ -43,8 +44,9 @@ def schedule_cpu(lowered: Lowered, target: Target) -> Kernel:
                 if wide is not None:
                     kernel = vectorize(kernel, wide, lanes * _ALONG_COLUMNS)
             beside = _REGISTERS if is_short and not _scatters(body, var) else 1
-            width = lanes * beside
-            kernel, variables = strips(kernel, var, _STRIP)
+            strip = max(_STRIP, lanes)
+            kernel, variables = strips(kernel, var, strip)
+            width = lanes * beside if variables == [var] else lanes
             for inner in variables:
                 kernel = vectorize(kernel, inner, width)
     return kernel
