@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from staticflow.eager.costs import NARROW
 from staticflow.eager.numbers import as_array, numbers_among, with_operands
 from staticflow.eager.programs import ArrayKind, Programs, compile_function, run, with_sizes
 from staticflow.eager.rows import in_lines, in_order, in_rows, order_of, steps_of
@@ -65,7 +66,7 @@ class _Kernels:
 
     def __init__(self, op: Op) -> None:
         self._op = op
-        self._by_element = type(op.lowering) is Elementwise
+        self._by_element = _by_element(op)
         self._programs: Programs[Any] = Programs()
         self.latest = self._programs.latest  # the last that needed no attributes
 
@@ -181,13 +182,20 @@ def _in_memory(a: Array) -> Order:
 
 def sizes_known(op: Op, i: int, shape: tuple[int, ...]) -> tuple[int, ...]:
     """The sizes of argument ``i`` (of a result, if it is below 0) that a program knows: those of 1,
-    which broadcast; of an argument of a batched op all but the batch; of a product none. 0 stands
-    for the others."""
+    which broadcast; how long rows are that fill no vector, unless the op is done element by
+    element; of an argument of a batched op all but the batch; of a product none. 0 stands for the
+    others."""
     if op in _PRODUCTS:
         return (0,) * len(shape)
     if not op.batched or i < 0:
-        return tuple([int(n == 1) for n in shape])
+        ones = tuple([int(n == 1) for n in shape])
+        is_narrow = len(shape) > 1 and shape[-1] <= NARROW
+        return (*ones[:-1], shape[-1]) if is_narrow and not _by_element(op) else ones
     return (int(shape[0] == 1), *shape[1:]) if i in op.batched else shape
+
+
+def _by_element(op: Op) -> bool:
+    return type(op.lowering) is Elementwise
 
 
 def prepare(

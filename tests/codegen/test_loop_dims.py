@@ -35,9 +35,7 @@ def far_apart(program: Any) -> list[str]:
 
 @pytest.mark.parametrize("order", ORDERS, ids=str)
 @pytest.mark.parametrize("name", ALL)
-def test_a_reduction_of_all_loads_neighbours_in_one_loop(
-    name: str, order: tuple[int, ...]
-) -> None:
+def test_a_reduction_of_all_loads_neighbours_in_one_loop(name: str, order: tuple[int, ...]) -> None:
     x = sf.placeholder(SIZES, name="x")
     program = sf.compile([x], ALL[name](x.permute(order)))
     assert not far_apart(program)
