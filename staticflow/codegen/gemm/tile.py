@@ -36,7 +36,6 @@ columns from ``row`` on, of which ``col`` is the index (it names ``lane`` if the
 those at or past ``bound`` are off. It stores whatever is made of it."""
 
 _CHAINS = 8  # accumulations that must be under way at a time to keep the multipliers busy
-_STEPS = 2  # in an iteration if B is packed: then loading is not what a step waits for
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,11 +160,10 @@ def emit_tile(
             for reg, vector in zip(acc[chain][r], vectors, strict=True):
                 k.set(reg, multiply_add(k, p.target, x, vector, reg))
 
-    stride = max(chains, _STEPS if packed else 1)
-    whole = p.depth // stride * stride
-    for kk in each(k, "k", Span(0, whole, stride)):
-        for number in range(stride):
-            step(kk + number, number % chains)
+    whole = p.depth // chains * chains
+    for kk in each(k, "k", Span(0, whole, chains)):
+        for chain in range(chains):
+            step(kk + chain, chain)
     for kk in each(k, "k", Span(whole, p.depth, 1)):
         step(kk, 0)
     pieces = []
