@@ -35,6 +35,7 @@ Epilogue: TypeAlias = Callable[[Builder, Operand, Size, Size, int, Size | None],
 columns from ``row`` on, of which ``col`` is the index (it names ``lane`` if there are several) and
 those at or past ``bound`` are off. It stores whatever is made of it."""
 
+_NEAR = 1 << 14  # bytes of B that are in the first-level cache while rows of A pass by
 _CHAINS = 8  # accumulations that must be under way at a time to keep the multipliers busy
 
 
@@ -95,7 +96,8 @@ class Product:
     def blocks(self) -> list[tuple[Span, int]]:
         """The rows of C, each span with the rows of its tiles."""
         vectors = max((len(panel.lanes) for _, panel in self.main_panels), default=1)
-        return row_blocks(self.m, self.target, vectors)
+        b_bytes = self.n * self.depth * self.dtype.itemsize
+        return row_blocks(self.m, self.target, vectors, near=is_provably_ge(_NEAR, b_bytes))
 
 
 @dataclass(frozen=True, slots=True)
