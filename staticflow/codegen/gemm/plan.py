@@ -166,13 +166,17 @@ def _spare_rows(lo: Size, m: Size) -> list[tuple[Span, int]]:
 # -- columns -----------------------------------------------------------------------------------
 
 
-def column_panels(n: Size, lanes: int, target: Target, rows: int) -> list[tuple[Span, Panel]]:
+def column_panels(
+    n: Size, lanes: int, target: Target, rows: int, *, pairs: bool = True
+) -> list[tuple[Span, Panel]]:
     """Spans of ``n`` columns, each with the panel that tiles of ``rows`` rows take, in vectors of
-    at most ``lanes`` lanes. Without masks no panel is partial."""
+    at most ``lanes`` lanes. Without masks no panel is partial. Tiles of `main_rows` take an unknown
+    number in ``pairs`` of vectors, too."""
     most, masks = _most_vectors(target, rows), target.masks
     if isinstance(n, int):
         return _known_panels(n, lanes, most, masks)
-    return open_panels(0, n, lanes, min(most, _UNKNOWN_WIDTH), masks, rows == main_rows(target))
+    pairs = pairs and rows == main_rows(target)
+    return open_panels(0, n, lanes, min(most, _UNKNOWN_WIDTH), masks, pairs)
 
 
 def chunk_panels(
