@@ -43,7 +43,9 @@ def fold_constants(graph: Graph, counts: Counts) -> Graph:
         literal = Literal(np.asarray(value, dtype=t.dtype.numpy))
         return Node(constant, (), {"value": literal, "type": t}, t, node.locs)
 
-    return _settle_sizes(rebuild(graph, visit), counts)
+    folded = rebuild(graph, visit)
+    settled = _settle_sizes(folded, counts)
+    return folded if settled is folded else fold_constants(settled, counts)
 
 
 def _settle_sizes(graph: Graph, counts: Counts) -> Graph:

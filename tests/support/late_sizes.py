@@ -108,7 +108,11 @@ class Late:
     def _whole(self, a: Array, dims: Dims, n: int) -> Array:
         for d in dims:
             if self.form == "expand":
-                a = np.take(a, [0], d) if n else np.zeros((*a.shape[:d], 1, *a.shape[d + 1 :]), a.dtype)
+                a = (
+                    np.take(a, [0], d)
+                    if n
+                    else np.zeros((*a.shape[:d], 1, *a.shape[d + 1 :]), a.dtype)
+                )
                 continue
             whole = np.zeros((*a.shape[:d], n + MORE, *a.shape[d + 1 :]), a.dtype)
             whole[(*[slice(None)] * d, self._places(n))] = a
