@@ -7,7 +7,7 @@ import itertools
 
 import numpy as np
 import pytest
-from late_sizes import FORMS, PLACES, Late
+from late_programs import FORMS, PLACES, Late
 from opinfo import ROWS
 from opinfo.modes import STOPS, assert_agree, expected_of
 from slices import daily
