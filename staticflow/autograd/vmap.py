@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from staticflow import pytree
+from staticflow.data_classes import dataclass
 from staticflow.errors import ArgumentError, DimRangeError, DTypeError, ShapeError, SymbolicError
 from staticflow.graph.dims import Dim, Size, same
 from staticflow.graph.graph import substitute_nodes

@@ -18,12 +18,12 @@ import platform
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from staticflow.config import config
+from staticflow.data_classes import dataclass
 from staticflow.graph.locs import warn
 from staticflow.runtime.once import once
 

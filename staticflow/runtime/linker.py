@@ -18,11 +18,11 @@ import mmap
 import os
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from staticflow.data_classes import dataclass
 from staticflow.errors import CompileError
 
 __all__ = ["LinkedCode", "link_object", "links_for"]
