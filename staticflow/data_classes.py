@@ -46,7 +46,7 @@ def _make(cls: type, *, init: bool, repr: bool, eq: bool, frozen: bool, slots: b
     cls.__doc__ = cls.__doc__ or cls.__name__  # of one without, a signature would be taken
     cls = dataclasses.dataclass(cls, init=False, repr=False, eq=False, slots=slots)
     fields = dataclasses.fields(cls)
-    methods = _compiled(cls, fields, init, eq, frozen)
+    methods = _compile_methods(cls, fields, init, eq, frozen)
     if repr:
         methods["__repr__"] = _repr
     if frozen:
@@ -61,7 +61,7 @@ def _make(cls: type, *, init: bool, repr: bool, eq: bool, frozen: bool, slots: b
     return cls
 
 
-def _compiled(
+def _compile_methods(
     cls: type, fields: tuple[Field[Any], ...], init: bool, eq: bool, frozen: bool
 ) -> dict[str, Any]:
     """The methods of a class that name its fields."""
