@@ -5,6 +5,7 @@ from __future__ import annotations
 from staticflow.torch.rows.along import ALONG
 from staticflow.torch.rows.creation import CREATION
 from staticflow.torch.rows.elementwise import ELEMENTWISE
+from staticflow.torch.rows.factors import FACTORS
 from staticflow.torch.rows.gradients import GRADIENTS
 from staticflow.torch.rows.indexing import INDEXING
 from staticflow.torch.rows.matrices import MATRICES
@@ -16,8 +17,8 @@ from staticflow.torch.rows.windows import WINDOWS
 __all__ = ["IGNORED", "KEPT", "REASONS", "ROWS", "why_refused"]
 
 ROWS: Rows = {
-    **ELEMENTWISE, **VIEWS, **ALONG, **INDEXING, **MATRICES, **WINDOWS, **NORMALIZATION,
-    **CREATION, **GRADIENTS,
+    **ELEMENTWISE, **VIEWS, **ALONG, **INDEXING, **MATRICES, **FACTORS, **WINDOWS,
+    **NORMALIZATION, **CREATION, **GRADIENTS,
 }  # fmt: skip
 """The function of each overload."""
 
@@ -28,7 +29,7 @@ IGNORED = frozenset(
     {
         "aten._assert_async.msg", "aten._assert_scalar.default",
         "aten._assert_tensor_metadata.default", "aten.sym_constrain_range.default",
-        "aten.sym_constrain_range_for_size.default",
+        "aten.sym_constrain_range_for_size.default", "aten._linalg_check_errors.default",
     }
 )  # fmt: skip
 """What computes nothing, and checks what types here check, or a call does."""

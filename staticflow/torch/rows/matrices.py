@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from staticflow.nn.functional.attention import scaled_dot_product_attention
+from staticflow.ops.basics.reduce import sum
+from staticflow.ops.basics.view import unsqueeze
 from staticflow.ops.matrices.contract import bmm, dot, linear, mm
-from staticflow.ops.matrices.products import addmm, baddbmm, mv
-from staticflow.ops.statistics.distances import cdist, pdist
+from staticflow.ops.matrices.products import addbmm, addmm, addmv, baddbmm, mv
+from staticflow.ops.statistics.distances import cdist, dist, pdist
 from staticflow.torch.rows.row import Rows
 
 __all__ = ["MATRICES"]
@@ -30,6 +32,17 @@ def _attention(
     )
 
 
+def _trilinear(
+    a: Any, b: Any, c: Any, expand1: Any, expand2: Any, expand3: Any, sumdim: Any,
+    unroll_dim: int = 1,
+) -> Any:  # fmt: skip
+    """The sum over ``sumdim`` of a product, whose factors lack the dims of the lists."""
+    for dims, at in ((expand1, 0), (expand2, 1), (expand3, 2)):
+        for dim in sorted(dims):
+            a, b, c = (unsqueeze(v, dim) if i == at else v for i, v in enumerate((a, b, c)))
+    return sum(a * b * c, tuple(sumdim))
+
+
 MATRICES: Rows = {
     "aten.mm.default": mm,
     "aten.bmm.default": bmm,
@@ -37,6 +50,10 @@ MATRICES: Rows = {
     "aten.dot.default": dot,
     "aten.addmm.default": _addmm,
     "aten.baddbmm.default": _baddbmm,
+    "aten.addmv.default": addmv,
+    "aten.addbmm.default": addbmm,
+    "aten.dist.default": dist,
+    "aten._trilinear.default": _trilinear,
     "aten.linear.default": linear,
     "aten.scaled_dot_product_attention.default": _attention,
     "aten._cdist_forward.default": lambda x1, x2, p, compute_mode: cdist(x1, x2, p),
