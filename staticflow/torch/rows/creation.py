@@ -8,7 +8,7 @@ from math import pi, prod
 from typing import Any
 
 from staticflow.eager.creation import full
-from staticflow.eager.ranges import arange
+from staticflow.eager.ranges import arange, tril_indices, triu_indices
 from staticflow.graph.dtypes import get_default_dtype
 from staticflow.ops.basics.arithmetic import clamp
 from staticflow.ops.basics.creation import full_like
@@ -125,6 +125,13 @@ def _new(x: Any, size: Sequence[Any], fill_value: Any, dtype: Any = None) -> Any
     return full(tuple(size), fill_value, dtype=dtype or x.dtype)
 
 
+def _corner(fn: Any) -> Any:
+    def row(height: Any, width: Any, offset: int = 0, dtype: Any = None) -> Any:
+        return fn(height, width, offset, dtype=dtype or "int64")
+
+    return row
+
+
 _KINDS = ("Tensor", "float")
 
 CREATION: Rows = {
@@ -144,6 +151,8 @@ CREATION: Rows = {
     "aten.new_ones.default": lambda x, size, dtype=None: _new(x, size, 1, dtype),
     "aten.scalar_tensor.default": _scalar_tensor,
     "aten.arange.start_step": _arange,
+    "aten.tril_indices.default": _corner(tril_indices),
+    "aten.triu_indices.default": _corner(triu_indices),
     "aten.rand.default": _rand,
     "aten.randn.default": _randn,
     "aten.rand_like.default": lambda x, dtype=None: rand_like(x, dtype=dtype),

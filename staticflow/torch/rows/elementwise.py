@@ -27,7 +27,7 @@ from staticflow.ops.elementwise.synonyms import sgn
 from staticflow.ops.indexing.mask_ops import masked_fill
 from staticflow.ops.tensors.shortcuts import ldexp
 from staticflow.special import ndtri
-from staticflow.torch.rows.row import Rows, cast_to, each
+from staticflow.torch.rows.row import Rows, cast_to, each, scalar_for
 
 __all__ = ["ELEMENTWISE"]
 
@@ -55,7 +55,17 @@ _BINARY = {
 _OF_TWO_TENSORS = {
     arithmetic: ("logical_and", "logical_or", "logical_xor", "maximum", "minimum"),
     trig: ("atan2",),
-    pairs: ("copysign", "fmax", "fmin", "hypot", "logaddexp", "logaddexp2", "heaviside"),
+    pairs: (
+        "copysign",
+        "fmax",
+        "gcd",
+        "lcm",
+        "fmin",
+        "hypot",
+        "logaddexp",
+        "logaddexp2",
+        "heaviside",
+    ),
 }
 
 
@@ -113,7 +123,7 @@ def _leaky_relu(x: Any, negative_slope: Any = 0.01) -> Any:
 
 
 def _hardtanh(x: Any, min_val: Any = -1, max_val: Any = 1) -> Any:
-    return clamp(x, min_val, max_val)
+    return clamp(x, scalar_for(x, min_val), scalar_for(x, max_val))
 
 
 def _softplus(x: Any, beta: Any = 1, threshold: Any = 20) -> Any:
@@ -201,7 +211,8 @@ ELEMENTWISE: Rows = {
     "aten.copy.default": lambda x, src: cast_to(src, x.dtype).expand(x.shape),
     "aten._to_copy.default": _to_copy,
     **each(("clone.default", "lift_fresh_copy.default"), arithmetic.clone),
-    **each(("alias.default", "detach.default", "contiguous.default"), _itself),
+    **each(("alias.default", "contiguous.default"), _itself),
+    "aten.detach.default": lambda x: x.detach(),
     "prims.convert_element_type.default": cast_to,
 }
 """Rows of functions of single elements."""

@@ -10,17 +10,25 @@ from staticflow.ops.basics.view import unsqueeze
 from staticflow.ops.matrices.contract import bmm, dot, linear, mm
 from staticflow.ops.matrices.products import addbmm, addmm, addmv, baddbmm, mv
 from staticflow.ops.statistics.distances import cdist, dist, pdist
-from staticflow.torch.rows.row import Rows
+from staticflow.torch.rows.row import Rows, scalar_for
 
 __all__ = ["MATRICES"]
 
 
 def _addmm(x: Any, mat1: Any, mat2: Any, beta: Any = 1, alpha: Any = 1) -> Any:
-    return addmm(x, mat1, mat2, beta=beta, alpha=alpha)
+    return addmm(x, mat1, mat2, beta=scalar_for(x, beta), alpha=scalar_for(x, alpha))
 
 
 def _baddbmm(x: Any, batch1: Any, batch2: Any, beta: Any = 1, alpha: Any = 1) -> Any:
-    return baddbmm(x, batch1, batch2, beta=beta, alpha=alpha)
+    return baddbmm(x, batch1, batch2, beta=scalar_for(x, beta), alpha=scalar_for(x, alpha))
+
+
+def _addmv(x: Any, mat: Any, vec: Any, beta: Any = 1, alpha: Any = 1) -> Any:
+    return addmv(x, mat, vec, beta=scalar_for(x, beta), alpha=scalar_for(x, alpha))
+
+
+def _addbmm(x: Any, batch1: Any, batch2: Any, beta: Any = 1, alpha: Any = 1) -> Any:
+    return addbmm(x, batch1, batch2, beta=scalar_for(x, beta), alpha=scalar_for(x, alpha))
 
 
 def _attention(
@@ -50,8 +58,8 @@ MATRICES: Rows = {
     "aten.dot.default": dot,
     "aten.addmm.default": _addmm,
     "aten.baddbmm.default": _baddbmm,
-    "aten.addmv.default": addmv,
-    "aten.addbmm.default": addbmm,
+    "aten.addmv.default": _addmv,
+    "aten.addbmm.default": _addbmm,
     "aten.dist.default": dist,
     "aten._trilinear.default": _trilinear,
     "aten.linear.default": linear,
