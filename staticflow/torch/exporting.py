@@ -62,8 +62,8 @@ def _custom_functions(library: Any) -> Iterator[list[str]]:
             found.append(cls.__name__)
         return apply.__func__(cls, *args, **kwargs)
 
-    function.apply = classmethod(noting)
     try:
+        function.apply = classmethod(noting)
         yield found
     finally:
         function.apply = apply

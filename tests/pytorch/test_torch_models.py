@@ -264,7 +264,7 @@ def test_derivatives_that_an_export_loses_are_refused() -> None:
     assert torch.autograd.Function.apply == apply
     again = Checkpointed()
     again.reentrant = True
-    with pytest.raises(sf.SymbolicError, match="applies CheckpointFunction.*use_reentrant=False"):
+    with pytest.raises(sf.SymbolicError, match=r"applies CheckpointFunction.*use_reentrant=False"):
         sf.torch.from_module(again, (torch.ones(3),))
     ours = sf.torch.from_module(Checkpointed(), (torch.ones(3),))
     x = sf.ones(3, requires_grad=True)

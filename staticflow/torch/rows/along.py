@@ -104,7 +104,7 @@ def _vector_norm(
     return vector_norm(x, ord, _dims(dim), keepdim, dtype=dtype)
 
 
-def _chosen(fn: Callable[..., Any]) -> Any:
+def _as_tuple(fn: Callable[..., Any]) -> Any:
     """The values and positions of ``fn`` as a tuple, which ATen gives."""
 
     def row(*args: Any, **kwargs: Any) -> tuple[Any, ...]:
@@ -143,14 +143,14 @@ ALONG: Rows = {
     "aten.logcumsumexp.default": logcumsumexp,
     "aten.sort.default": _sort,
     "aten.sort.stable": _sort_stable,
-    "aten.cummax.default": _chosen(cummax),
-    "aten.cummin.default": _chosen(cummin),
-    "aten.kthvalue.default": _chosen(kthvalue),
+    "aten.cummax.default": _as_tuple(cummax),
+    "aten.cummin.default": _as_tuple(cummin),
+    "aten.kthvalue.default": _as_tuple(kthvalue),
     "aten.median.default": median,
-    "aten.median.dim": _chosen(median),
-    "aten.mode.default": _chosen(mode),
+    "aten.median.dim": _as_tuple(median),
+    "aten.mode.default": _as_tuple(mode),
     "aten.nanmedian.default": nanmedian,
-    "aten.nanmedian.dim": _chosen(nanmedian),
+    "aten.nanmedian.dim": _as_tuple(nanmedian),
     "aten.histc.default": histc,
     "aten.linalg_vector_norm.default": _vector_norm,
     "aten.searchsorted.Tensor": searchsorted,

@@ -90,7 +90,7 @@ def _uniform(x: Any, low: float = 0.0, high: float = 1.0) -> Any:
 
 
 def _cauchy(x: Any, median: float = 0.0, sigma: float = 1.0) -> Any:
-    """By the inverse of the distribution, median + sigma tan(pi (u - 1/2))."""
+    """Draws of Cauchy's distribution, by its inverse: median + sigma tan(pi (u - 1/2))."""
     return tan((rand_like(x) - 0.5) * pi) * sigma + median
 
 

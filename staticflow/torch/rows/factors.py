@@ -35,24 +35,24 @@ def _refuse_lu() -> NoReturn:
 _LU = later(_refuse_lu)
 
 
-def _done(matrices: Any) -> Any:
-    """What LAPACK reports of each matrix if all went well."""
+def _make_info(matrices: Any) -> Any:
+    """Zeros (int32) for each matrix, which is what LAPACK reports if all went well."""
     return full(matrices.shape[:-2], 0, dtype="int32")
 
 
 def _inv(A: Any, check_errors: bool = False) -> tuple[Any, ...]:
-    return inv(A), later(_done, A)
+    return inv(A), later(_make_info, A)
 
 
 def _cholesky_ex(A: Any, upper: bool = False, check_errors: bool = False) -> tuple[Any, ...]:
-    return cholesky(A, upper=upper), later(_done, A)
+    return cholesky(A, upper=upper), later(_make_info, A)
 
 
 def _solve(A: Any, B: Any, left: bool = True, check_errors: bool = False) -> tuple[Any, ...]:
     if left:
-        return solve(A, B), _LU, _LU, later(_done, A)
+        return solve(A, B), _LU, _LU, later(_make_info, A)
     turned = solve(transpose(A, -2, -1), transpose(B, -2, -1))
-    return transpose(turned, -2, -1), _LU, _LU, later(_done, A)
+    return transpose(turned, -2, -1), _LU, _LU, later(_make_info, A)
 
 
 def _eigh(A: Any, UPLO: str = "L", compute_v: bool = True) -> tuple[Any, ...]:

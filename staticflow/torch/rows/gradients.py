@@ -121,7 +121,7 @@ def _grid_sample(
 
 
 def _cdist(ct: Any, x1: Any, x2: Any, p: float, distances: Any) -> Any:
-    """By ``x1``; ATen asks for that by ``x2`` by turning all around."""
+    """The derivative by ``x1``; ATen asks for that by ``x2`` with both turned around."""
     return _pull(lambda x1: cdist(x1, x2, p), ct, x1)[0]
 
 
@@ -215,7 +215,7 @@ def _embedding_bag(
     ct: Any, indices: Any, offset2bag: Any, bag_size: Any, maximum_indices: Any, num_weights: Any,
     scale_grad_by_freq: bool, mode: int, per_sample_weights: Any, padding_idx: int = -1,
 ) -> Any:  # fmt: skip
-    """By the weight; a bag hands its cotangent to each of its rows, or to those of its maxima."""
+    """The derivative by the weight: a bag hands its cotangent to each of its rows, or to those of its maxima."""
     start = full((num_weights, ct.shape[-1]), 0, dtype=ct.dtype)
     if scale_grad_by_freq:
         refuse_scaling("embedding_bag")
@@ -235,7 +235,7 @@ def _embedding_bag(
 def _embedding_bag_of_offsets(
     ct: Any, indices: Any, offsets: Any, offset2bag: Any, *rest: Any
 ) -> Any:
-    """As `_embedding_bag`; rows are in bags as the offsets say, if nothing else was kept."""
+    """The derivative by the weight, where no bags of the rows were kept: the offsets say them."""
     bag_size, maxima, weights, by_frequency, mode, *more = rest
     bags = bag_of_each(indices, offsets)
     return _embedding_bag(ct, indices, bags, bag_size, maxima, weights, by_frequency, mode, *more)
