@@ -215,7 +215,7 @@ def _embedding_bag(
     ct: Any, indices: Any, offset2bag: Any, bag_size: Any, maximum_indices: Any, num_weights: Any,
     scale_grad_by_freq: bool, mode: int, per_sample_weights: Any, padding_idx: int = -1,
 ) -> Any:  # fmt: skip
-    """The derivative by the weight: a bag hands its cotangent to each of its rows, or to those of its maxima."""
+    """The derivative by the weight: a bag hands its cotangent to its rows, or to its maxima."""
     start = full((num_weights, ct.shape[-1]), 0, dtype=ct.dtype)
     if scale_grad_by_freq:
         refuse_scaling("embedding_bag")
