@@ -22,6 +22,13 @@ from typing import TYPE_CHECKING
 from staticflow import autograd, linalg, special
 from staticflow.autograd.vmap import vmap
 from staticflow.eager import accelerator, cuda
+from staticflow.eager.autocast import (
+    autocast,
+    clear_autocast_cache,
+    get_autocast_dtype,
+    is_autocast_cache_enabled,
+    is_autocast_enabled,
+)
 from staticflow.eager.creation import (
     as_tensor,
     asarray,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from staticflow.config import config
 from staticflow.graph.graph import Graph
 from staticflow.graph.verify import verify_graph
-from staticflow.ops.declaring.thread import recording
+from staticflow.ops.declaring.thread import for_itself
 from staticflow.ops.symbols.stable_forms import STABLE_FORMS
 from staticflow.passes.attention import attention, write_attention
 from staticflow.passes.copy_strided import copy_strided
@@ -148,7 +148,7 @@ def optimize(
     for name in passes_for(numerics, passes):
         counts = Counts()
         began = time.perf_counter()
-        with recording(True):  # whoever compiles, a rule means what it says
+        with for_itself():  # whoever compiles, a rule means what it says
             after = each_region(graph, RUNS[name], counts)
         seconds = time.perf_counter() - began
         if config.verify and (after is not graph or not reports):
