@@ -13,8 +13,8 @@ from staticflow.ops.declaring.switch import as_bool
 from staticflow.ops.declaring.thread import Autocast, thread
 
 __all__ = [
-    "autocast", "clear_autocast_cache", "get_autocast_dtype", "is_autocast_available",
-    "is_autocast_cache_enabled", "is_autocast_enabled",
+    "autocast", "check_device", "clear_autocast_cache", "get_autocast_dtype",
+    "is_autocast_available", "is_autocast_cache_enabled", "is_autocast_enabled",
 ]  # fmt: skip
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -22,7 +22,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 _DTYPES = (bfloat16, float16)
 
 
-def _check_device(what: str, device_type: Any) -> None:
+def check_device(what: str, device_type: Any) -> None:
+    """Raise `ArgumentError`, which calls the caller ``what``, unless the device is the CPU."""
     if device_type != "cpu":
         raise ArgumentError(
             f"{what}: device_type must be 'cpu', which stands for tensors of every device, not "
@@ -65,7 +66,7 @@ class autocast:
         enabled: bool = True,
         cache_enabled: bool | None = None,
     ) -> None:
-        _check_device("autocast", device_type)
+        check_device("autocast", device_type)
         self.device = device_type
         wanted = thread.state.autocast_dtype if dtype is None else dtype_of(dtype)
         if wanted not in _DTYPES:
@@ -103,14 +104,14 @@ class autocast:
 
 def is_autocast_enabled(device_type: str = "cpu") -> bool:
     """Whether this thread is inside of `autocast`."""
-    _check_device("is_autocast_enabled", device_type)
+    check_device("is_autocast_enabled", device_type)
     return thread.state.autocast is not None
 
 
 def get_autocast_dtype(device_type: str = "cpu") -> DType:
     """The dtype that `autocast` casts to, or would: bfloat16, unless a block of this thread says
     float16."""
-    _check_device("get_autocast_dtype", device_type)
+    check_device("get_autocast_dtype", device_type)
     return thread.state.autocast_dtype
 
 

@@ -187,9 +187,9 @@ class _Recurrent(Module):
         shrink = getattr(self, "weight_hr" + suffix) if self.proj_size else None
         by = thread.state.autocast
         if by is not None and self.autocast == "lower":
-            recurrent, to_h, shrink, *begin = cast_operands(
-                "lower", [recurrent, to_h, shrink, *begin], by
-            )
+            operands = [recurrent, to_h, shrink, *begin]
+            recurrent, to_h, shrink, *states = cast_operands("lower", operands, by)
+            begin = tuple(states)
             by = None  # all is of its dtype
         outputs, *end = _steps(
             self._gates, suffix.endswith("_reverse"), by, F.linear(input, weight, to_x), lengths,

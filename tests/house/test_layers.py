@@ -34,7 +34,7 @@ LAYERS = (
     ("utils", "testing"),
     ("nn", "optim"),
     ("distributions",),
-    ("func",),
+    ("func", "amp"),
     ("array_api",),
     ("onnx", "einops"),
     ("torch",),

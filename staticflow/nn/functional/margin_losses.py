@@ -77,6 +77,7 @@ def _soft_margin(input: Any, target: Any, reduction: str) -> Any:
     return reduce(-logsigmoid(target * input), reduction)
 
 
+@by_autocast
 def multilabel_soft_margin_loss(
     input: Any, target: Any, weight: Any = None, reduction: str = "mean"
 ) -> Any:

@@ -58,9 +58,9 @@ def by_autocast(fn: F) -> F:
             state.autocast = None
             state.settle()
             if kind != "given":
-                found = cast_operands(kind, [*args, *kwargs.values()], before)
                 count = len(args)
-                args, kwargs = found[:count], dict(zip(kwargs, found[count:], strict=True))
+                found = cast_operands(kind, [*args, *kwargs.values()], before)
+                return fn(*found[:count], **dict(zip(kwargs, found[count:], strict=True)))
             return fn(*args, **kwargs)
         finally:
             state.autocast, state.usual = before, usual
