@@ -42,6 +42,7 @@ from staticflow.passes.row_blocks import row_blocks
 from staticflow.passes.rules import CANONICAL, FAST, PARTS, REORDER
 from staticflow.passes.solve_inverses import solve_inverses
 from staticflow.passes.transpose import transpose_products
+from staticflow.passes.widen_products import widen_products
 
 if TYPE_CHECKING:
     from staticflow.passes.dump import Dump
@@ -90,6 +91,7 @@ RUNS: dict[str, Pass] = {
     "decide": decide,
     "unroll": unroll,
     "narrow_products": narrow_products,
+    "widen_products": widen_products,
     "stabilize_parts": stabilize_parts,
     "merge": merge,
     "last_rows": last_rows,
