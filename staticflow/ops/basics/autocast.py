@@ -11,6 +11,7 @@ from staticflow.graph.locs import is_rewriting
 from staticflow.graph.op import Op
 from staticflow.ops.basics.arithmetic import cast as cast_op
 from staticflow.ops.declaring.autocast_classes import CLASSES, AutocastClass
+from staticflow.ops.declaring.foreign import UNWORDED
 from staticflow.ops.declaring.promote import is_weak
 from staticflow.ops.declaring.thread import Autocast, thread
 
@@ -65,6 +66,7 @@ def by_autocast(fn: F) -> F:
         finally:
             state.autocast, state.usual = before, usual
 
+    UNWORDED.add(call)
     return cast("F", call)
 
 
