@@ -19,8 +19,15 @@ import sys as _sys
 from math import e, inf, nan, pi
 from typing import TYPE_CHECKING
 
-from staticflow import autograd, linalg, special
-from staticflow.autograd.vmap import vmap
+from staticflow.graph import collector as _collector
+
+with _collector.without_collection():  # hardly anything of what is imported is garbage
+    from staticflow import linalg, special
+    from staticflow.static.compile import compile
+    from staticflow.static.jit import jit
+
+    _collector.take_for_old()
+
 from staticflow.eager import accelerator, cuda
 from staticflow.eager.autocast import (
     autocast,
@@ -436,25 +443,36 @@ from staticflow.ops.tensors.subscript import select
 from staticflow.pytree import register_dataclass, register_pytree_node
 from staticflow.runtime.threads import get_num_threads, set_num_threads
 from staticflow.serialization import load, save
-from staticflow.static.compile import compile
 from staticflow.static.grad import grad
 from staticflow.static.inputs import constant, placeholder, symbol, variable
-from staticflow.static.jit import jit
-from staticflow.static.saved_program import load_program
 
 if TYPE_CHECKING:
-    from staticflow import amp, distributions, func, nn, onnx, optim, testing, torch, utils
+    from staticflow import (
+        amp,
+        autograd,
+        distributions,
+        func,
+        nn,
+        onnx,
+        optim,
+        testing,
+        torch,
+        utils,
+    )
+    from staticflow.autograd.vmap import vmap
     from staticflow.comparison import compare
     from staticflow.drawing.draw import draw
     from staticflow.profiling import profile
+    from staticflow.static.saved_program import load_program
 else:
     from staticflow.graph.later import names_of_later
 
     __getattr__, __dir__ = names_of_later(
         globals(),
-        amp="amp", distributions="distributions", func="func", nn="nn", onnx="onnx", optim="optim",
-        testing="testing", torch="torch", utils="utils",
-        compare="comparison", draw="drawing.draw", profile="profiling",
+        amp="amp", autograd="autograd", distributions="distributions", func="func", nn="nn",
+        onnx="onnx", optim="optim", testing="testing", torch="torch", utils="utils",
+        compare="comparison", draw="drawing.draw", load_program="static.saved_program",
+        profile="profiling", vmap="autograd.vmap",
     )  # fmt: skip
 
 Size = tuple  # type: ignore[type-arg]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import staticflow.nn.functional as functional
 from staticflow import optim
+from staticflow.data_classes import dataclass
 from staticflow.errors import ArgumentError
 from staticflow.graph.dtypes import DType, int64
 

@@ -25,7 +25,12 @@ def numbers(*shape: int) -> Array:
     return (np.arange(np.prod(shape, dtype=int)) % 3).reshape(shape)
 
 
-X, Y, N, SQUARE = wave(3, 4), wave(3, 4, by=0.7), numbers(3, 4), wave(3, 3) + 2 * np.eye(3, dtype=np.float32)
+X, Y, N, SQUARE = (
+    wave(3, 4),
+    wave(3, 4, by=0.7),
+    numbers(3, 4),
+    wave(3, 3) + 2 * np.eye(3, dtype=np.float32),
+)
 SYMMETRIC = SQUARE + SQUARE.T
 
 INPUTS: list[tuple[Any, ...]] = [

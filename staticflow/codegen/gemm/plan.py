@@ -8,12 +8,12 @@ tile is code of its own, so a cut of few different tiles is preferred to a sligh
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import groupby
 from typing import TypeAlias
 
 from staticflow.codegen.kernel import LANE
 from staticflow.codegen.target import Target
+from staticflow.data_classes import dataclass
 from staticflow.graph.dims import Size, dim_min
 
 __all__ = [

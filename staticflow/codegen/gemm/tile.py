@@ -7,13 +7,14 @@ column of A. A is read one element at a time, so its layout does not matter.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 from staticflow.codegen.builder import Builder
 from staticflow.codegen.gemm.plan import Panel, Span, column_panels, divisor, main_rows, row_blocks
 from staticflow.codegen.kernel import Operand
 from staticflow.codegen.target import Target
+from staticflow.data_classes import dataclass
 from staticflow.graph.dims import Size, is_provably_ge
 from staticflow.graph.dtypes import DType
 

@@ -4,7 +4,7 @@ the products of them, and what stands for a query and a key."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from staticflow.codegen.gemm.copy import copy_columns
 from staticflow.codegen.gemm.plan import (
@@ -24,6 +24,7 @@ from staticflow.codegen.lower.tasks import bind_index
 from staticflow.codegen.lower.values import Values
 from staticflow.codegen.maths.scalars import Scalars
 from staticflow.codegen.target import Target
+from staticflow.data_classes import dataclass
 from staticflow.graph.dims import Size, ceil_div, dim_max, dim_min
 from staticflow.graph.node import Node
 from staticflow.ops.declaring.lowering import Index, delinear

@@ -30,8 +30,9 @@ from staticflow.graph.locs import format_locs, here, is_inside
 from staticflow.graph.out import into
 
 __all__ = [
-    "UNWORDED", "foreign_errors", "own_method", "refuse_foreign", "refuses_foreign", "refuses_foreign_in",
-    "refuses_foreign_in_classes", "refuses_foreign_of", "refuses_foreign_to_make",
+    "UNWORDED", "foreign_errors", "own_method", "refuse_foreign", "refuses_foreign",
+    "refuses_foreign_in", "refuses_foreign_in_classes", "refuses_foreign_of",
+    "refuses_foreign_to_make",
 ]  # fmt: skip
 
 F = TypeVar("F", bound=Callable[..., Any])

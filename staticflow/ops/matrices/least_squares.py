@@ -19,7 +19,7 @@ from staticflow.ops.basics.view import unsqueeze
 from staticflow.ops.declaring.late import measure_op, tied_op
 from staticflow.ops.declaring.sizes import is_symbolic
 from staticflow.ops.matrices.contract import matmul
-from staticflow.ops.matrices.factors import eigvalsh, is_some, svd, svdvals
+from staticflow.ops.matrices.factors import eigh, eigvalsh, is_some, svd, svdvals
 from staticflow.ops.matrices.solving import (
     is_of_vectors,
 )
@@ -93,7 +93,8 @@ def pinv(
     rtol: Tolerance = None,
 ) -> Any:
     """The pseudoinverses (..., n, m) of matrices (..., m, n), by `svd`; singular values that
-    `matrix_rank` does not count with the same tolerances are taken for 0. ``rcond`` is ``rtol``.
+    `matrix_rank` does not count with the same tolerances are taken for 0. ``rcond`` is ``rtol``. Of
+    a matrix that is ``hermitian`` the lower part is read, and its eigenvalues are what counts.
 
     >>> import staticflow as sf
     >>> sf.linalg.pinv(sf.tensor([[2.0], [0.0]]))
@@ -102,6 +103,11 @@ def pinv(
     if rcond is not None:
         _check_alone("pinv: rcond", atol, rtol)
         rtol = rcond
+    if hermitian:
+        values, q = eigh(A)
+        kept = _above_tolerance(abs(values), A, rtol, atol)
+        inverse = where(kept, 1 / where(kept, values, 1.0), 0.0)
+        return matmul(q * unsqueeze(inverse, -2), mT(q))
     u, s, vh = svd(A, False)
     kept = _above_tolerance(s, A, rtol, atol)
     inverse = where(kept, 1 / where(kept, s, 1.0), 0.0)
