@@ -1,5 +1,5 @@
-"""What `autocast` gains or costs: a training step of a net of three linear layers, in both modes, in
-float32 and inside of blocks of bfloat16 and float16, with the bytes that a compiled step plans.
+"""What `autocast` gains or costs: a training step of a net of three linear layers, in both modes,
+in float32 and inside of blocks of bfloat16 and float16, with the bytes that a compiled step plans.
 
 It is processor time on one thread, the least of a few turns that the contestants take by turns.
 """
@@ -7,9 +7,12 @@ It is processor time on one thread, the least of a few turns that the contestant
 from __future__ import annotations
 
 import argparse
+import os
 import time
 from collections.abc import Callable
 from typing import Any
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy reads it
 
 import numpy as np
 
