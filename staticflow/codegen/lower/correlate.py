@@ -51,7 +51,7 @@ def emit_correlate(
     *outer, last = positions
     rows: Size = outer.pop() if outer else 1
     usual = min(per_group, main_rows(target)) if isinstance(per_group, int) else main_rows(target)
-    panels = column_panels(last, work.lanes, target, usual)
+    panels = column_panels(last, work.lanes, target, usual, pairs=False)
     widest = max((len(p.lanes) for _, p in panels), default=1)
     fit = (work.registers - 1) // ((usual + 1) * widest)  # the rule of `gemm.plan`
     with (
