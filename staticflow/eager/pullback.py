@@ -12,11 +12,12 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from staticflow.data_classes import dataclass
 from staticflow.eager.costs import LARGE
 from staticflow.eager.kernels import sizes_known
 from staticflow.eager.numbers import as_array, is_apart, number_dtype, numbers_among
@@ -38,7 +39,7 @@ from staticflow.ops.declaring.lowering import (
     Reduce,
     View,
 )
-from staticflow.ops.declaring.thread import recording
+from staticflow.ops.declaring.thread import for_itself
 from staticflow.ops.symbols.symbol import Symbol
 from staticflow.runtime.executable import Executable
 from staticflow.runtime.once import once
@@ -248,7 +249,7 @@ def _compile(vjp: _Vjp, values: Sequence[_Value | None]) -> _Program:
     return _Program(executable, tuple(fused), rest if any(rest) else None)
 
 
-@recording(True)
+@for_itself()
 def _trace(
     vjp: _Vjp, values: Sequence[_Value | None]
 ) -> tuple[list[Node], Sequence[Any], list[Equality]]:

@@ -13,8 +13,8 @@ from staticflow.nn.parameter import Parameter
 from staticflow.ops.symbols.effect import effect, read
 from staticflow.ops.symbols.symbol import Symbol
 from staticflow.torch.exchange import dtype_from_torch, tensor_from_torch, tensor_to_torch
+from staticflow.torch.exporting import export_program
 from staticflow.torch.steps import Steps, read_steps
-from staticflow.torch.table import KEPT
 
 __all__ = ["Imported", "import_module"]
 
@@ -217,11 +217,7 @@ def import_module(
     args, kwargs = trees.tree_map(
         lambda v: tensor_to_torch(library, v.detach()) if _is_ours(v) else v, (args, kwargs)
     )
-    decompositions = library.export.default_decompositions()
-    for name in KEPT:
-        decompositions.pop(getattr(library.ops.aten, name).default, None)
-    program = library.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes)
-    program = program.run_decompositions(decompositions)
+    program = export_program(library, module, args, kwargs, dynamic_shapes)
     held = _held_tensors(library, module, copy)
     steps = read_steps(library, program.graph_module, {}, f"from_module of {type(module).__name__}")
     sources, inputs = _sources_of(library, program, held)

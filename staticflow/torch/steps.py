@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from staticflow.data_classes import dataclass
 from staticflow.eager.grad_mode import set_grad_enabled
 from staticflow.errors import StaticflowError, SymbolicError
 from staticflow.graph.dims import Dim
@@ -115,12 +115,15 @@ def _unknown_in(library: Any, module: Any) -> Iterator[tuple[str, str]]:
             inner = _attribute(module, node.target)
             if hasattr(inner, "graph"):
                 yield from _unknown_in(library, inner)
-        elif node.op == "call_function" and not _is_known(library, node.target):
+        elif node.op == "call_function" and not _is_known(library, node):
             yield str(node.target), _line_of(node)
 
 
-def _is_known(library: Any, target: Any) -> bool:
+def _is_known(library: Any, node: Any) -> bool:
+    target = node.target
     name = str(target)
+    if name == "with_effects":
+        return str(node.args[1]) in IGNORED
     return name in ROWS or name in IGNORED or _function_of(library, target) is not None
 
 
@@ -178,7 +181,16 @@ def _cond(predicate: Any, yes: Steps, no: Steps, operands: Sequence[Any] = ()) -
     return cond(predicate, yes.run, no.run, *operands)
 
 
-_HIGHER = {"wrap_with_set_grad_enabled": _with_grad_enabled, "cond": _cond}
+def _with_effects(token: Any, target: Any, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+    """A check, which is ignored, in the order that the token keeps."""
+    return (token,)
+
+
+_HIGHER = {
+    "with_effects": _with_effects,
+    "wrap_with_set_grad_enabled": _with_grad_enabled,
+    "cond": _cond,
+}
 """What takes graphs."""
 
 

@@ -17,6 +17,7 @@ from staticflow.ops.declaring.eager_side import eager, install
 PACKAGE = Path(staticflow.__file__).parent
 
 LAYERS = (
+    ("data_classes",),
     ("config", "errors"),
     ("graph",),
     ("pytree",),
@@ -34,7 +35,7 @@ LAYERS = (
     ("utils", "testing"),
     ("nn", "optim"),
     ("distributions",),
-    ("func",),
+    ("func", "amp"),
     ("array_api",),
     ("onnx", "einops"),
     ("torch",),
@@ -81,7 +82,7 @@ ROOM_RANK = {
 
 # nn and optim are written in ops, so that both modes share them; they see of the rest only this.
 MODELS = {"nn", "optim"}
-MODELS_SEE = {"ops", "pytree", "graph", "errors"}
+MODELS_SEE = {"ops", "pytree", "graph", "errors", "data_classes"}
 EXCEPTIONS = {
     ("nn.parameter", "eager"): "parameters are eager tensors",
     ("optim.swa_utils", "nn"): "an averaged model is a module",
@@ -93,6 +94,8 @@ EXCEPTIONS = {
 WIRED = {
     # where draws are made, which are told of every generator
     ("eager.random", "ops.random.sampling.default_source.append()"),
+    # wrappers of functions, around which errors for arguments of a wrong kind go
+    ("ops.basics.autocast", "ops.declaring.foreign.UNWORDED.add()"),
     # errors for arguments of a wrong kind, around methods of classes
     ("nn", "nn.module.Module.refuses_foreign_to_make()"),
     ("nn", "nn.tree.Tree.refuses_foreign_in_classes()"),

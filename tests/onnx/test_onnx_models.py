@@ -44,6 +44,10 @@ def agree(actual: Any, wanted: Any, bound: float = 2e-5) -> None:
         np.testing.assert_allclose(a, w, bound, bound)
 
 
+def arrays(results: Any) -> list[Any]:
+    return [y.detach().numpy() for y in pytree.flatten(results)[0]]
+
+
 def kinds(graph: Any) -> set[str]:
     return {n.op_type for n in graph.node}
 
@@ -54,10 +58,16 @@ def test_models_of_the_examples(name: str) -> None:
     model = job.make().eval()
     data = model_bytes(model, job.placeholders()[: job.model_takes])
     assert kinds(checked(data).graph) >= MODELS[name]
+    loaded = sf.onnx.load(data)
+    symbols = loaded.placeholders()
+    program = sf.compile(list(symbols), loaded(*symbols))
     for less in (0, 1):
         sizes = {n: s - less for n, s in job.sizes.items()}
         batch = job.batches(1, sizes)[0][: job.model_takes]
-        agree(run_model(data, batch), model(*map(sf.from_numpy, batch)))
+        tensors = [*map(sf.from_numpy, batch)]
+        wanted = model(*tensors)
+        for found in (run_model(data, batch), arrays(loaded(*tensors)), arrays(program(*batch))):
+            agree(found, wanted)
 
 
 def test_names_sizes_and_lines_are_those_of_the_user() -> None:

@@ -65,6 +65,12 @@ def test_ranks() -> None:
     assert sf.linalg.matrix_rank(sf.tensor(A), atol=100.0).item() == 0
 
 
+def test_the_inverse_of_a_hermitian_matrix_reads_its_lower_part() -> None:
+    x = np.array([[2.0, 9.0], [1.0, 3.0]])
+    wanted = np.linalg.pinv(np.array([[2.0, 1.0], [1.0, 3.0]]))
+    np.testing.assert_allclose(sf.linalg.pinv(sf.tensor(x), hermitian=True).numpy(), wanted, 1e-12)
+
+
 def test_symmetric_matrices() -> None:
     s = SQUARE @ SQUARE.swapaxes(-1, -2)
     values, vectors = sf.linalg.eigh(sf.tensor(s))

@@ -15,11 +15,18 @@ import staticflow as sf
 
 torch = pytest.importorskip("torch", reason='torch.compile: pip install "staticflow[torch]"')
 
-from torch_models import MODELS  # noqa: E402
+import torch_models  # noqa: E402
+from torch_tutorials import TUTORIALS  # noqa: E402
+
+MODELS = torch_models.MODELS | TUTORIALS
 
 leaves_of = torch.utils._pytree.tree_leaves
-FEW = ("mlp", "resnet in training", "efficientnet", "norm first", "gpt", "wavenet")
-"""Of the models those that between them have every kind of layer."""
+FEW = (
+    "mlp", "resnet in training", "efficientnet", "norm first", "gpt", "wavenet",
+    *(name for name in TUTORIALS if name != "spatial transformer"),
+)  # fmt: skip
+"""Of the models those that between them have every kind of layer. An affine grid of open sizes is more
+than PyTorch traces."""
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,11 @@ import staticflow as sf
 
 torch = pytest.importorskip("torch", reason='modules of PyTorch: pip install "staticflow[torch]"')
 
-from torch_models import MODELS, Model  # noqa: E402
+import torch_models  # noqa: E402
+from torch_models import Model  # noqa: E402
+from torch_tutorials import TUTORIALS  # noqa: E402
+
+MODELS = torch_models.MODELS | TUTORIALS
 
 SIZES = (4, 6)
 leaves_of = torch.utils._pytree.tree_leaves
@@ -206,6 +210,74 @@ def test_operations_without_a_meaning_are_listed_with_their_lines() -> None:
     line = Strange.forward.__code__.co_firstlineno + 1
     assert f"test_torch_models.py:{line}" in text and f"test_torch_models.py:{line + 1}" in text
     assert "there are no complex tensors" in text
+
+
+class Untracked(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.tensor([2.0, 3.0]))
+
+    def forward(self, x: Any) -> Any:
+        with torch.no_grad():
+            scale = x * self.weight
+            both = scale.exp(), scale.sum()
+        return (x * self.weight).detach() * self.weight + both[0] + both[1] * x
+
+
+def test_what_pytorch_does_not_track_has_no_gradient() -> None:
+    theirs = Untracked()
+    x = torch.tensor([0.5, 0.25], requires_grad=True)
+    ours = sf.torch.from_module(theirs, (x,), copy=True)
+    y = sf.tensor([0.5, 0.25], requires_grad=True)
+    theirs(x).sum().backward()
+    ours(y).sum().backward()
+    agree(ours.weight.grad, theirs.weight.grad, "float32")
+    agree(y.grad, x.grad, "float32")
+
+
+class Straight(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        return x.round()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Any) -> Any:
+        return gradient * 7
+
+
+class Rounded(torch.nn.Module):
+    def forward(self, x: Any) -> Any:
+        return Straight.apply(x)
+
+
+class Checkpointed(torch.nn.Module):
+    reentrant = False
+
+    def forward(self, x: Any) -> Any:
+        return torch.utils.checkpoint.checkpoint(torch.sin, x, use_reentrant=self.reentrant)
+
+
+def test_derivatives_that_an_export_loses_are_refused() -> None:
+    apply = torch.autograd.Function.apply
+    with pytest.raises(sf.SymbolicError, match=r"Rounded applies Straight, .* does not keep"):
+        sf.torch.from_module(Rounded(), (torch.ones(3),))
+    assert torch.autograd.Function.apply == apply
+    again = Checkpointed()
+    again.reentrant = True
+    with pytest.raises(sf.SymbolicError, match=r"applies CheckpointFunction.*use_reentrant=False"):
+        sf.torch.from_module(again, (torch.ones(3),))
+    ours = sf.torch.from_module(Checkpointed(), (torch.ones(3),))
+    x = sf.ones(3, requires_grad=True)
+    ours(x).sum().backward()
+    agree(x.grad, torch.ones(3).cos(), "float32")
+
+
+def test_a_lazy_module_must_have_been_called() -> None:
+    module = torch.nn.LazyLinear(2)
+    with pytest.raises(sf.ArgumentError, match="the shape of 'weight' is not known yet"):
+        sf.torch.from_module(module, (torch.ones(3),))
+    module(torch.ones(3))
+    assert sf.torch.from_module(module, (torch.ones(3),))(sf.ones(3)).shape == (2,)
 
 
 class Writing(torch.nn.Module):

@@ -124,7 +124,7 @@ def differs(case: Any, found: Sequence[Any], wanted: Sequence[Any]) -> str | Non
 
 
 RANDOM = "its random numbers are NumPy's"
-LATE = "in a graph: its sizes are of values that only the run tells; eagerly it passes"
+BRANCHES = "in a graph: both branches give values of the same shapes; eagerly it passes"
 
 EXPLAINED = {
     **dict.fromkeys(
@@ -136,16 +136,10 @@ EXPLAINED = {
         RANDOM,
     ),
     **dict.fromkeys(
-        (
-            "test_affine_grid_2d", "test_affine_grid_2d_align_corners", "test_affine_grid_3d",
-            "test_affine_grid_3d_align_corners", "test_loop11",
-        ),
-        LATE,
-    ),
-    **dict.fromkeys(
         ("test_loop13_seq", "test_loop16_seq_none"),
         "in a graph: a loop carries tensors, and no sequence; eagerly it passes",
     ),
+    "test_affine_grid_3d_align_corners": BRANCHES,
     "test_if_opt": "in a graph: both branches give the same structure; eagerly it passes",
 }  # fmt: skip
 """Why tests that load do not pass: all of their modes, or in a graph alone."""

@@ -7,8 +7,8 @@ named in: a sum over all of a transposed matrix runs along the rows that are the
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
-from dataclasses import dataclass
 
+from staticflow.data_classes import dataclass
 from staticflow.graph.dim_queries import coefficient, evaluate_dim, symbols_of
 from staticflow.graph.dims import Size, Sym, fresh_sym, prod
 from staticflow.graph.graph import Graph
@@ -135,8 +135,8 @@ def _sorted_by_stride(
 
 
 def _wider(a: Sequence[int], b: Sequence[int], weights: Sequence[int]) -> int:
-    """By how many more positions the strides ``a`` are wider than those of ``b``, than the other
-    way round."""
+    """A number above 0 where the strides ``a`` are wider than those of ``b`` at more positions,
+    each counted by its weight, than the other way round; below 0 where at fewer; else 0."""
     each = zip(a, b, weights, strict=True)
     return sum(w * ((x > y) - (x < y)) for x, y, w in each if x and y)
 

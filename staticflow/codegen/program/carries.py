@@ -18,7 +18,7 @@ What an iteration makes is written once, where all who want it read it:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from staticflow.codegen.program.buffers import nbytes
 from staticflow.codegen.program.routine import (
@@ -35,6 +35,7 @@ from staticflow.codegen.program.routine import (
     iteration_count,
 )
 from staticflow.codegen.program.update_order import changes_elements, root_of
+from staticflow.data_classes import dataclass
 from staticflow.graph.dims import Size, dim_max, dim_min
 from staticflow.graph.node import Node, maker_of
 from staticflow.graph.types import TensorType
@@ -166,8 +167,8 @@ class _Builder:
         """A chain of carries of which one is stacked as iterations begin: one stack for all, which
         has their starts before what the iterations make (behind it, if the loop runs backwards)."""
         loop, count = self.loop, len(chain)
-        value = loop.body.outputs[chain[0]]
-        t, size = value.tensor_type, nbytes(value.tensor_type)
+        value, t = loop.body.outputs[chain[0]], loop.body.params[chain[0]].tensor_type
+        size = nbytes(t)
         whole = TensorType(t.dtype, (loop.iterations + count, *t.shape))
         stack = self.place_for(whole, None, "stacked carry of ", bool(loop.binds))
         self.make_room(stack, size, count)
@@ -234,7 +235,7 @@ class _Builder:
         """A carry in one place, where each iteration writes the new value over the old one."""
         home = self.over[i]
         if home != self.starts[i]:
-            size = nbytes(value.tensor_type)
+            size = nbytes(self.loop.body.params[i].tensor_type)
             self.layout.before.append(Copy(home, self.starts[i], size))
         self.layout.carries[i] = self.homes[value] = self.layout.results[i] = home
         self.layout.ends.append((value, home))
@@ -257,10 +258,8 @@ class _Builder:
     def stack(self, value: Node) -> Row:
         """A stack of what iterations make, where it is wanted if it is; gives the row of this
         iteration."""
-        size = nbytes(value.tensor_type)
-        whole = TensorType(
-            value.tensor_type.dtype, (self.loop.iterations, *value.tensor_type.shape)
-        )
+        t = self.loop.body.outputs[self.stacked[value][0]].tensor_type  # the root's may be late
+        size, whole = nbytes(t), TensorType(t.dtype, (self.loop.iterations, *t.shape))
         places = (self.wanted[i] for i in self.stacked[value])
         place = next((p for p in places if p is not None), None)
         self.stacks[value] = self.place_for(whole, place, "stack of ", bool(self.loop.binds))

@@ -256,10 +256,16 @@ def _tie(sym: Sym) -> Node | None:
 
 
 def _late_symbols(attrs: Mapping[str, Any]) -> list[Sym]:
-    found: dict[Sym, None] = {}
+    found: set[Sym] = set()
     for name, value in attrs.items():
         if name != "binds":
-            for size in value if type(value) is tuple else (value,):
-                if type(size) is Dim:
-                    found |= dict.fromkeys(s for s in symbols_of(size) if s.late)
+            _add_late(found, value)
     return sorted(found, key=Sym.sort_key)
+
+
+def _add_late(found: set[Sym], value: Any) -> None:
+    if type(value) is Dim:
+        found.update(s for s in symbols_of(value) if s.late)
+    elif type(value) is tuple:
+        for part in value:
+            _add_late(found, part)

@@ -97,9 +97,8 @@ def _as_functions(branches: Any) -> list[Callable[..., Any]]:
 
 
 def _describe(branches: Any) -> str:
-    return (
-        f"of type {type(branches).__name__}" if branches or callable(branches) else "an empty one"
-    )
+    is_empty = isinstance(branches, Sequence) and not branches
+    return "an empty one" if is_empty else f"of type {type(branches).__name__}"
 
 
 def _as_index(given: Any) -> Any:

@@ -11,6 +11,7 @@ from staticflow.graph.dtypes import float32, float64, int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.along.extremes import amax
 from staticflow.ops.basics.arithmetic import where
+from staticflow.ops.basics.autocast import by_autocast
 from staticflow.ops.basics.axes import mT
 from staticflow.ops.basics.creation import new_full
 from staticflow.ops.basics.joining import cat
@@ -18,7 +19,7 @@ from staticflow.ops.basics.view import unsqueeze
 from staticflow.ops.declaring.late import measure_op, tied_op
 from staticflow.ops.declaring.sizes import is_symbolic
 from staticflow.ops.matrices.contract import matmul
-from staticflow.ops.matrices.factors import eigvalsh, is_some, svd, svdvals
+from staticflow.ops.matrices.factors import eigh, eigvalsh, is_some, svd, svdvals
 from staticflow.ops.matrices.solving import (
     is_of_vectors,
 )
@@ -92,7 +93,8 @@ def pinv(
     rtol: Tolerance = None,
 ) -> Any:
     """The pseudoinverses (..., n, m) of matrices (..., m, n), by `svd`; singular values that
-    `matrix_rank` does not count with the same tolerances are taken for 0. ``rcond`` is ``rtol``.
+    `matrix_rank` does not count with the same tolerances are taken for 0. ``rcond`` is ``rtol``. Of
+    a matrix that is ``hermitian`` the lower part is read, and its eigenvalues are what counts.
 
     >>> import staticflow as sf
     >>> sf.linalg.pinv(sf.tensor([[2.0], [0.0]]))
@@ -101,12 +103,18 @@ def pinv(
     if rcond is not None:
         _check_alone("pinv: rcond", atol, rtol)
         rtol = rcond
+    if hermitian:
+        values, q = eigh(A)
+        kept = _above_tolerance(abs(values), A, rtol, atol)
+        inverse = where(kept, 1 / where(kept, values, 1.0), 0.0)
+        return matmul(q * unsqueeze(inverse, -2), mT(q))
     u, s, vh = svd(A, False)
     kept = _above_tolerance(s, A, rtol, atol)
     inverse = where(kept, 1 / where(kept, s, 1.0), 0.0)
     return matmul(mT(vh) * unsqueeze(inverse, -2), mT(u))
 
 
+@by_autocast
 def pinverse(input: Any, rcond: float = 1e-15) -> Any:
     """`pinv` as ``torch.pinverse`` has it."""
     return pinv(input, rtol=rcond)
@@ -135,6 +143,7 @@ class LeastSquares(NamedTuple):
     singular_values: Any
 
 
+@by_autocast
 def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = None) -> LeastSquares:
     """The X for which ``A @ X`` is nearest to ``B`` (..., m, k), the smallest one of several, by
     `pinv`, whichever ``driver``; with the sums of squares that are left, where ``A`` (..., m, n)

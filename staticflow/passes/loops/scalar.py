@@ -28,6 +28,7 @@ from staticflow.graph.locs import Locs
 from staticflow.graph.node import Node, constant, item, make_node, maker_of, param
 from staticflow.graph.types import TensorType, types_of
 from staticflow.ops.basics.view import reshape_op
+from staticflow.ops.declaring.late import measure_op
 from staticflow.ops.loops.cond_op import cond_op
 from staticflow.ops.loops.loop import Loop, loop_ops
 from staticflow.ops.symbols.symbol import Symbol, constant_node
@@ -91,6 +92,8 @@ def _is_small(node: Node) -> bool:
 
 
 def _is_scalar_work(node: Node) -> bool:
+    if node.op is measure_op:  # a kernel learns no size on its way, nor checks one
+        return False
     if node.op in (item, param) or all(t.size == 0 for t in types_of(node.type)):
         return True
     if node.op is constant:

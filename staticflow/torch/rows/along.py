@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from staticflow.ops.along.cumulative import cumprod, cumsum, logcumsumexp, prod
+from staticflow.ops.along.counts import histc
+from staticflow.ops.along.cumulative import cummax, cummin, cumprod, cumsum, logcumsumexp, prod
 from staticflow.ops.along.extremes import amax, amin, argmax, argmin, max, min
 from staticflow.ops.along.order import sort, topk
+from staticflow.ops.along.ranks import kthvalue, median, nanmedian
 from staticflow.ops.along.softmax import log_softmax, logsumexp, softmax
+from staticflow.ops.along.sorted_search import bucketize, searchsorted
 from staticflow.ops.basics.reduce import all, any, mean, sum
-from staticflow.ops.statistics.moments import std, var, var_mean
+from staticflow.ops.statistics.moments import std, var, var_mean, vector_norm
+from staticflow.ops.statistics.samples import mode
 from staticflow.torch.rows.row import Rows, cast_to, each
 
 __all__ = ["ALONG"]
@@ -87,6 +92,27 @@ def _topk(
     return tuple(topk(x, k, dim, largest, sorted))
 
 
+def _sort_stable(
+    x: Any, *, stable: bool | None = None, dim: int = -1, descending: bool = False
+) -> tuple[Any, ...]:
+    return tuple(sort(x, dim, descending, bool(stable)))
+
+
+def _vector_norm(
+    x: Any, ord: Any = 2, dim: Any = None, keepdim: bool = False, dtype: Any = None
+) -> Any:
+    return vector_norm(x, ord, _dims(dim), keepdim, dtype=dtype)
+
+
+def _as_tuple(fn: Callable[..., Any]) -> Any:
+    """The values and positions of ``fn`` as a tuple, which ATen gives."""
+
+    def row(*args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        return tuple(fn(*args, **kwargs))
+
+    return row
+
+
 def _logsumexp(x: Any, dim: Any, keepdim: bool = False) -> Any:
     return logsumexp(x, tuple(dim), keepdim)
 
@@ -116,6 +142,21 @@ ALONG: Rows = {
     "aten.cumprod.default": cumprod,
     "aten.logcumsumexp.default": logcumsumexp,
     "aten.sort.default": _sort,
+    "aten.sort.stable": _sort_stable,
+    "aten.cummax.default": _as_tuple(cummax),
+    "aten.cummin.default": _as_tuple(cummin),
+    "aten.kthvalue.default": _as_tuple(kthvalue),
+    "aten.median.default": median,
+    "aten.median.dim": _as_tuple(median),
+    "aten.mode.default": _as_tuple(mode),
+    "aten.nanmedian.default": nanmedian,
+    "aten.nanmedian.dim": _as_tuple(nanmedian),
+    "aten.histc.default": histc,
+    "aten.linalg_vector_norm.default": _vector_norm,
+    "aten.searchsorted.Tensor": searchsorted,
+    "aten.searchsorted.Scalar": searchsorted,
+    "aten.bucketize.Tensor": bucketize,
+    "aten.bucketize.Scalar": bucketize,
     "aten.topk.default": _topk,
 }
 """Rows of what goes along dims."""

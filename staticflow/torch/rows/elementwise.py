@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+from math import pi
 from typing import Any
 
+from staticflow.graph.dtypes import get_default_dtype
 from staticflow.nn.functional import activations
 from staticflow.ops.basics import arithmetic
 from staticflow.ops.basics.arithmetic import clamp, where
 from staticflow.ops.basics.creation import full_like
-from staticflow.ops.elementwise import bits, compare, gamma, maths, pairs, special, trig, variants
+from staticflow.ops.elementwise import (
+    bessel,
+    bits,
+    compare,
+    floats,
+    gamma,
+    maths,
+    pairs,
+    special,
+    trig,
+    variants,
+)
 from staticflow.ops.elementwise.activation import threshold
 from staticflow.ops.elementwise.synonyms import sgn
 from staticflow.ops.indexing.mask_ops import masked_fill
-from staticflow.torch.rows.row import Rows, cast_to, each
+from staticflow.ops.tensors.shortcuts import ldexp
+from staticflow.special import ndtri
+from staticflow.torch.rows.row import Rows, cast_to, each, scalar_for
 
 __all__ = ["ELEMENTWISE"]
 
@@ -27,6 +42,7 @@ _UNARY = {
         "tanh",
     ),
     special: ("erf", "erfc", "erfinv"),
+    bessel: ("i0",),
     gamma: ("digamma", "lgamma"),
     arithmetic: ("neg", "logical_not"),
     bits: ("bitwise_not",),
@@ -39,7 +55,17 @@ _BINARY = {
 _OF_TWO_TENSORS = {
     arithmetic: ("logical_and", "logical_or", "logical_xor", "maximum", "minimum"),
     trig: ("atan2",),
-    pairs: ("copysign", "fmax", "fmin", "hypot", "logaddexp", "logaddexp2", "heaviside"),
+    pairs: (
+        "copysign",
+        "fmax",
+        "gcd",
+        "lcm",
+        "fmin",
+        "hypot",
+        "logaddexp",
+        "logaddexp2",
+        "heaviside",
+    ),
 }
 
 
@@ -97,7 +123,7 @@ def _leaky_relu(x: Any, negative_slope: Any = 0.01) -> Any:
 
 
 def _hardtanh(x: Any, min_val: Any = -1, max_val: Any = 1) -> Any:
-    return clamp(x, min_val, max_val)
+    return clamp(x, scalar_for(x, min_val), scalar_for(x, max_val))
 
 
 def _softplus(x: Any, beta: Any = 1, threshold: Any = 20) -> Any:
@@ -122,6 +148,12 @@ def _threshold_backward(grad_output: Any, x: Any, threshold: Any) -> Any:
 
 def _nan_to_num(x: Any, nan: Any = None, posinf: Any = None, neginf: Any = None) -> Any:
     return compare.nan_to_num(x, 0.0 if nan is None else nan, posinf, neginf)
+
+
+def _angle(x: Any) -> Any:
+    """The angle of a real number as a complex one: 0 or pi, NaN of NaN."""
+    x = x if x.dtype.is_floating else cast_to(x, get_default_dtype())
+    return where(maths.isnan(x), x, where(x < 0, pi, 0.0).to(x.dtype))
 
 
 def _itself(x: Any) -> Any:
@@ -149,6 +181,21 @@ ELEMENTWISE: Rows = {
     "aten.clamp_min.default": lambda x, min: clamp(x, min=min),
     "aten.clamp_max.default": lambda x, max: clamp(x, max=max),
     "aten.round.default": lambda x: variants.round(x),
+    "aten.round.decimals": lambda x, decimals: variants.round(x, decimals=decimals),
+    "aten.angle.default": _angle,
+    "aten.copysign.Tensor": pairs.copysign,
+    "aten.frexp.Tensor": lambda x: tuple(floats.frexp(x)),
+    "aten.ldexp.Tensor": ldexp,
+    "aten.nextafter.default": floats.nextafter,
+    "aten.polygamma.default": gamma.polygamma,
+    "aten.signbit.default": compare.signbit,
+    "aten.special_erfcx.default": special.erfcx,
+    "aten.special_i0e.default": bessel.i0e,
+    "aten.special_i1.default": bessel.i1,
+    "aten.special_i1e.default": bessel.i1e,
+    "aten.special_modified_bessel_i0.default": bessel.i0,
+    "aten.special_modified_bessel_i1.default": bessel.i1,
+    "aten.special_ndtri.default": ndtri,
     "aten.sgn.default": sgn,
     "aten.elu.default": _elu,
     "aten.gelu.default": _gelu,
@@ -164,7 +211,8 @@ ELEMENTWISE: Rows = {
     "aten.copy.default": lambda x, src: cast_to(src, x.dtype).expand(x.shape),
     "aten._to_copy.default": _to_copy,
     **each(("clone.default", "lift_fresh_copy.default"), arithmetic.clone),
-    **each(("alias.default", "detach.default", "contiguous.default"), _itself),
+    **each(("alias.default", "contiguous.default"), _itself),
+    "aten.detach.default": lambda x: x.detach(),
     "prims.convert_element_type.default": cast_to,
 }
 """Rows of functions of single elements."""

@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 from typing import Any, NoReturn
 
+from staticflow.eager.creation import full
+from staticflow.eager.ranges import arange
 from staticflow.errors import SymbolicError
 from staticflow.graph.locs import format_locs, here
 from staticflow.nn.functional.embedding import embedding_bag
+from staticflow.ops.along.extremes import argmax
+from staticflow.ops.along.sorted_search import searchsorted
+from staticflow.ops.basics.arithmetic import where
+from staticflow.ops.basics.view import reshape, unsqueeze
 from staticflow.ops.indexing.data_dependent import nonzero
 from staticflow.ops.indexing.gather_ops import gather, scatter_add
 from staticflow.ops.indexing.index_functions import embedding, index_add, index_select
 from staticflow.ops.indexing.mask_ops import masked_scatter
 from staticflow.ops.indexing.mask_put import index_put
-from staticflow.ops.indexing.scatter_ops import scatter, scatter_reduce
+from staticflow.ops.indexing.roll_repeat import repeat_interleave
+from staticflow.ops.indexing.scatter_ops import index_reduce, put, scatter, scatter_reduce
 from staticflow.torch.rows.row import Rows, each, later
 
-__all__ = ["INDEXING"]
+__all__ = ["INDEXING", "bag_of_each"]
 
 _BAGS = ("sum", "mean", "max")
+_MAX = _BAGS.index("max")
+_NO_BAGS = later(full, (0,), 0, dtype="int64")
 
 
 def _key(x: Any, indices: Sequence[Any]) -> tuple[Any, ...]:
@@ -69,7 +79,44 @@ def _embedding_bag(
         include_last_offset=include_last_offset,
         padding_idx=padding_idx if padding_idx >= 0 else None,
     )  # fmt: skip
-    return out, *(later(_refuse_rest),) * 3
+    bags = offsets[:-1] if include_last_offset else offsets
+    is_short = weight.dtype.name in ("float32", "float16")
+    fast = mode == 0 and padding_idx < 0 and is_short  # where ATen keeps no bags of the rows
+    sizes = later(_bag_sizes, indices, bags, padding_idx)
+    of_each = _NO_BAGS if fast else later(bag_of_each, indices, bags)
+    maxima = later(_maxima, weight, indices, bags, padding_idx) if mode == _MAX else sizes
+    return out, of_each, sizes, maxima
+
+
+def _embedding_bag_forward_only(*args: Any, **kwargs: Any) -> tuple[Any, ...]:
+    return _embedding_bag(*args, **kwargs)[0], *(later(_refuse_rest),) * 3
+
+
+def bag_of_each(indices: Any, bags: Any) -> Any:
+    """The bag of each index: the last that begins at or before it."""
+    places = arange(indices.shape[0], dtype=bags.dtype)
+    return (searchsorted(bags, places, right=True) - 1).to(bags.dtype)
+
+
+def _bag_sizes(indices: Any, bags: Any, padding_idx: int) -> Any:
+    start = full(tuple(bags.shape), 0, dtype=bags.dtype)
+    counted = (indices != padding_idx).to(bags.dtype)
+    return index_add(start, 0, bag_of_each(indices, bags), counted)
+
+
+def _maxima(weight: Any, indices: Any, bags: Any, padding_idx: int) -> Any:
+    """For each bag and column the first index whose row has the largest element; -1 if empty."""
+    in_bag = unsqueeze(bag_of_each(indices, bags), 0) == unsqueeze(
+        arange(bags.shape[0], dtype=bags.dtype), 1
+    )
+    if padding_idx >= 0:
+        in_bag = in_bag & unsqueeze(indices != padding_idx, 0)
+    rows = where(unsqueeze(in_bag, 2), unsqueeze(index_select(weight, 0, indices), 0), -inf)
+    if indices.shape[0] == 0:
+        return full((bags.shape[0], weight.shape[1]), -1, dtype=bags.dtype)
+    at = argmax(rows, 1)
+    found = index_select(indices, 0, reshape(at, (-1,)))
+    return where(unsqueeze(in_bag.any(1), 1), reshape(found, at.shape), -1).to(bags.dtype)
 
 
 def _refuse_rest() -> NoReturn:
@@ -89,6 +136,18 @@ def _scatter_reduce(
     return scatter_reduce(x, dim, index, src, reduce, include_self=include_self)
 
 
+def _index_reduce(
+    x: Any, dim: int, index: Any, source: Any, reduce: str, include_self: bool = True
+) -> Any:
+    return index_reduce(x, dim, index, source, reduce, include_self=include_self)
+
+
+def _repeat_interleave(repeats: Any, output_size: Any = None) -> Any:
+    """The positions of what is repeated."""
+    positions = arange(repeats.shape[0], dtype=repeats.dtype)
+    return repeat_interleave(positions, repeats, output_size=output_size)
+
+
 def _index_add(x: Any, dim: int, index: Any, source: Any, alpha: Any = 1) -> Any:
     return index_add(x, dim, index, source, alpha=alpha)
 
@@ -98,6 +157,9 @@ INDEXING: Rows = {
     **each(("index_put.default", "_unsafe_index_put.default"), _index_put),
     "aten.index_select.default": index_select,
     "aten.index_add.default": _index_add,
+    "aten.index_reduce.default": _index_reduce,
+    "aten.put.default": put,
+    "aten.repeat_interleave.Tensor": _repeat_interleave,
     "aten.gather.default": gather,
     "aten.scatter.src": scatter,
     "aten.scatter.value": _scatter_value,
@@ -107,6 +169,6 @@ INDEXING: Rows = {
     "aten.nonzero.default": nonzero,
     "aten.embedding.default": _embedding,
     "aten._embedding_bag.default": _embedding_bag,
-    "aten._embedding_bag_forward_only.default": _embedding_bag,
+    "aten._embedding_bag_forward_only.default": _embedding_bag_forward_only,
 }
 """Rows of indexing."""

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from staticflow.eager.creation import full
+from staticflow.nn.functional.activations import leaky_relu
 from staticflow.nn.functional.normalization import batch_norm, group_norm, layer_norm
+from staticflow.ops.basics.arithmetic import where
 from staticflow.ops.basics.reduce import mean
 from staticflow.ops.basics.view import reshape
 from staticflow.ops.elementwise.maths import rsqrt
@@ -34,7 +36,7 @@ def _layer_norm(x: Any, shape: Sequence[Any], weight: Any, bias: Any, eps: float
 def _group_norm(
     x: Any, weight: Any, bias: Any, n: Any, c: Any, hw: Any, group: int, eps: float
 ) -> Any:
-    rows = reshape(x, (n, group, -1))
+    rows = reshape(x, (n, group, c // group * hw))
     out = group_norm(x, group, weight, bias, eps)
     return out, later(_mean_over, rows, (2,), False), later(_rstd_over, rows, (2,), eps, False)
 
@@ -93,6 +95,16 @@ def _dropout(x: Any, p: float, train: bool | None = True) -> tuple[Any, ...]:
     return x * mask.to(x.dtype) * (1 / (1 - p) if p < 1 else 0.0), mask
 
 
+def _rrelu(
+    x: Any, noise: Any, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False
+) -> tuple[Any, ...]:
+    """The slopes that were drawn, 1 where ``x`` is not negative, are the second result."""
+    if not training:
+        return leaky_relu(x, (lower + upper) / 2), noise
+    slopes = where(x > 0, 1.0, rand_like(x) * (upper - lower) + lower).to(x.dtype)
+    return x * slopes, slopes
+
+
 def _draw_mask(x: Any, p: float) -> Any:
     return rand_like(x) >= p
 
@@ -104,5 +116,6 @@ NORMALIZATION: Rows = {
     "aten._native_batch_norm_legit_no_training.default": _batch_norm_no_training,
     **each(("_native_batch_norm_legit.no_stats",), _batch_norm_of_input),
     "aten.native_dropout.default": _dropout,
+    "aten.rrelu_with_noise_functional.default": _rrelu,
 }
 """Rows of normalisation and dropout."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from staticflow.ops.basics.arithmetic import cast
 
-__all__ = ["Row", "Rows", "cast_to", "each", "for_each_dim", "later"]
+__all__ = ["Row", "Rows", "cast_to", "each", "for_each_dim", "later", "scalar_for"]
 
 Row = Callable[..., Any]
 """A function of tensors or symbols, sizes and numbers, by the names of ATen's schema. A result that
@@ -29,6 +29,11 @@ def each(names: Iterable[str], row: Row) -> Rows:
 def cast_to(x: Any, dtype: Any) -> Any:
     """``x`` in ``dtype``, if one is given."""
     return x if dtype is None or x.dtype is dtype else cast(x, dtype=dtype)
+
+
+def scalar_for(x: Any, value: Any) -> Any:
+    """A number of Python in the kind of ``x``: beside integers ATen takes whole numbers."""
+    return value if x.dtype.is_floating or type(value) is not float else int(value)
 
 
 def for_each_dim(values: Sequence[Any] | int, count: int) -> tuple[Any, ...]:

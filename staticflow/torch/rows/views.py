@@ -11,10 +11,10 @@ from staticflow.ops.basics.axes import flip, permute, transpose
 from staticflow.ops.basics.expand import expand
 from staticflow.ops.basics.joining import cat, stack, tile
 from staticflow.ops.basics.slicing import select_scatter, slice_scatter
-from staticflow.ops.basics.splitting import split, unbind
+from staticflow.ops.basics.splitting import narrow, split, unbind
 from staticflow.ops.basics.view import reshape, squeeze, unsqueeze
 from staticflow.ops.indexing.roll_repeat import roll
-from staticflow.ops.matrices.triangle import diagonal, tril, triu
+from staticflow.ops.matrices.triangle import diagonal, diagonal_scatter, tril, triu, unfold
 from staticflow.ops.tensors.subscript import select
 from staticflow.torch.rows.row import Rows, each
 
@@ -87,9 +87,9 @@ def _is_nothing(x: Any) -> bool:
 
 
 VIEWS: Rows = {
-    **each(("view.default", "reshape.default", "_unsafe_view.default"), _view),
-    "aten.expand.default": _expand,
-    "aten.permute.default": _permute,
+    **each(("view.default", "reshape.default", "_unsafe_view.default", "view_copy.default"), _view),
+    **each(("expand.default", "expand_copy.default"), _expand),
+    **each(("permute.default", "permute_copy.default"), _permute),
     "aten.transpose.int": transpose,
     "aten.t.default": lambda x: transpose(x, 0, 1) if x.ndim == 2 else x,
     **each(("squeeze.default", "squeeze.dim", "squeeze.dims"), _squeeze),
@@ -100,13 +100,16 @@ VIEWS: Rows = {
     "aten.select_scatter.default": select_scatter,
     "aten.split_with_sizes.default": _split_with_sizes,
     "aten.split.Tensor": _split,
-    "aten.unbind.int": unbind,
+    **each(("unbind.int", "unbind_copy.int"), unbind),
     "aten.cat.default": _cat,
     "aten.stack.default": stack,
     "aten.flip.default": lambda x, dims: flip(x, tuple(dims)),
     "aten.roll.default": lambda x, shifts, dims=(): roll(x, tuple(shifts), tuple(dims) or None),
     "aten.repeat.default": _repeat,
     "aten.diagonal.default": diagonal,
+    "aten.diagonal_scatter.default": diagonal_scatter,
+    "aten.narrow_copy.default": narrow,
+    "aten.unfold.default": unfold,
     "aten.tril.default": tril,
     "aten.triu.default": triu,
     "aten.constant_pad_nd.default": _constant_pad,

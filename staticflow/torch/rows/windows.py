@@ -18,6 +18,8 @@ from staticflow.nn.functional.pooling import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
     adaptive_avg_pool3d,
+    adaptive_max_pool2d,
+    adaptive_max_pool3d,
     avg_pool1d,
     avg_pool2d,
     avg_pool3d,
@@ -81,6 +83,13 @@ def _adaptive(pool: Any) -> Any:
     return row
 
 
+def _adaptive_max(pool: Any) -> Any:
+    def row(x: Any, output_size: Any) -> tuple[Any, ...]:
+        return tuple(pool(x, tuple(output_size), True))
+
+    return row
+
+
 def _upsample(mode: str, takes_corners: bool) -> Any:
     """The overload ``vec``, which is given a size or factors."""
 
@@ -130,6 +139,8 @@ WINDOWS: Rows = {
     "aten.adaptive_avg_pool1d.default": _adaptive(adaptive_avg_pool1d),
     "aten._adaptive_avg_pool2d.default": _adaptive(adaptive_avg_pool2d),
     "aten._adaptive_avg_pool3d.default": _adaptive(adaptive_avg_pool3d),
+    "aten.adaptive_max_pool2d.default": _adaptive_max(adaptive_max_pool2d),
+    "aten.adaptive_max_pool3d.default": _adaptive_max(adaptive_max_pool3d),
     "aten.grid_sampler_2d.default": _grid_sample,
     "aten.col2im.default": _col2im,
     "aten.im2col.default": _im2col,

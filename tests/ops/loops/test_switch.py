@@ -121,6 +121,8 @@ def test_numbers_take_the_dtype_of_tensors_beside_them(graph: bool) -> None:
         ([lambda x: x, lambda x: x > 0], "f32[3] from branches[0] and bool[3] from branches[1]; both"),
         ([lambda x: x, lambda x, y: x], "switch: branches[1] takes (x, y), and is called with 1"),
         ([], "not an empty one"),
+        (None, "not of type NoneType"),
+        (0, "not of type int"),
         (lambda x: x, "not of type function"),
         ([lambda x: x, 3], "branches[1] is of type int; sf.stack(values)[index]"),
     ],

@@ -66,7 +66,10 @@ def _shift(rows: Array, fill: float) -> Array:
 
 
 def _others(rows: Array) -> Array:
-    return np.stack([np.prod(np.delete(rows, j, 0), 0, dtype=rows.dtype) for j in range(len(rows))])
+    out = np.empty_like(rows)
+    for j in range(len(rows)):
+        out[j] = np.prod(np.delete(rows, j, 0), 0, dtype=rows.dtype)
+    return out
 
 
 def _recurrence(b: Array, a: Array) -> Array:
@@ -173,7 +176,7 @@ ROWS = (
         sized=lambda dtype, n: Sample((values((3, n), dtype), 1), {"fill": 0.0, "reverse": True}),
     ),
     OpInfo(
-        OPS["product_of_others"], _internal("product_of_others"), _walked(_others),
+        OPS["product_of_others"], _internal("product_of_others"), _walked(_others, widen=False),
         _with_dims(_with_zeros), ALL, grad=True, ulps=16, zeros=False, sized=_sized,
     ),
     OpInfo(

@@ -25,7 +25,8 @@ from staticflow.ops.basics.casting import cast
 from staticflow.ops.basics.expand import broadcast_tensors, broadcast_to
 from staticflow.ops.basics.joining import cat, tile
 from staticflow.ops.basics.splitting import part_of
-from staticflow.ops.basics.view import reshape, squeeze, unsqueeze
+from staticflow.ops.basics.view import of_size, reshape, squeeze, unsqueeze
+from staticflow.ops.declaring.required import require_equal
 from staticflow.ops.matrices.triangle import tril, triu
 
 __all__ = ["SHAPES", "axis_of"]
@@ -85,12 +86,14 @@ def _squeeze(x: Any, *, axes: Any = None) -> Any:
         return squeeze(x)
     dims = integers(axes, "axes")
     for d in dims:
-        size = x.shape[axis_of(d, x.ndim)]
+        at = axis_of(d, x.ndim)
+        size = x.shape[at]
         if type(size) is int and size != 1:
             raise ShapeError(
                 f"dim {d} of {list(x.shape)} is taken away, and has not size 1, at "
                 f"{format_locs(here())}"
             )
+        x = of_size(x, at, 1)
     return squeeze(x, tuple(dims)) if dims else x
 
 
@@ -142,11 +145,7 @@ def _split(
     for n in split:
         starts.append(at)
         at = at + n
-    if not isinstance(at, Dim) and not isinstance(size, Dim) and at != size:
-        raise ShapeError(
-            f"parts of sizes {list(split)} are not all of dim {axis} of {list(x.shape)}, at "
-            f"{format_locs(here())}"
-        )
+    x = require_equal(x, at, size, f"parts of sizes {list(split)} are all of dim {axis}")
     return tuple(part_of(x, axis, a, n) for a, n in zip(starts, split, strict=True))
 
 
