@@ -17,7 +17,6 @@ from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.along.extremes import Chosen, scatter_vjp
 from staticflow.ops.along.recurrence import recurrence_op, running, same_type, shift_op, walk
 from staticflow.ops.basics.arithmetic import where
-from staticflow.ops.basics.creation import zeros_like
 from staticflow.ops.basics.joining import cat
 from staticflow.ops.basics.reduce import (
     Dims,
@@ -27,7 +26,6 @@ from staticflow.ops.basics.reduce import (
     dims_of,
     expand_back,
     is_bool,
-    longest,
     narrow_as,
     reduced_type,
     summable,
@@ -44,7 +42,7 @@ from staticflow.ops.declaring.numpy_names import numpy_names
 from staticflow.ops.elementwise.maths import exp
 
 __all__ = [
-    "cummax", "cummin", "cumprod", "cumsum", "diff", "logcumsumexp", "prod", "product_of_others_op",
+    "cummax", "cummin", "cumprod", "cumsum", "diff", "logcumsumexp", "prod", "product_of_others",
 ]  # fmt: skip
 
 
@@ -89,58 +87,10 @@ cumprod_op: Op = Op(
 )
 
 
-def _before_and_behind(x: Any, dim: int) -> tuple[Any, Any]:
-    """For each element the products of all before it and of all behind it along ``dim``."""
+def product_of_others(x: Any, dim: int) -> Any:
+    """For each element the product of all others along ``dim``."""
     before = shift_op(cumprod_op(x, dim=dim, reverse=False), dim=dim, fill=1.0, reverse=False)
     behind = shift_op(cumprod_op(x, dim=dim, reverse=True), dim=dim, fill=1.0, reverse=True)
-    return before, behind
-
-
-def _others_emit(nest: Any) -> None:
-    """What is before each element is stored, and multiplied by what is behind on the way back. No
-    division, so that zeros are no exception."""
-    k, dim, shape = nest.k, nest.attrs["dim"], nest.in_shape(0)
-    n, dtype = shape[dim], longest(nest.out_type(0).dtype)
-    one = k.const(1.0 if dtype.is_floating else 1, dtype)
-    with nest.rows(shape, dim) as at:
-        for back in (False, True):
-            state = k.var(one)
-            with k.loop("j", n) as j:
-                here = at(n - 1 - j if back else j)
-                x = k.cast(nest.load(0, here), dtype)
-                found = k.mul(k.cast(nest.load_out(0, here), dtype), state) if back else state
-                nest.store(0, here, found)
-                k.set(state, k.mul(state, x))
-
-
-def _others_vjp(ct: Any, out: Any, x: Any, *, dim: int) -> Any:
-    before, behind = _before_and_behind(x, dim)
-    total = zeros_like(x)
-    for reverse, other in ((False, behind), (True, before)):
-        product = cumprod_op(x, dim=dim, reverse=reverse)
-        back = shift_op(ct * other, dim=dim, fill=0.0, reverse=not reverse)
-        total = total + _cumprod_vjp(back, product, x, dim=dim, reverse=reverse)
-    return total
-
-
-product_of_others_op: Op = Op(
-    name="product_of_others",
-    doc="For each element the product of all others along ``dim``.",
-    infer=same_type,
-    reference=lambda xp, x, *, dim: walk(xp, lambda x: _others(xp, x), dim, False, x, exact=True),
-    vjp=per_arg(_others_vjp),
-    lowering=LoopNest(_others_emit),
-    kinds="iuf",
-    numpy="slower",
-    grad_name="ProductOfOthersBackward0",
-)
-
-
-def _others(xp: Any, x: Any) -> Any:
-    """`product_of_others_op` along the first dim."""
-    ones = xp.ones_like(x[:1])
-    before = xp.cumprod(xp.concatenate([ones, x[:-1]]), axis=0)
-    behind = xp.cumprod(xp.concatenate([ones, x[:0:-1]]), axis=0)[::-1]
     return before * behind
 
 
@@ -152,8 +102,8 @@ def _prod_reference(xp: Any, x: Any, *, dims: tuple[int, ...], keepdim: bool) ->
 def _prod_vjp(ct: Any, out: Any, x: Any, *, dims: tuple[int, ...], keepdim: bool) -> Any:
     ct = expand_back(ct, x.shape, dims, keepdim)
     if len(dims) == 1:
-        return ct * product_of_others_op(x, dim=dims[0])
-    others = product_of_others_op(reshape(x, (prod_of(x.shape),)), dim=0)  # of all elements
+        return ct * product_of_others(x, dims[0])
+    others = product_of_others(reshape(x, (prod_of(x.shape),)), 0)  # of all elements
     return ct * reshape(others, x.shape)
 
 

@@ -11,7 +11,6 @@ from staticflow.ops.along.cumulative import (
     cumsum_op,
     logcumsumexp_op,
     prod_op,
-    product_of_others_op,
 )
 from staticflow.ops.along.extremes import (
     argmax_across_op,
@@ -132,8 +131,7 @@ _ALONG = (
     argmax_across_op, argmax_op, argmin_across_op, argmin_op, cat_op, count_op, cummax_op,
     cummin_op, cumprod_op, cumsum_op, diag_embed_op, embed_op, few_op, fold_op, gather_op,
     kthvalue_op, log_softmax_op, logcumsumexp_op, logsumexp_op, max_dim_across_op, max_dim_op,
-    mean_op, median_dim_op, min_dim_across_op, min_dim_op, product_of_others_op, rank_op,
-    recurrence_op, roll_op,
+    mean_op, median_dim_op, min_dim_across_op, min_dim_op, rank_op, recurrence_op, roll_op,
     scatter_add_op, scatter_op, scatter_reduce_op, select_op, shift_op, slice_scatter_op,
     softmax_op, sort_op, stack_op, std_op, topk_op, var_op, vector_norm_op,
 )  # fmt: skip

@@ -65,13 +65,6 @@ def _shift(rows: Array, fill: float) -> Array:
     return out
 
 
-def _others(rows: Array) -> Array:
-    out = np.empty_like(rows)
-    for j in range(len(rows)):
-        out[j] = np.prod(np.delete(rows, j, 0), 0, dtype=rows.dtype)
-    return out
-
-
 def _recurrence(b: Array, a: Array) -> Array:
     out = b.copy()
     for j in range(1, len(b)):
@@ -174,10 +167,6 @@ ROWS = (
         ),
         FLOATS, grad=True, exact=True,
         sized=lambda dtype, n: Sample((values((3, n), dtype), 1), {"fill": 0.0, "reverse": True}),
-    ),
-    OpInfo(
-        OPS["product_of_others"], _internal("product_of_others"), _walked(_others, widen=False),
-        _with_dims(_with_zeros), ALL, grad=True, ulps=16, zeros=False, sized=_sized,
     ),
     OpInfo(
         OPS["recurrence"], _internal("recurrence"), _walked(_recurrence),
