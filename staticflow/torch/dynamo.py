@@ -10,14 +10,13 @@ from staticflow.eager.creation import full
 from staticflow.eager.tensor import Tensor
 from staticflow.errors import DeviceError
 from staticflow.graph.dims import Dim
-from staticflow.graph.library_arrays import array_of
 from staticflow.graph.locs import format_locs, here
 from staticflow.nn.module import Module
 from staticflow.ops.basics.arithmetic import clone
 from staticflow.ops.symbols.symbol import Symbol
 from staticflow.static.compile import compile
 from staticflow.static.inputs import placeholder
-from staticflow.torch.exchange import dtype_from_torch, tensor_to_torch
+from staticflow.torch.exchange import array_from_torch, dtype_from_torch, tensor_to_torch
 from staticflow.torch.steps import Ref, Steps, read_steps
 
 __all__ = ["compile_differentiated"]
@@ -73,10 +72,14 @@ class _Graph:
                     )
         tensors = (v for v in self._inputs if isinstance(v, library.Tensor))
         self._sizes = {_name_of(n) for v in tensors for n in v.shape} - {None}
+        self._numbers = [
+            i
+            for i, v in enumerate(self._inputs)
+            if not self._is_tensor(v) and not self._is_size(v)
+        ]
 
     def __call__(self, *args: Any) -> Any:
-        given = zip(args, self._inputs, strict=True)
-        key = tuple(a for a, v in given if not self._is_tensor(v) and not self._is_size(v))
+        key = tuple(args[i] for i in self._numbers)
         if key not in self._programs:
             self._programs[key] = self._compile(args)
         return self._programs[key](args)
@@ -136,7 +139,7 @@ class _Graph:
         def call(args: Sequence[Any]) -> list[Any]:
             out = list(found)
             if program is not None:
-                arrays = [array_of(args[i], "torch.compile") for i in tensors]
+                arrays = [array_from_torch(args[i]) for i in tensors]
                 for i, value in zip(computed, program(*arrays), strict=True):
                     out[i] = value.item() if i in numbers else tensor_to_torch(library, value)
             for i, place in handed.items():
