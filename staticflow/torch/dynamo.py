@@ -73,9 +73,7 @@ class _Graph:
         tensors = (v for v in self._inputs if isinstance(v, library.Tensor))
         self._sizes = {_name_of(n) for v in tensors for n in v.shape} - {None}
         self._numbers = [
-            i
-            for i, v in enumerate(self._inputs)
-            if not self._is_tensor(v) and not self._is_size(v)
+            i for i, v in enumerate(self._inputs) if not self._is_tensor(v) and not self._is_size(v)
         ]
 
     def __call__(self, *args: Any) -> Any:
