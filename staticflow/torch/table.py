@@ -8,6 +8,7 @@ from staticflow.torch.rows.elementwise import ELEMENTWISE
 from staticflow.torch.rows.factors import FACTORS
 from staticflow.torch.rows.gradients import GRADIENTS
 from staticflow.torch.rows.indexing import INDEXING
+from staticflow.torch.rows.lists import LISTS
 from staticflow.torch.rows.matrices import MATRICES
 from staticflow.torch.rows.normalization import NORMALIZATION
 from staticflow.torch.rows.row import Rows
@@ -18,7 +19,7 @@ __all__ = ["IGNORED", "KEPT", "REASONS", "ROWS", "why_refused"]
 
 ROWS: Rows = {
     **ELEMENTWISE, **VIEWS, **ALONG, **INDEXING, **MATRICES, **FACTORS, **WINDOWS,
-    **NORMALIZATION, **CREATION, **GRADIENTS,
+    **NORMALIZATION, **CREATION, **GRADIENTS, **LISTS,
 }  # fmt: skip
 """The function of each overload."""
 
