@@ -60,7 +60,8 @@ class _Graph:
     def __init__(self, library: Any, graph: Any) -> None:
         self._library = library
         self._steps = read_steps(library, graph, {}, "torch.compile")
-        self._inputs = [n.meta["val"] for n in graph.graph.nodes if n.op == "placeholder"]
+        placeholders = [n for n in graph.graph.nodes if n.op == "placeholder"]
+        self._inputs: list[Any] = [None if _is_token(n) else n.meta["val"] for n in placeholders]
         self._programs: dict[tuple[Any, ...], Callable[..., list[Any]]] = {}
         for value in self._inputs:
             if isinstance(value, library.Tensor):
@@ -145,6 +146,13 @@ class _Graph:
             return out
 
         return call
+
+
+def _is_token(placeholder: Any) -> bool:
+    """Whether an input is what keeps checks in order: None, when the graph is called."""
+    users = list(placeholder.users)
+    ordered = (str(n.target) == "with_effects" and n.args[0] is placeholder for n in users)
+    return bool(users) and all(ordered)
 
 
 def _name_of(size: Any) -> str | None:

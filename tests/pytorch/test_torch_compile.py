@@ -155,6 +155,21 @@ def test_draws_are_new_in_each_call() -> None:
     assert set(a.tolist()) == {0.0, 2.0} and a.tolist() != b.tolist()
 
 
+def test_matrices_are_factored_whose_checks_pytorch_keeps_in_order() -> None:
+    matrix = torch.tensor([[4.0, 1.0], [1.0, 3.0]])
+    for fn in (torch.linalg.inv, torch.linalg.cholesky):
+        compiled = torch.compile(fn, backend=sf.torch.backend)
+        x, y = matrix.clone().requires_grad_(), matrix.clone().requires_grad_()
+        (actual,) = torch.autograd.grad((compiled(x) ** 2).sum(), x)
+        (wanted,) = torch.autograd.grad((fn(y) ** 2).sum(), y)
+        torch.testing.assert_close(actual, wanted)
+    solve = torch.compile(torch.linalg.solve, backend=sf.torch.backend)
+    torch.testing.assert_close(solve(matrix, matrix[0]), torch.linalg.solve(matrix, matrix[0]))
+    with pytest.raises(sf.SymbolicError, match="factors L and U"):
+        torch._dynamo.reset()
+        solve(matrix.clone().requires_grad_(), matrix[0])
+
+
 def test_operations_without_a_meaning_are_refused() -> None:
     def strange(x: Any) -> Any:
         return torch.special.bessel_j0(x) + 1

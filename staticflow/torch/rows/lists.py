@@ -46,7 +46,7 @@ def _norm(x: Any, ord: Any = 2, dtype: Any = None) -> Any:
     return vector_norm(x, ord, dtype=dtype)
 
 
-_CALLED = {
+_CALLED: Rows = {
     **{f"{n}.default": ELEMENTWISE[f"aten.{n}.default"] for n in _UNARY},
     **{f"{n}.{kind}": ELEMENTWISE[f"aten.{one}"] for n, one in _BINARY.items() for kind in _KINDS},
     "copy.default": ELEMENTWISE["aten.copy.default"],
