@@ -9,6 +9,7 @@ from staticflow import distributions as dist
 from staticflow import nn
 
 example_inputs = ("x: f32[N=16, 8]",)
+optimizer, loss = "adam(lr=0.05)", "mean"
 
 
 class Autoencoder(nn.Module):

@@ -6,7 +6,8 @@ import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+
+from staticflow.data_classes import dataclass
 
 __all__ = ["Config", "config"]
 

@@ -295,8 +295,12 @@ def _build(d: TreeDef, rest: Iterator[Any]) -> Any:
 
 def paths(definition: TreeDef, name: str = "") -> list[str]:
     """How each leaf is written below ``name``: ``carry['h'][0].mean``. Raises `DTypeError` for what
-    is no structure."""
+    is no structure, and for a name that is no text."""
     _check_structure("paths", definition)
+    if not isinstance(name, str):
+        raise DTypeError(
+            f"paths: 'name' must be str, not {type(name).__name__}, at {format_locs(here())}"
+        )
     if definition.kind is None:
         return [name]
     return [

@@ -51,8 +51,11 @@ def nonzero(x: Any, /) -> tuple[Any, ...]:
     return tuple(data_dependent.nonzero(x, as_tuple=True))
 
 
-def where(condition: Any, x1: Any, x2: Any, /) -> Any:
-    """The elements of ``x1`` where ``condition`` is true, those of ``x2`` elsewhere."""
+def where(condition: Any, x1: Any = None, x2: Any = None, /) -> Any:
+    """The elements of ``x1`` where ``condition`` is true, those of ``x2`` elsewhere. Of a
+    ``condition`` alone where it is true, as `nonzero` gives it, which callers of NumPy's ask."""
+    if x1 is None and x2 is None:
+        return data_dependent.where(condition)
     return data_dependent.where(condition, *meet(x1, x2))
 
 

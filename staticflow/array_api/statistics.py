@@ -125,7 +125,7 @@ def cumulative_prod(
     return _behind(x, out, at, 1, include_initial)
 
 
-def diff(x: Any, /, *, axis: int = -1, n: int = 1, prepend: Any = None, append: Any = None) -> Any:
+def diff(x: Any, /, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
     """The differences of neighbours along ``axis``, taken ``n`` times; ``prepend`` and ``append``
     are joined to ``x`` before."""
     return cumulative.diff(x, n, axis, prepend, append)

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from staticflow import pytree
+from staticflow.data_classes import dataclass
 from staticflow.errors import ArgumentError, DimRangeError, DTypeError, ShapeError, SymbolicError
 from staticflow.graph.dims import Dim, Size, same
 from staticflow.graph.graph import substitute_nodes
@@ -26,6 +26,7 @@ from staticflow.ops.basics.splitting import narrow
 from staticflow.ops.basics.view import of_size
 from staticflow.ops.batching.row import Value, stretch
 from staticflow.ops.batching.walk import Batching, outer_value
+from staticflow.ops.declaring.foreign import refuses_foreign
 from staticflow.ops.declaring.thread import recording, thread
 from staticflow.ops.declaring.tracing import collect_guards
 from staticflow.ops.loops.meets_symbol import run_or_write
@@ -41,6 +42,7 @@ Function = Callable[..., Any]
 _RANDOMNESS = ("error", "different", "same")
 
 
+@refuses_foreign
 def vmap(
     func: Function,
     in_dims: Any = 0,

@@ -10,7 +10,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from staticflow.codegen.kernel import (
     LANE_SYM,
@@ -46,6 +45,7 @@ from staticflow.codegen.kernel import (
     sizes_of,
 )
 from staticflow.codegen.primitives import PRIMITIVES
+from staticflow.data_classes import dataclass
 from staticflow.graph.dim_queries import symbols_of
 from staticflow.graph.dims import Dim, Size, Sym, is_provably_ge
 from staticflow.graph.dtypes import DType, bool_, int64

@@ -64,9 +64,10 @@ also from one call of the kernel to the next.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
+from staticflow.data_classes import dataclass
 from staticflow.graph.dims import Dim, Size, Sym
 from staticflow.graph.dtypes import DType
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from staticflow.data_classes import dataclass
 from staticflow.graph.dtypes import DType, bool_
 
 __all__ = ["COMBINES", "PRIMITIVES", "Primitive", "identity"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from staticflow.data_classes import dataclass
 
 __all__ = ["PORTABLE", "Target"]
 

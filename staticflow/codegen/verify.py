@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -46,6 +46,7 @@ from staticflow.codegen.kernel import (
 from staticflow.codegen.primitives import COMBINES, PRIMITIVES
 from staticflow.codegen.statuses import INTERRUPTED, NO_ROOM
 from staticflow.codegen.text import format_statement
+from staticflow.data_classes import dataclass
 from staticflow.errors import VerifyError
 from staticflow.graph.dim_queries import symbols_of
 from staticflow.graph.dims import Size, Sym, is_provably_ge

@@ -7,7 +7,6 @@ counts more, as if from a cache that is not the nearest.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from staticflow.codegen.kernel import (
@@ -25,6 +24,7 @@ from staticflow.codegen.kernel import (
     Stmt,
     Store,
 )
+from staticflow.data_classes import dataclass
 from staticflow.graph.dim_queries import as_symbol, evaluate_dim, substitute_dim
 from staticflow.graph.dims import Size, Sym, ceil_div, dim_max
 

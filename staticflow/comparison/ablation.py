@@ -7,7 +7,6 @@ neither compiled nor timed, so an ablation costs what the passes that matter cos
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from staticflow.comparison.inputs import Batch
 from staticflow.comparison.job import Job
 from staticflow.comparison.record import Ablation
 from staticflow.comparison.rounding import clear_elements, find_noise
+from staticflow.data_classes import dataclass
 from staticflow.errors import ArgumentError, ShapeError
 from staticflow.measure.statistics import spread, spread_of_ratio, time_in_turns
 from staticflow.passes.order import choose_passes

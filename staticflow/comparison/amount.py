@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from staticflow.codegen.program.routine import Repeat, walk_steps
+from staticflow.data_classes import dataclass
 from staticflow.runtime.plan import name_bound_sizes
 from staticflow.static.compile import Program
 

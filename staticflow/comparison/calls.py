@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import staticflow.nn.functional as functional
 from staticflow import optim
+from staticflow.data_classes import dataclass
 from staticflow.errors import ArgumentError
 from staticflow.graph.dtypes import DType, int64
 
@@ -28,16 +28,16 @@ class Call:
     text: str
 
 
-def parse_call(text: str, what: str) -> Call:
-    """The call that ``text`` is. Raises `ArgumentError`, which says of ``what``, for anything but
-    a name, or a name called with literals.
+def parse_call(text: str, what: str, example: str = "Net(hidden=64)") -> Call:
+    """The call that ``text`` is. Raises `ArgumentError`, which says of ``what`` and gives an
+    ``example``, for anything but a name, or a name called with literals.
 
     >>> parse_call("sgd(0.1, momentum=0.9)", "the optimiser")
     Call(name='sgd', args=(0.1,), kwargs={'momentum': 0.9}, text='sgd(0.1, momentum=0.9)')
     """
     wrong = ArgumentError(
-        f"{what} {text!r} must be a name, or a name with numbers and words in brackets, such as "
-        "Net(hidden=64)"
+        f"{what} {text!r} must be a name, or a name with finite numbers and words in brackets, "
+        f"such as {example}"
     )
     try:
         tree = ast.parse(text.strip(), mode="eval").body
@@ -123,7 +123,7 @@ _SHORT = {
 def find_loss(text: str) -> NamedLoss:
     """The loss of a name such as ``cross_entropy`` or ``huber(delta=0.5)``; ``sum`` and ``mean``
     are those of the output. Raises `ArgumentError` for another name."""
-    call = parse_call(text, "the loss")
+    call = parse_call(text, "the loss", "cross_entropy")
     name = _SHORT.get(call.name, call.name)
     if call.name in ("sum", "mean"):
         return NamedLoss(text, lambda output: getattr(output, call.name)(), 0)
@@ -153,7 +153,7 @@ _OPTIMIZERS = {
 def find_optimizer(text: str, lr: float | None) -> Callable[[Iterable[Any]], optim.Optimizer]:
     """What makes the optimiser of a name such as ``adam`` or ``sgd(momentum=0.9)`` for parameters.
     Raises `ArgumentError` for another name and for arguments that it does not take."""
-    call = parse_call(text, "the optimiser")
+    call = parse_call(text, "the optimiser", "sgd(lr=0.1, momentum=0.9)")
     kind = _OPTIMIZERS.get(call.name.lower())
     if kind is None:
         raise ArgumentError(

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from staticflow.data_classes import dataclass
 from staticflow.eager.random import get_rng_state, manual_seed, set_rng_state
 
 __all__ = ["Chance", "has_drawn", "seed_all"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from staticflow import pytree
 from staticflow.comparison.chance import Chance
 from staticflow.comparison.inputs import Batch
 from staticflow.comparison.job import Job, default_dtype
+from staticflow.data_classes import dataclass
 from staticflow.eager.creation import from_numpy
 from staticflow.eager.grad_mode import no_grad
 from staticflow.eager.tensor import Tensor

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ import numpy as np
 
 from staticflow.comparison.inputs import Batch
 from staticflow.comparison.job import RANDOM_BATCHES, Job
+from staticflow.data_classes import dataclass
 from staticflow.graph.locs import PACKAGE
 
 __all__ = ["STARTS", "FreshCosts", "ProcessError", "measure_fresh"]

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from staticflow.comparison.record import BreakEven, Curve
+from staticflow.data_classes import dataclass
 
 __all__ = ["StartUp", "break_even", "curve", "even_samples"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from staticflow.comparison.inputs import Batch, Input, inputs_of_batches, parse_
 from staticflow.comparison.precision import default_dtype
 from staticflow.comparison.source import ModelFile, check_peers, load_file
 from staticflow.comparison.trial import add_target, attempt, refuse_arguments, try_once
+from staticflow.data_classes import dataclass
 from staticflow.eager.tensor import Tensor
 from staticflow.errors import ArgumentError
 from staticflow.graph.dtypes import DType, dtype_of

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from staticflow.comparison.differences import compare_arrays, compare_losses, fi
 from staticflow.comparison.purpose import accept_finite, accept_nearer, add_zeros, finite_losses
 from staticflow.comparison.record import Difference
 from staticflow.comparison.rounding import clear_elements, find_noise
+from staticflow.data_classes import dataclass
 
 __all__ = ["Double", "Judge", "Look", "Parts"]
 

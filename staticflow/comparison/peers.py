@@ -27,7 +27,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -40,6 +39,7 @@ from staticflow.comparison.job import Job
 from staticflow.comparison.record import Peer
 from staticflow.comparison.rounding import clear_elements, find_noise
 from staticflow.comparison.source import explain_failure
+from staticflow.data_classes import dataclass
 from staticflow.measure.statistics import spread, spread_of_ratio, time_in_turns
 from staticflow.runtime.threads import get_num_threads
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from dataclasses import dataclass
 from typing import Any
 
+from staticflow.data_classes import dataclass
 from staticflow.measure.machine import Machine
 from staticflow.measure.memory import Buffer, Memory
 from staticflow.measure.statistics import Spread

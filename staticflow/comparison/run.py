@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Sequence
 from contextlib import redirect_stdout
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from staticflow.comparison.agreement import agreement_of
@@ -44,6 +44,7 @@ from staticflow.comparison.refusal import try_statically
 from staticflow.comparison.scores import find_scores
 from staticflow.comparison.source import explain_failure, is_of_model
 from staticflow.comparison.why import Why, find_why
+from staticflow.data_classes import dataclass
 from staticflow.errors import ArgumentError
 from staticflow.measure.machine import Machine, machine
 from staticflow.measure.statistics import Spread, spread

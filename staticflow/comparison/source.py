@@ -8,12 +8,12 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from staticflow.comparison.calls import parse_call
+from staticflow.data_classes import dataclass
 from staticflow.errors import ArgumentError, StaticflowError
 from staticflow.graph.locs import PACKAGE, format_locs, is_inside
 from staticflow.nn.module import Module

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from staticflow.comparison.inputs import Batch
 from staticflow.comparison.job import Job
 from staticflow.comparison.record import Sweep, SweepPoint, WinModel
 from staticflow.comparison.source import explain_failure
+from staticflow.data_classes import dataclass
 from staticflow.measure.operations import record_operations
 from staticflow.measure.statistics import time_in_turns
 from staticflow.static.twin import late_sizes_finder

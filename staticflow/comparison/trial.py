@@ -149,7 +149,10 @@ def try_once(job: Job) -> Job:
     if job.loss is None:
         if job.optimizer is not None:
             raise ArgumentError("an optimiser needs a loss, as --loss cross_entropy")
-        return job
+        note = "no loss was given, so the model is only run forward"
+        if len(leaves) == 1 and leaves[0].shape == ():
+            note += "; with the loss mean its one number is the loss"
+        return replace(job, notes=(*job.notes, note))
     with default_dtype(job.dtype):
         loss = attempt(
             lambda: job.loss_of(output, tensors), f"the loss {job.loss_name} does not run"

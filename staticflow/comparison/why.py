@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeVar
 
 from staticflow.comparison.ablation import ablate
@@ -14,6 +13,7 @@ from staticflow.comparison.progress import Progress
 from staticflow.comparison.record import Ablation, Peer, Sweep
 from staticflow.comparison.source import explain_failure
 from staticflow.comparison.sweep import sweep_job, usual_axes
+from staticflow.data_classes import dataclass
 
 __all__ = ["Why", "find_why"]
 

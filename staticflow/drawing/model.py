@@ -13,9 +13,10 @@ dict of this form, in which a field that is empty is left out::
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any
 
+from staticflow.data_classes import dataclass
 from staticflow.errors import ArgumentError
 
 __all__ = ["KINDS", "SCHEMA", "Drawing", "DrawnEdge", "DrawnNode"]

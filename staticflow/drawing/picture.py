@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from staticflow.data_classes import dataclass
 from staticflow.drawing.costs import Costs
 from staticflow.drawing.dot import dot_of
 from staticflow.drawing.graphs import draw_graph

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
+from staticflow.data_classes import dataclass
 from staticflow.drawing.layers import Edge, Rows, segments
 
 __all__ = ["Places", "place"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from staticflow import pytree
+from staticflow.data_classes import dataclass
 from staticflow.drawing.costs import Costs
 from staticflow.drawing.graphs import draw_graph
 from staticflow.drawing.model import Drawing, DrawnNode

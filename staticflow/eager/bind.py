@@ -11,8 +11,6 @@ import numpy as np
 from staticflow.eager import device as devices
 from staticflow.eager import indexed, layout
 from staticflow.eager.expression import copy_of, expression_of
-from staticflow.eager.fast.forms import fast_forms
-from staticflow.eager.fast.in_place_forms import in_place_methods
 from staticflow.eager.fused import fused_form, in_place_form
 from staticflow.eager.memory import versions
 from staticflow.eager.mode import EAGER
@@ -53,8 +51,11 @@ def inherited_members() -> dict[str, Any]:
 
 @once
 def _install_forms(tensor: Any) -> Mapping[Op, Any]:
-    """Give the class the native methods and operators of `staticflow.eager.fast`; gives the
-    functions."""
+    """Give the class the native methods and operators of `staticflow.eager.fast`, which is imported
+    now: most programs that compile a step never need it. Gives the functions."""
+    from staticflow.eager.fast.forms import fast_forms
+    from staticflow.eager.fast.in_place_forms import in_place_methods
+
     own = inherited_members()
     methods = {name: m for name, m in own.items() if isinstance(m, Op)}
     reflected = {name: REFLECTED[m] for name, m in own.items() if m in REFLECTED}

@@ -10,8 +10,8 @@ import numpy as np
 from staticflow.eager.choose import compute_of
 from staticflow.eager.costs import FIRST, LARGE
 from staticflow.eager.device import run_on_gpu
-from staticflow.eager.fast.objects import joint_size
 from staticflow.eager.inference import unrecordable
+from staticflow.eager.joint_size import joint_size
 from staticflow.eager.vertex import record
 from staticflow.eager.views import is_view, wrap_view
 from staticflow.errors import (

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from staticflow.data_classes import dataclass
 from staticflow.graph.dtypes import bool_, get_default_dtype, int64
 
 if TYPE_CHECKING:

@@ -30,11 +30,12 @@ import ctypes
 import functools
 import itertools
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from staticflow.data_classes import dataclass
 from staticflow.eager.numbers import NumberSymbol, rewrite_numbers
 from staticflow.eager.rows import Steps, steps_of
 from staticflow.errors import IndexRangeError, StaticflowError, VerifyError

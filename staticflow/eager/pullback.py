@@ -12,11 +12,12 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from staticflow.data_classes import dataclass
 from staticflow.eager.costs import LARGE
 from staticflow.eager.kernels import sizes_known
 from staticflow.eager.numbers import as_array, is_apart, number_dtype, numbers_among

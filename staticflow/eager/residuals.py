@@ -7,8 +7,8 @@ elementwise operations and views make of these and of the operands is computed a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from staticflow.data_classes import dataclass
 from staticflow.graph.equalities import Equality
 from staticflow.graph.graph import Graph, close, new_param, substitute_nodes
 from staticflow.graph.node import Node, constant, param, toposort

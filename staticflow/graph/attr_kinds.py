@@ -12,12 +12,12 @@ import numbers
 import operator
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import numpy as np
 
+from staticflow.data_classes import dataclass
 from staticflow.errors import DTypeError
 from staticflow.graph.dims import Dim
 from staticflow.graph.dtypes import DType

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from staticflow.data_classes import dataclass
 from staticflow.errors import DeviceError
 from staticflow.graph.dtypes import DTYPES, DType, dtype_of
 from staticflow.graph.locs import format_locs, here

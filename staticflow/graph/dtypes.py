@@ -9,13 +9,13 @@ one. Python scalars are weak: they raise the category only, to the default dtype
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
+from staticflow.data_classes import dataclass
 from staticflow.errors import DTypeError
 from staticflow.graph.locs import format_locs, here
 

@@ -4,8 +4,8 @@ which because of them."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
+from staticflow.data_classes import dataclass
 from staticflow.errors import ShapeError
 from staticflow.graph.dim_queries import as_call, as_symbol, substitute_dim, symbols_of
 from staticflow.graph.dims import Dim, Size, Sym, terms_of

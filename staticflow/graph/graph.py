@@ -8,9 +8,10 @@ equal one of them replaces the other throughout.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from staticflow.data_classes import dataclass
 from staticflow.errors import VerifyError
 from staticflow.graph.dim_queries import substitute_dim, symbols_of
 from staticflow.graph.dims import Dim, Size, Sym, fresh_sym

@@ -14,10 +14,11 @@ import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from types import CodeType, FrameType
 
 import numpy as np
+
+from staticflow.data_classes import dataclass
 
 __all__ = [
     "EXAMPLES", "PACKAGE", "Loc", "format_locs", "here", "is_inside", "is_rewriting", "merge_locs",

@@ -9,12 +9,12 @@ import functools
 import inspect
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import numpy as np
 
+from staticflow.data_classes import dataclass
 from staticflow.errors import DTypeError
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.out import into

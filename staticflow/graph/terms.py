@@ -8,9 +8,11 @@ that equal polynomials are equal tuples; no terms at all are zero.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeAlias, Union
+
+from staticflow.data_classes import dataclass
 
 if TYPE_CHECKING:
     from staticflow.graph.dims import Size

@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from staticflow.data_classes import dataclass
 from staticflow.errors import ShapeError
 from staticflow.graph.dim_queries import substitute_dim
 from staticflow.graph.dims import Size, Sym, dim_max, is_provably_ge, prod, same, same_shape

@@ -10,10 +10,10 @@ from __future__ import annotations
 import inspect
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from staticflow.data_classes import dataclass
 from staticflow.errors import ShapeError, VerifyError
 from staticflow.graph.attr_kinds import kind_of_attr
 from staticflow.graph.dim_queries import as_symbol, substitute_dim, symbols_of

@@ -11,9 +11,9 @@ from __future__ import annotations
 import statistics
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from time import thread_time_ns
 
+from staticflow.data_classes import dataclass
 from staticflow.eager.creation import ones
 from staticflow.eager.tensor import Tensor
 from staticflow.measure.recorder import Operation, Recording

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections import ChainMap
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from staticflow.codegen.kernel import (
@@ -39,6 +39,7 @@ from staticflow.codegen.kernel import (
     sizes_of,
     walk,
 )
+from staticflow.data_classes import dataclass
 from staticflow.graph.dim_queries import evaluate_dim, symbols_of
 from staticflow.graph.dims import Size, Sym
 from staticflow.measure.loop_facts import LoopFacts, names_in

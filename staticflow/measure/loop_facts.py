@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from staticflow.codegen.kernel import (
@@ -24,6 +23,7 @@ from staticflow.codegen.kernel import (
     sizes_of,
     walk,
 )
+from staticflow.data_classes import dataclass
 from staticflow.graph.dim_queries import symbols_of
 from staticflow.graph.dims import Sym
 

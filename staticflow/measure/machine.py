@@ -10,8 +10,8 @@ from __future__ import annotations
 import platform
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from staticflow.data_classes import dataclass
 from staticflow.measure.rates import machine_rates, processor_name
 from staticflow.runtime.threads import get_num_threads
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import gc
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from staticflow.codegen.program.routine import Repeat, Routine, Step, blocks_of
+from staticflow.data_classes import dataclass
 from staticflow.graph.dim_queries import evaluate_dim, symbols_of
 from staticflow.graph.dims import Sym
 from staticflow.graph.dtypes import BY_NUMPY

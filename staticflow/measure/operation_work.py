@@ -8,12 +8,12 @@ comes to, which is never made machine code, the Kernel IR is counted (`work_of_r
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from staticflow.codegen.program.routine import Routine
+from staticflow.data_classes import dataclass
 from staticflow.eager.fused import FusedEntry
 from staticflow.eager.programs import trace
 from staticflow.eager.saved import Unsaved

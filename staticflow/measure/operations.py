@@ -11,12 +11,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from time import perf_counter_ns
 from types import MethodDescriptorType
 from typing import Any
 
+from staticflow.data_classes import dataclass
 from staticflow.eager import tape
 from staticflow.eager.fused import FusedEntry
 from staticflow.eager.mode import EAGER

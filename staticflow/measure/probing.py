@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from staticflow.data_classes import dataclass
 from staticflow.measure.clock import Clock
 from staticflow.measure.profile import Profile, Span, group
 from staticflow.measure.readings import Reader, read_one

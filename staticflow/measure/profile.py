@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from staticflow.data_classes import dataclass
 from staticflow.graph.locs import Locs
 from staticflow.measure.statistics import Spread
 from staticflow.measure.units import bytes_in_words, flops_in_words, seconds_in_words

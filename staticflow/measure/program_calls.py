@@ -8,10 +8,10 @@ each step. Where threads are in one program together, each has one of its own.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from time import perf_counter_ns
 from typing import Any
 
+from staticflow.data_classes import dataclass
 from staticflow.measure.clock import Clock
 from staticflow.measure.readings import Reader
 from staticflow.measure.recorder import Recorder

@@ -15,7 +15,6 @@ import ctypes
 import functools
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ import numpy as np
 from staticflow.codegen.builder import Builder
 from staticflow.codegen.kernel import LANE, Buffer, Kernel, Operand
 from staticflow.codegen.llvm.render import render_module
+from staticflow.data_classes import dataclass
 from staticflow.graph.dims import Dim, Sym
 from staticflow.graph.dtypes import float32
 from staticflow.runtime.code_cache import code_cache

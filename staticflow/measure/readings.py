@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from staticflow.codegen.program.routine import (
     Step,
     walk_steps,
 )
+from staticflow.data_classes import dataclass
 from staticflow.graph.dims import Sym
 from staticflow.measure.clock import Clock
 from staticflow.measure.profile import Row, Span, lines_of

@@ -10,11 +10,12 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from time import perf_counter_ns
 from types import CodeType
 from typing import Any
 
+from staticflow.data_classes import dataclass
 from staticflow.graph.locs import Loc, Locs, outside
 from staticflow.ops.declaring.thread import thread
 from staticflow.ops.symbols.symbol import Symbol

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from staticflow.codegen.program.routine import Routine
+from staticflow.data_classes import dataclass
 from staticflow.graph.graph import Graph
 from staticflow.measure.work import COPY, work_of_routine
 from staticflow.passes.fuse import separate

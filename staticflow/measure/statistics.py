@@ -10,10 +10,11 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from staticflow.data_classes import dataclass
 
 __all__ = [
     "Spread",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from staticflow.codegen.kernel import Kernel as KernelCode
@@ -29,6 +29,7 @@ from staticflow.codegen.program.routine import (
     iteration_count,
     walk_steps,
 )
+from staticflow.data_classes import dataclass
 from staticflow.errors import ShapeError
 from staticflow.graph.dim_queries import evaluate_dim, substitute_dim, symbols_of
 from staticflow.graph.dims import Size, Sym

@@ -9,8 +9,9 @@ from __future__ import annotations
 import struct
 import types
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, Generic, Literal, TypeVar, get_type_hints, overload
+
+from staticflow.data_classes import dataclass
 
 __all__ = [
     "Atomic", "Bits", "Byte", "Fixed", "Inside", "Int32", "Object", "Order", "Owned", "Owner",
@@ -102,9 +103,9 @@ class Record(_Fields):
 
 class Row(Generic[T]):
     """Values side by side in memory: ``row[i]`` is one, ``row[i:]`` the row from there on. The
-    elements of a row of records are the records themselves. As Python, a window on a list."""
+    elements of a row of records are the records themselves. As Python, a window on ``items``."""
 
-    def __init__(self, items: list[T], first: int = 0) -> None:
+    def __init__(self, items: list[T] | _Zeros[T], first: int = 0) -> None:
         self.items, self.first = items, first
 
     @overload
@@ -248,10 +249,23 @@ def variable(kind: type[T], symbol: str, **values: int) -> T:
 
 
 def variables(kind: type[T], symbol: str, count: int) -> Row[T]:
-    """Records that live as long as the code, of zeros and nulls."""
-    row = zero_row(kind, count)
+    """Records that live as long as the code, of zeros and nulls. As Python, each is made when it is
+    first asked for."""
+    row = Row(_Zeros(kind, count))
     row.__dict__["__symbol__"] = Symbol(symbol, types.GenericAlias(Row, (kind,)), count)
     return row
+
+
+class _Zeros(dict[int, T]):
+    """Records by their positions, of zeros and nulls at first."""
+
+    def __init__(self, kind: type[T], count: int) -> None:
+        self.kind, self.count = kind, count
+
+    def __missing__(self, index: int) -> T:
+        if not 0 <= index < self.count:
+            raise IndexError(index)
+        return self.setdefault(index, zero_record(self.kind))
 
 
 def symbol_of(thing: object) -> Symbol | None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from staticflow.data_classes import dataclass
 from staticflow.native.annotations import class_hints, read_annotation
 from staticflow.native.types import Declared, PointerType, RecordOf, RowOf
 

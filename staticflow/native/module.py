@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from staticflow.data_classes import dataclass
 from staticflow.graph.collector import without_collection
 from staticflow.native.annotations import read_annotation, signature_of
 from staticflow.native.language import Symbol, role_of

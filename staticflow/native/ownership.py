@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from staticflow.codegen.llvm.text import BasicBlock, FunctionText, phi
 from staticflow.codegen.llvm.text import Type as LLVMType
+from staticflow.data_classes import dataclass
 from staticflow.native.source import Shown
 from staticflow.native.types import NULL, Type, join_types
 

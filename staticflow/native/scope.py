@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from types import ModuleType
 from typing import Any, Protocol
 
 from staticflow.codegen.llvm.text import BasicBlock, FunctionText
+from staticflow.data_classes import dataclass
 from staticflow.native.language import Symbol
 from staticflow.native.layout import Layout
 from staticflow.native.ownership import OwnedField, State, Target, Value

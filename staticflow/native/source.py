@@ -6,9 +6,9 @@ import ast
 import functools
 import linecache
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+from staticflow.data_classes import dataclass
 from staticflow.errors import StaticflowError
 
 __all__ = ["NativeError", "Shown", "Source", "source_of"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+from staticflow.data_classes import dataclass
 from staticflow.native.annotations import signature_of
 from staticflow.native.calls import CALLS
 from staticflow.native.conditions import CONDITIONS

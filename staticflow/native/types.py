@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
+
+from staticflow.data_classes import dataclass
 
 __all__ = [
     "BOOL", "FLOAT", "INT", "NULL", "VOID", "Anything", "AtomicOf", "Code", "Declared", "IntType",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from staticflow.data_classes import dataclass
 from staticflow.errors import ArgumentError, ShapeError
 from staticflow.graph.locs import format_locs, here
 from staticflow.nn import functional as F

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from staticflow.data_classes import dataclass
 from staticflow.ops.symbols.handle import Handle
 from staticflow.ops.symbols.symbol import Symbol
 from staticflow.ops.symbols.watching import watch_op

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
+from staticflow.data_classes import dataclass
 from staticflow.errors import SymbolicError
 from staticflow.graph.dim_queries import as_symbol, symbols_of
 from staticflow.graph.dims import Call, Dim, Size, Sym, terms_of

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
+
+from staticflow.data_classes import dataclass
 
 __all__ = ["Point", "strong_wolfe"]
 

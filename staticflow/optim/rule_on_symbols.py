@@ -4,10 +4,10 @@ nodes are copied, since a thousand runs of Python take seconds."""
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from staticflow import pytree
+from staticflow.data_classes import dataclass
 from staticflow.graph.graph import substitute_nodes
 from staticflow.graph.node import Node, param, toposort
 from staticflow.ops.symbols.symbol import Symbol

@@ -9,9 +9,9 @@ round, too.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
+from staticflow.data_classes import dataclass
 from staticflow.graph.dims import Size
 from staticflow.graph.graph import Graph, rebuild
 from staticflow.graph.locs import using

@@ -11,8 +11,9 @@ add up over all of them, too (see `row_totals`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from staticflow.data_classes import dataclass
 from staticflow.graph.dim_queries import evaluate_dim, symbols_of
 from staticflow.graph.dims import prod
 from staticflow.graph.graph import Graph, close

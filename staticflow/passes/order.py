@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
+from staticflow.data_classes import dataclass
 from staticflow.errors import ArgumentError
 from staticflow.graph.locs import format_locs, here
 

@@ -9,13 +9,13 @@ it has the one that is the nearest to the cheapest over all sizes tried.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import reduce
 from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
+from staticflow.data_classes import dataclass
 from staticflow.graph.dtypes import int64
 from staticflow.graph.graph import Graph, close, new_param, rebuild
 from staticflow.graph.locs import here, merge_locs, using

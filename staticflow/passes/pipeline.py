@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from staticflow.config import config
+from staticflow.data_classes import dataclass
 from staticflow.graph.graph import Graph
 from staticflow.graph.verify import verify_graph
 from staticflow.ops.declaring.thread import recording

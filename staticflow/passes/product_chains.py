@@ -8,9 +8,10 @@ and what is done to it; two chains that multiply equal factors do the same work.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeAlias
 
+from staticflow.data_classes import dataclass
 from staticflow.graph.dims import Size
 from staticflow.graph.node import Node
 from staticflow.graph.op import Op

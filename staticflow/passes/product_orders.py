@@ -10,12 +10,12 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from staticflow.data_classes import dataclass
 from staticflow.graph.dim_queries import symbols_of
 from staticflow.graph.dims import Size, prod
 from staticflow.graph.terms import Sym, terms_of

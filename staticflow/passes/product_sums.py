@@ -9,9 +9,9 @@ In 16 bits a sum would be rounded before it is multiplied, and all stays as it i
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from staticflow.data_classes import dataclass
 from staticflow.graph.dims import is_provably_ge, prod
 from staticflow.graph.node import Node
 from staticflow.graph.types import Shape

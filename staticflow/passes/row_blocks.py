@@ -9,9 +9,9 @@ in smaller ones a product would read the weights too often for its work.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from staticflow.data_classes import dataclass
 from staticflow.graph.dims import Size, ceil_div, dim_max, dim_min, is_provably_ge
 from staticflow.graph.dtypes import int64
 from staticflow.graph.graph import Graph, close, new_param, substitute_nodes

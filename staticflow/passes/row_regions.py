@@ -8,8 +8,9 @@ it, what lies between these, and the first values behind them that are small.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from staticflow.data_classes import dataclass
 from staticflow.graph.dims import Size
 from staticflow.graph.dtypes import float32, float64
 from staticflow.graph.graph import Graph

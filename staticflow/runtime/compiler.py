@@ -10,11 +10,11 @@ import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import llvmlite.binding as llvm
 
+from staticflow.data_classes import dataclass
 from staticflow.errors import CompileError
 from staticflow.runtime.once import compiling, once
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from staticflow.codegen.program.routine import Routine
+from staticflow.data_classes import dataclass
 from staticflow.graph.equalities import Equality
 from staticflow.graph.graph import Graph
 from staticflow.graph.types import TensorType

@@ -22,6 +22,7 @@ from staticflow.codegen.program.update_order import root_of
 from staticflow.codegen.verify import verify_kernel
 from staticflow.config import config
 from staticflow.errors import CompileError, ShapeError
+from staticflow.graph.collector import take_for_old
 from staticflow.graph.dim_queries import as_symbol, symbols_of
 from staticflow.graph.dims import Dim, Size, Sym, fresh_sym
 from staticflow.graph.equalities import Equality
@@ -249,3 +250,6 @@ def unbound_sizes(signature: Signature, sizes: Mapping[Sym, object] | Sequence[S
     """The sizes that no param has as a dim of its own, so that a call cannot tell them."""
     bound = {s for p in signature.params for d in p.type.sizes if (s := as_symbol(d)) is not None}
     return [s for s in sizes if s not in bound]
+
+
+take_for_old()  # what was imported, which nobody looks through then as the first program is made

@@ -7,7 +7,6 @@ import functools
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +14,7 @@ import numpy as np
 from staticflow.codegen.llvm.arena import capacities_at
 from staticflow.codegen.lower.refusals import REFUSALS
 from staticflow.codegen.statuses import NO_MEMORY, NO_ROOM, SIZES_DIFFER
+from staticflow.data_classes import dataclass
 from staticflow.errors import LinAlgError, ShapeError
 from staticflow.graph.binding import Sizes, bind_arguments, check_equalities
 from staticflow.graph.dim_queries import evaluate_dim, symbols_of

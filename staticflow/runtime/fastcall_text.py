@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from staticflow.codegen.llvm.index import IndexWriter
 from staticflow.codegen.llvm.text import I64, FunctionText, Type
 from staticflow.codegen.program.routine import Routine
 from staticflow.codegen.program.traffic import moved_bytes
+from staticflow.data_classes import dataclass
 from staticflow.graph.dim_queries import as_symbol, symbols_of
 from staticflow.graph.dims import Dim, Size, Sym, is_provably_ge, prod
 from staticflow.graph.equalities import Equality

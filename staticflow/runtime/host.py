@@ -47,7 +47,7 @@ def host() -> NativeModule:
         **log_symbols(),
         "main_thread": ctypes.addressof(_main_thread),
     }
-    return compile_native(text, [fn.__name__ for fn in functions], symbols)
+    return compile_native(text, [fn.__name__ for fn in functions], symbols, quick=True)
 
 
 def host_symbols() -> dict[str, int]:

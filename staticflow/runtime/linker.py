@@ -18,11 +18,11 @@ import mmap
 import os
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from staticflow.data_classes import dataclass
 from staticflow.errors import CompileError
 
 __all__ = ["LinkedCode", "link_object", "links_for"]
@@ -163,7 +163,7 @@ def _find_symbols(
 def _relocate(image: Array, table: Array, values: Array, place: int, base: int) -> None:
     """Write into the section at ``place`` of the ``image``, which is to lie at ``base``, what its
     relocations say."""
-    for kind in np.unique(table["type"]).tolist():
+    for kind in sorted({*table["type"].tolist()}):
         width = _BYTES.get(kind)
         if width is None:
             raise CompileError(f"native code cannot be loaded: relocations of kind {kind}")

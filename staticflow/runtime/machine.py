@@ -9,10 +9,10 @@ from __future__ import annotations
 import functools
 import importlib.util
 import json
-from dataclasses import dataclass
 from pathlib import Path
 
 from staticflow.codegen.target import Target
+from staticflow.data_classes import dataclass
 from staticflow.runtime.code_cache import code_cache, own_source
 
 __all__ = ["Host", "describe_host", "host_target", "machine_parts", "vector_bits"]

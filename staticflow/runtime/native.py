@@ -6,9 +6,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from staticflow.data_classes import dataclass
 from staticflow.graph.lazy import lazy
 from staticflow.native.layout import Layout
 from staticflow.runtime.code_cache import code_cache, key_of, package_state

@@ -12,11 +12,11 @@ import importlib
 import sys
 import sysconfig
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from staticflow.data_classes import dataclass
 from staticflow.native.cpython import Array, Slice, Tuple
 from staticflow.native.language import Object
 from staticflow.native.language import Type as NativeType

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from staticflow.codegen.program.layout import ALIGNMENT, Layout, Tenant, lay_out_arena
 from staticflow.codegen.program.packing import Item, arena_bound
@@ -35,6 +34,7 @@ from staticflow.codegen.program.routine import (
     places_of,
     walk_steps,
 )
+from staticflow.data_classes import dataclass
 from staticflow.errors import ShapeError
 from staticflow.graph.dim_queries import evaluate_dim, substitute_dim, symbols_of
 from staticflow.graph.dims import Dim, Size, Sym, total

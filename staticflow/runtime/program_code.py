@@ -3,11 +3,11 @@ process needs of a program that another one has compiled."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from staticflow.data_classes import dataclass
 from staticflow.graph.dtypes import DType
 from staticflow.runtime.native import ObjectCode
 

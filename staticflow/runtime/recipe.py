@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from staticflow.codegen.target import Target
+from staticflow.data_classes import dataclass
 from staticflow.graph.dtypes import DType, get_default_dtype
 from staticflow.graph.graph import Graph
 from staticflow.graph.identity import identify_graph

@@ -9,13 +9,13 @@ changes it. Of the rules that fired there, as few are let fire as change it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from staticflow import pytree
+from staticflow.data_classes import dataclass
 from staticflow.errors import ArgumentError
 from staticflow.graph.graph import Graph, close
 from staticflow.graph.interpret import interpret_graph

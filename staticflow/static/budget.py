@@ -9,9 +9,9 @@ without end) as its memory grows, before that is more than the budget leaves.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from staticflow.data_classes import dataclass
 from staticflow.errors import ArgumentError, StaticflowError
 from staticflow.graph.dim_queries import symbols_of
 from staticflow.graph.dims import Size, Sym, prod

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from staticflow import pytree
 from staticflow.config import config
+from staticflow.data_classes import dataclass
 from staticflow.eager.tensor import Tensor
 from staticflow.errors import (
     DeviceError,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from staticflow.data_classes import dataclass
 from staticflow.eager.in_place import assign, refuse_change
 from staticflow.eager.tensor import Tensor
 from staticflow.eager.vertex import Output

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from staticflow.data_classes import dataclass
 from staticflow.eager.tensor import Tensor
 from staticflow.errors import DTypeError
 from staticflow.graph.collector import without_collection

@@ -7,12 +7,12 @@ once more says so. Other uses cannot be seen: they find the result.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
 
+from staticflow.data_classes import dataclass
 from staticflow.eager.tensor import Tensor
 from staticflow.errors import ArgumentError
 from staticflow.graph.locs import Locs, format_locs, here

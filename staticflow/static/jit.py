@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
 from types import MethodType
 from typing import Any, TypeVar
 
 import numpy as np
 
 from staticflow import pytree
+from staticflow.data_classes import dataclass
 from staticflow.eager.tensor import Tensor, as_tensor
 from staticflow.eager.vertex import next_serial
 from staticflow.errors import ShapeError, SymbolicError

@@ -41,6 +41,7 @@ from staticflow.graph.printer import store_graph
 from staticflow.graph.types import TensorType
 from staticflow.graph.verify import verify_graph
 from staticflow.ops import OPS
+from staticflow.ops.declaring.foreign import refuses_foreign
 from staticflow.ops.loops.printing import print_op
 from staticflow.passes.order import PASSES, check_numerics, restore_passes
 from staticflow.runtime.overlaps import share_elements
@@ -94,6 +95,7 @@ def save_program(program: Compiled, f: str | os.PathLike[str] | IO[bytes]) -> No
     save({"program": json.dumps(header), "variables": variables, "arrays": stored.arrays}, f)
 
 
+@refuses_foreign
 def load_program(
     f: str | os.PathLike[str] | IO[bytes], variables: Mapping[str, Tensor] | None = None
 ) -> Program:

@@ -11,10 +11,10 @@ of that value, which is then a result of the program that nobody else sees.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations, pairwise
 from typing import Any
 
+from staticflow.data_classes import dataclass
 from staticflow.graph.binding import Sizes
 from staticflow.graph.dim_queries import symbols_of
 from staticflow.graph.dims import Dim, Size, Sym, is_provably_ge

@@ -9,8 +9,9 @@ differ from it in a later call, whatever they are; and the last for any sizes.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from staticflow.data_classes import dataclass
 from staticflow.eager.tensor import Tensor
 from staticflow.errors import ShapeError
 from staticflow.graph.collector import without_collection

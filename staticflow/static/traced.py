@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from staticflow.data_classes import dataclass
 from staticflow.eager.inference import unrecordable
 from staticflow.eager.tensor import Tensor
 from staticflow.eager.vertex import record

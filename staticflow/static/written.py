@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from staticflow import pytree
+from staticflow.data_classes import dataclass
 from staticflow.eager.tensor import Tensor
 from staticflow.graph.doubtful_sizes import checks_divisor, compared_quotients, doubtful_sizes
 from staticflow.graph.equalities import Equality

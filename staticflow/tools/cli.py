@@ -6,9 +6,9 @@ import argparse
 import io
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import NoReturn
 
+from staticflow.data_classes import dataclass
 from staticflow.errors import StaticflowError
 from staticflow.tools import bench, cache, compare, info, opt, view
 from staticflow.tools.interrupts import INTERRUPTED, raise_at_interrupt

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
+from staticflow.data_classes import dataclass
 from staticflow.errors import StaticflowError
 from staticflow.graph.dtypes import dtype_of
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from staticflow.data_classes import dataclass
 from staticflow.eager.grad_mode import set_grad_enabled
 from staticflow.errors import StaticflowError, SymbolicError
 from staticflow.graph.dims import Dim

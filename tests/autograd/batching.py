@@ -92,7 +92,7 @@ def _row(a: Array, number: int) -> Array:
 def tensors_of(arrays: Sequence[Array]) -> list[sf.Tensor]:
     """Tensors of arrays; what is repeated without being copied is expanded."""
     return [
-        sf.from_numpy(a[0].copy()).expand(*a.shape)
+        sf.from_numpy(np.array(a[0])).expand(*a.shape)
         if a.ndim and a.size and a.shape[0] > 1 and not a.strides[0]
         else sf.from_numpy(a)
         for a in arrays

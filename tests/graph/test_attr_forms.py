@@ -76,13 +76,14 @@ def remade(node: Node, name: str, value: Any) -> Node:
     return found.args[0] if found.op is item else found
 
 
-def nodes_with_attributes(name: str) -> Iterator[tuple[Any, Node]]:
-    """The nodes of the op of this name in its samples."""
+def nodes_with_attributes(name: str) -> Iterator[tuple[dict[Node, Any], Node]]:
+    """The nodes of the op of this name in its samples, beside the arrays of the parameters."""
     info = ROWS[name]
     for sample in info.samples(info.dtypes[0], False):
-        for node in graph_of(info, sample).nodes:
+        graph = graph_of(info, sample)
+        for node in graph.nodes:
             if node.op.name == name and node.op not in (param, constant):
-                yield sample, node
+                yield dict(zip(graph.params, arrays_of(sample), strict=True)), node
 
 
 @pytest.mark.parametrize("name", sorted(OPS))
@@ -101,7 +102,7 @@ def test_a_node_holds_what_its_kind_says(name: str) -> None:
 @pytest.mark.parametrize("name", daily(sorted(OPS), RUN_A_DAY, "attribute forms"))
 def test_a_program_of_it_is_read_again(name: str) -> None:
     done = 0
-    for sample, node in nodes_with_attributes(name):
+    for given, node in nodes_with_attributes(name):
         for attr, value in node.attrs.items():
             form = next((f for f in forms_of(value) if type(f) is not bool), None)
             if form is None or done == 2:
@@ -115,10 +116,9 @@ def test_a_program_of_it_is_read_again(name: str) -> None:
             file = io.BytesIO()
             step.save(file)
             file.seek(0)
-            arrays = [np.asarray(a) for a in arrays_of(sample)][: len(params)]
-            if len(arrays) == len(params):
-                first, second = (p(*arrays) for p in (step, sf.load_program(file)))
-                assert bits(first) == bits(second)
+            arrays = [np.asarray(given[a]) for a in params]
+            first, second = (p(*arrays) for p in (step, sf.load_program(file)))
+            assert bits(first) == bits(second)
 
 
 def bits(result: Any) -> list[bytes]:

@@ -18,6 +18,7 @@ RARELY_USED = {
 }  # fmt: skip
 
 LATER = {
+    "autograd",
     "distributions",
     "nn",
     "optim",
@@ -60,8 +61,46 @@ def test_what_is_rarely_used_is_imported_where_it_is(loaded: set[str]) -> None:
     assert "numpy" in loaded
     assert not {name.split(".")[0] for name in loaded} & RARELY_USED
     assert "numpy.ma" not in loaded
+    assert not {name for name in loaded if name.startswith("staticflow.eager.fast")}
     assert not {name.partition(".")[2].partition(".")[0] for name in loaded if "." in name
                 and name.startswith("staticflow.")} & LATER  # fmt: skip
+
+
+COUNTS = """
+import inspect, sys
+import dataclasses, numpy
+texts, signatures, signature = [], [], inspect.signature
+inspect.signature = lambda *args, **named: (signatures.append(args), signature(*args, **named))[1]
+sys.addaudithook(lambda event, args: texts.append(args) if event == "compile" else None)
+import staticflow
+modules = [name for name in sys.modules if name.startswith("staticflow")]
+print(len(texts), len(signatures), len(modules))
+"""
+
+
+def test_an_import_makes_little() -> None:
+    """It compiles a text for each dataclass, takes few signatures, and has few modules: a class, a
+    signature and a module take some tenths of a millisecond each."""
+    run = subprocess.run([sys.executable, "-c", COUNTS], capture_output=True, text=True, check=True)
+    texts, signatures, modules = map(int, run.stdout.split())
+    assert texts <= 190  # 120 dataclasses, 60 annotations of records, named tuples
+    assert signatures <= 55
+    assert modules <= 320
+
+
+def test_an_import_leaves_the_collector_as_it_was() -> None:
+    program = (
+        "import gc; print(gc.isenabled()); import staticflow; print(gc.isenabled()); "
+        "print(gc.get_freeze_count())"
+    )
+    for setting, expected in (
+        ("", ["True", "True", "0"]),
+        ("import gc; gc.disable(); ", ["False"] * 2 + ["0"]),
+    ):
+        run = subprocess.run(
+            [sys.executable, "-c", setting + program], capture_output=True, text=True, check=True
+        )
+        assert run.stdout.split() == expected
 
 
 def test_names_of_later_are_listed_and_found_and_seen_by_type_checkers() -> None:

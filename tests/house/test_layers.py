@@ -17,6 +17,7 @@ from staticflow.ops.declaring.eager_side import eager, install
 PACKAGE = Path(staticflow.__file__).parent
 
 LAYERS = (
+    ("data_classes",),
     ("config", "errors"),
     ("graph",),
     ("pytree",),
@@ -81,7 +82,7 @@ ROOM_RANK = {
 
 # nn and optim are written in ops, so that both modes share them; they see of the rest only this.
 MODELS = {"nn", "optim"}
-MODELS_SEE = {"ops", "pytree", "graph", "errors"}
+MODELS_SEE = {"ops", "pytree", "graph", "errors", "data_classes"}
 EXCEPTIONS = {
     ("nn.parameter", "eager"): "parameters are eager tensors",
     ("optim.swa_utils", "nn"): "an averaged model is a module",

@@ -201,13 +201,14 @@ class Check:
         found = sf.autograd.grad(results, real, given_cts, allow_unused=True)
         for got, want in zip([g for g in found if g is not None], wanted, strict=True):
             what = f"the gradient of {self.what} of {layout} by a cotangent of {of_cotangents}"
-            summed = max(self._met_most() * len(cts), *(ct.size / max(want.size, 1) for ct in cts))
-            self.assert_near(got.numpy(), want, what, either in ALIASING, summed)
+            self.assert_near(got.numpy(), want, what, either in ALIASING, self._added(want, cts))
 
-    def _met_most(self) -> int:
-        """How often the indices, if there are any, name one place or a part of it."""
+    def _added(self, gradient: Array, cts: Sequence[Array]) -> float:
+        """How many numbers of cotangents are added up to one of a gradient."""
         indices = [a for a in arrays_of(self.sample) if a.dtype.kind in "iu" and a.size]
-        return max((int(np.unique(a, return_counts=True)[1].max()) for a in indices), default=0)
+        # how often one place or a part of it is named
+        most = max((int(np.unique(a, return_counts=True)[1].max()) for a in indices), default=0)
+        return max(most * len(cts), *(ct.size / max(gradient.size, 1) for ct in cts))
 
     def in_place(self, layout: str) -> None:
         """The form that changes its first operand, and no other."""
@@ -258,5 +259,6 @@ class Check:
         found = self.program_of_gradients()
         if found is not None:
             program, arrays, wanted = found
+            what = f"the gradient of {self.what}, compiled"
             for got, want in zip(program(*arrays), wanted, strict=True):
-                self.assert_near(got.numpy(), want, f"the gradient of {self.what}, compiled")
+                self.assert_near(got.numpy(), want, what, summed=self._added(want, self.cts))

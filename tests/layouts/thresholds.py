@@ -54,6 +54,7 @@ BY_MATRICES = (
     "codegen.thresholds.LEAST_ROWS", "codegen.gemm.block._ROWS", "codegen.gemm.block._STRIPE",
     "codegen.gemm.block._ROWS_PER_COPY", "codegen.gemm.block._BY_ROWS.column",
     "codegen.gemm.block._BY_COLUMNS.column", "codegen.gemm.block._BY_COLUMNS.panels",
+    "codegen.gemm.tile._NEAR",
     "eager.costs.PRODUCT",
 )  # fmt: skip
 """Constants that the rows, the columns, the inner dim, the elements of the second matrix or the
@@ -64,7 +65,7 @@ NO_SIZES: Mapping[str, str] = {
     for reason, names in {
         "counts blocks, tasks or threads, which follow from sizes": (
             "codegen.lower.blocks._MOST", "codegen.gemm.block._BY_ROWS.tasks", "codegen.gemm.block._GROUPS",
-            "codegen.lower.tasks.GROUPS", "runtime.pool.MOST", "runtime.pool.PIECES",
+            "codegen.lower.tasks.GROUPS", "codegen.llvm.loops._ENOUGH", "runtime.pool.MOST", "runtime.pool.PIECES",
             "runtime.threads.MOST_WORKERS", "codegen.llvm.parallel.MANY_WORKERS",
             "runtime.pool.SPINS",
         ),

@@ -240,6 +240,43 @@ def test_other_sources_make_other_text(monkeypatch: pytest.MonkeyPatch, tmp_path
     assert len(made) == 7
 
 
+def test_the_state_of_the_package_is_that_of_its_sources(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    room = tmp_path / "package" / "room"
+    room.mkdir(parents=True)
+    first, source = room.parent / "__init__.py", room / "module.py"
+    first.write_text("__version__ = '1'")
+    source.write_text("x = 1")
+    monkeypatch.setattr(module, "__file__", str(room / "code_cache.py"))
+    states: list[bytes | None] = []
+
+    def look() -> bool:
+        """Whether the state is one that there was not yet."""
+        states.append(module.package_state.__wrapped__())
+        return states[-1] not in states[:-1]
+
+    assert look() and not look()
+    (room / "__pycache__").mkdir()
+    (room / "__pycache__" / "module.py").write_text("")
+    (room / "data.txt").write_text("")
+    assert not look()
+    source.write_text("x = 10")
+    assert look()
+    os.utime(source, (0, 0))
+    assert look()
+    status = first.stat()
+    first.write_text("__version__ = '2'")
+    os.utime(first, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert look()
+    source.rename(room / "other.py")
+    assert look()
+    monkeypatch.setattr(
+        module, "__file__", str(tmp_path / "archive.zip" / "room" / "code_cache.py")
+    )
+    assert module.package_state.__wrapped__() is None
+
+
 def test_the_code_of_a_text_depends_on_what_is_asked_of_llvm(tmp_path: Path) -> None:
     assert machine.machine_parts()[-1] == Path(compiler.__file__).read_text()
     assert module.own_source(str(tmp_path / "archive.zip" / "native.py")) == ""

@@ -12,7 +12,7 @@ only the last block runs the epilogue.
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from staticflow.codegen.builder import Builder
 from staticflow.codegen.gemm.copy import copy_columns
@@ -27,6 +27,7 @@ from staticflow.codegen.gemm.tile import (
     emit_tile,
 )
 from staticflow.codegen.kernel import Operand
+from staticflow.data_classes import dataclass
 from staticflow.graph.dims import Size, ceil_div, dim_max, dim_min, is_provably_ge
 
 __all__ = ["blocked_scratch", "emit_blocked"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from staticflow.codegen.builder import Builder
 from staticflow.codegen.gemm.block import blocked_scratch, emit_blocked
@@ -27,6 +27,7 @@ from staticflow.codegen.gemm.tile import Epilogue, Matrix, Product, Workspace, e
 from staticflow.codegen.kernel import Operand
 from staticflow.codegen.target import Target
 from staticflow.codegen.thresholds import LEAST_ROWS
+from staticflow.data_classes import dataclass
 from staticflow.graph.dims import Size, ceil_div, dim_max, dim_min, is_provably_ge
 from staticflow.graph.dtypes import DType, float32, float64
 

@@ -8,12 +8,13 @@ tile is code of its own, so a cut of few different tiles is preferred to a sligh
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from itertools import groupby
 from typing import TypeAlias
 
 from staticflow.codegen.kernel import LANE
 from staticflow.codegen.target import Target
+from staticflow.data_classes import dataclass
 from staticflow.graph.dims import Size, dim_min
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "open_panels",
     "register_count",
     "row_blocks",
+    "vector_by_vector",
 ]
 
 Column: TypeAlias = tuple[Size, int, Size | None]
@@ -133,13 +135,18 @@ def even_rows(m: int, vectors: int, target: Target) -> int:
 # -- rows --------------------------------------------------------------------------------------
 
 
-def row_blocks(m: Size, target: Target, vectors: int) -> list[tuple[Span, int]]:
+def row_blocks(
+    m: Size, target: Target, vectors: int, *, near: bool = False
+) -> list[tuple[Span, int]]:
     """Spans of ``m`` rows, each with the rows of its tiles, where panels are ``vectors`` wide at
-    most. A known number gives one span or two."""
+    most. A known number gives one span or two, an unknown one four, or two where B is ``near``: in
+    the first-level cache, from where each spare row may as well load it anew."""
     if not isinstance(m, int):
         rows = main_rows(target)
         full = m // rows * rows
-        return [(Span(0, full, rows), rows), *_spare_rows(full, m)]
+        twos = full + (m - full) // 2 * 2
+        spare = [(Span(full, twos, 2), 2), (Span(twos, m, 1), 1)] if near else _spare_rows(full, m)
+        return [(Span(0, full, rows), rows), *spare]
     most = _most_rows(target, vectors)
     rows = divisor(m, most, most * 2 // 3)
     if m % rows == 0:
@@ -159,13 +166,17 @@ def _spare_rows(lo: Size, m: Size) -> list[tuple[Span, int]]:
 # -- columns -----------------------------------------------------------------------------------
 
 
-def column_panels(n: Size, lanes: int, target: Target, rows: int) -> list[tuple[Span, Panel]]:
+def column_panels(
+    n: Size, lanes: int, target: Target, rows: int, *, pairs: bool = True
+) -> list[tuple[Span, Panel]]:
     """Spans of ``n`` columns, each with the panel that tiles of ``rows`` rows take, in vectors of
-    at most ``lanes`` lanes. Without masks no panel is partial."""
+    at most ``lanes`` lanes. Without masks no panel is partial. Tiles of `main_rows` take an unknown
+    number in ``pairs`` of vectors, too."""
     most, masks = _most_vectors(target, rows), target.masks
     if isinstance(n, int):
         return _known_panels(n, lanes, most, masks)
-    return open_panels(0, n, lanes, min(most, _UNKNOWN_WIDTH), masks, rows == main_rows(target))
+    pairs = pairs and rows == main_rows(target)
+    return open_panels(0, n, lanes, min(most, _UNKNOWN_WIDTH), masks, pairs)
 
 
 def chunk_panels(
@@ -201,6 +212,16 @@ def open_panels(
     whole = lo + (hi - lo) // lanes * lanes
     single = (Span(full, whole, lanes), Panel((lanes,)))
     return [*spans, single, (Span(whole, hi, 1), Panel((1,)))]
+
+
+def vector_by_vector(panels: Sequence[tuple[Span, Panel]]) -> list[tuple[Span, Panel]]:
+    """The columns of ``panels``, which lie one behind the other, a vector at a time; as they are
+    where vectors differ or go past the last column."""
+    kinds = {lanes for _, panel in panels for lanes in panel.lanes}
+    if len(kinds) != 1 or any(panel.partial for _, panel in panels):
+        return [*panels]
+    (lanes,) = kinds
+    return [(Span(panels[0][0].lo, panels[-1][0].hi, lanes), Panel((lanes,)))]
 
 
 def _known_panels(n: int, lanes: int, most: int, masks: bool) -> list[tuple[Span, Panel]]:

@@ -7,13 +7,14 @@ column of A. A is read one element at a time, so its layout does not matter.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 from staticflow.codegen.builder import Builder
 from staticflow.codegen.gemm.plan import Panel, Span, column_panels, divisor, main_rows, row_blocks
 from staticflow.codegen.kernel import Operand
 from staticflow.codegen.target import Target
+from staticflow.data_classes import dataclass
 from staticflow.graph.dims import Size, is_provably_ge
 from staticflow.graph.dtypes import DType
 
@@ -35,8 +36,8 @@ Epilogue: TypeAlias = Callable[[Builder, Operand, Size, Size, int, Size | None],
 columns from ``row`` on, of which ``col`` is the index (it names ``lane`` if there are several) and
 those at or past ``bound`` are off. It stores whatever is made of it."""
 
+_NEAR = 1 << 14  # bytes of B that are in the first-level cache while rows of A pass by
 _CHAINS = 8  # accumulations that must be under way at a time to keep the multipliers busy
-_STEPS = 2  # in an iteration if B is packed: then loading is not what a step waits for
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,8 @@ class Product:
     def blocks(self) -> list[tuple[Span, int]]:
         """The rows of C, each span with the rows of its tiles."""
         vectors = max((len(panel.lanes) for _, panel in self.main_panels), default=1)
-        return row_blocks(self.m, self.target, vectors)
+        b_bytes = self.n * self.depth * self.dtype.itemsize
+        return row_blocks(self.m, self.target, vectors, near=is_provably_ge(_NEAR, b_bytes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,11 +163,10 @@ def emit_tile(
             for reg, vector in zip(acc[chain][r], vectors, strict=True):
                 k.set(reg, multiply_add(k, p.target, x, vector, reg))
 
-    stride = max(chains, _STEPS if packed else 1)
-    whole = p.depth // stride * stride
-    for kk in each(k, "k", Span(0, whole, stride)):
-        for number in range(stride):
-            step(kk + number, number % chains)
+    whole = p.depth // chains * chains
+    for kk in each(k, "k", Span(0, whole, chains)):
+        for chain in range(chains):
+            step(kk + chain, chain)
     for kk in each(k, "k", Span(whole, p.depth, 1)):
         step(kk, 0)
     pieces = []

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from staticflow.codegen.llvm.index import IndexWriter
 from staticflow.codegen.llvm.text import FunctionText
 from staticflow.codegen.program.routine import Ahead, Arena, Carry, Part, Place, Row, Table, Turn
+from staticflow.data_classes import dataclass
 
 __all__ = ["Places", "Reached"]
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import inf, nan
 
 from staticflow.codegen.llvm.text import FunctionText
 from staticflow.codegen.llvm.values import Value, apply, bitcast, cast, constant
+from staticflow.data_classes import dataclass
 from staticflow.graph.dtypes import DType, float32, float64, int32, int64
 
 __all__ = ["PARTS", "float_part", "in_pieces"]

@@ -14,7 +14,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from staticflow.codegen.kernel import LANE, LANE_SYM
 from staticflow.codegen.llvm.text import (
@@ -27,6 +27,7 @@ from staticflow.codegen.llvm.text import (
     local,
     mask_literal,
 )
+from staticflow.data_classes import dataclass
 from staticflow.graph.dim_queries import coefficient, substitute_dim, symbols_of
 from staticflow.graph.dims import Call, Dim, Size, Sym, is_provably_ge, terms_of
 

@@ -21,12 +21,13 @@ from staticflow.codegen.llvm.parallel import (
     store_fields,
     uses_of,
 )
-from staticflow.codegen.llvm.text import I64, BasicBlock, local, phi
+from staticflow.codegen.llvm.text import I64, BasicBlock, FunctionText, local, phi
 from staticflow.codegen.llvm.values import Value, value_phi
 from staticflow.codegen.schedule.loops import iteration_count, thread_bound
 from staticflow.codegen.statuses import INTERRUPTED
 from staticflow.codegen.work import work_of
-from staticflow.graph.dims import Dim, Sym, dim_max, is_provably_ge
+from staticflow.graph.dim_queries import symbols_of
+from staticflow.graph.dims import Dim, Size, Sym, dim_max, is_provably_ge
 
 if TYPE_CHECKING:
     from staticflow.codegen.llvm.render import KernelWriter
@@ -43,8 +44,8 @@ _FEW = 64
 _SOME = 6
 """Statements of a loop of which it costs nothing to count the iterations."""
 
-_FROM, _TO = Sym("from", -1), Sym("to", -1)
-"""The iterations that a part runs."""
+_ENOUGH = 64
+"""Iterations that threads share well, however many there are."""
 
 
 def write_loop(writer: KernelWriter, stmt: Loop) -> None:
@@ -59,9 +60,13 @@ def write_loop(writer: KernelWriter, stmt: Loop) -> None:
 
 
 def _spread(writer: KernelWriter, stmt: Loop) -> None:
-    """Write a parallel loop as a call of a function of its own, a part, which goes to
-    ``parts``."""
+    """Write a parallel loop as a call of a function of its own, a part, which goes to ``parts``.
+
+    Of parallel loops that are each all of the body of the one around it, threads share one, which
+    is chosen as the program runs; the part runs the others in order.
+    """
     text, value = writer.text, writer.indices.value
+    nest = _nest_of(writer, stmt)
     uses = uses_of(stmt.body, stmt.var)
     buffers = [Field("ptr", name := local(f"b.{b}"), name) for b in uses.buffers]
     symbols = [
@@ -70,21 +75,16 @@ def _spread(writer: KernelWriter, stmt: Loop) -> None:
     kept = {r: writer.registers[r] for r in uses.registers}
     registers = [Field(str(v.type), v.name, local(f"r.{r}")) for r, v in kept.items()]
     ends = [Field("i64", value(stmt.lo), "%lo"), Field("i64", value(stmt.hi), "%hi")]
+    count, level = _choose_level(writer, nest)
+    ends += [Field("i64", level, "%level")] if len(_levels(nest)) > 1 else []
     struct = [*buffers, *symbols, *registers, *ends]
 
-    known = {s: field.name for s, field in zip(uses.symbols, symbols, strict=True)}
-    known |= {_FROM: "%from", _TO: "%to"}
-    part = writer.part(known)
+    part = writer.part({s: field.name for s, field in zip(uses.symbols, symbols, strict=True)})
     part.worker = "%worker"
     load_fields(part.text, "%struct", struct)
     for (r, v), field in zip(kept.items(), registers, strict=True):
         part.registers[r] = Value(field.name, v.dtype, v.lanes)
-    part.text.do(f"%start = mul i64 %first, {stmt.step}")
-    part.text.do("%from = add i64 %lo, %start")
-    part.text.do(f"%end = mul i64 %last, {stmt.step}")
-    part.text.do("%far = add i64 %lo, %end")
-    part.text.do("%to = call i64 @llvm.smin.i64(i64 %far, i64 %hi)")
-    _write_in_order(part, replace(stmt, lo=Dim.of(_FROM), hi=Dim.of(_TO)))
+    _write_in_order(part, _with_share(part, nest))
     name = f"{writer.kernel.name}.{len(writer.parts)}"
     parameters = ["ptr %struct", "i64 %first", "i64 %last", "i64 %worker"]
     writer.parts.append(part.function(name, parameters))
@@ -93,9 +93,84 @@ def _spread(writer: KernelWriter, stmt: Loop) -> None:
     work = work_of(stmt, writer.indices.name)
     most = thread_bound(stmt)
     threads = MANY_WORKERS if most is None else most
-    amounts = f"i64 {value(iteration_count(stmt))}, i64 {value(work)}, i64 {value(threads)}"
+    amounts = f"i64 {count}, i64 {value(work)}, i64 {value(threads)}"
     code = text.op(f"call i32 @parallel({given}, {amounts})")
     writer.return_unless(text.op(f"icmp eq i32 {code}, 0"), code)
+
+
+def _nest_of(writer: KernelWriter, stmt: Loop) -> list[Loop]:
+    """The loop and those in it that threads could share in its place: each is all of the body of
+    the one around it, and has the same iterations in each of that one's."""
+    nest = [stmt]
+    while thread_bound(nest[-1]) is None and len(nest[-1].body) == 1:
+        (inner,) = nest[-1].body
+        if not isinstance(inner, Loop) or thread_bound(inner) is not None:
+            break
+        varying = {loop.var for loop in nest} & (symbols_of(inner.lo) | symbols_of(inner.hi))
+        if varying or not is_worth_sharing(inner, writer.kernel.sizes, True):
+            break
+        nest.append(inner)
+    return nest
+
+
+def _choose_level(writer: KernelWriter, nest: Sequence[Loop]) -> tuple[str, str]:
+    """The number of iterations that threads share, and the number of their loop in the nest: the
+    outermost one, unless it has few iterations and another has more."""
+    text, value = writer.text, writer.indices.value
+    (level, count), *others = _levels(nest)
+    best, most = str(level), value(count)
+    for i, size in others:
+        own = value(size)
+        few = text.op(f"icmp slt i64 {most}, {_ENOUGH}")
+        better = text.op(f"and i1 {few}, {text.op(f'icmp sgt i64 {own}, {most}')}")
+        most = text.op(f"select i1 {better}, i64 {own}, i64 {most}")
+        best = text.op(f"select i1 {better}, i64 {i}, i64 {best}")
+    return most, best
+
+
+def _levels(nest: Sequence[Loop]) -> list[tuple[int, Size]]:
+    """The numbers of the loops that threads may share, and of their iterations: those with few
+    iterations, as far as is known, only where all are such."""
+    counts = [*enumerate(map(iteration_count, nest))]
+    many = [(i, n) for i, n in counts if not isinstance(n, int) or n >= _ENOUGH]
+    return many or counts
+
+
+def _with_share(part: KernelWriter, nest: Sequence[Loop]) -> Loop:
+    """The nest as a part runs it: of one of its loops the iterations ``%first`` to ``%last``."""
+    text, loops, levels = part.text, list(nest), [i for i, _ in _levels(nest)]
+    for i, loop in enumerate(nest):
+        lo = "%lo" if i == 0 else part.indices.value(loop.lo)
+        hi = "%hi" if i == 0 else part.indices.value(loop.hi)
+        ends = lo, hi
+        if i in levels:
+            ends = _share_of(text, loop.step, lo, hi)
+        if i in levels and len(levels) > 1:
+            own = text.op(f"icmp eq i64 %level, {i}")
+            ends = (
+                text.op(f"select i1 {own}, i64 {ends[0]}, i64 {lo}"),
+                text.op(f"select i1 {own}, i64 {ends[1]}, i64 {hi}"),
+            )
+        at = [Sym(name, -1 - i) for name in ("from", "to")]
+        for symbol, name in zip(at, ends, strict=True):
+            part.indices.define(symbol, name)
+        loops[i] = replace(loop, lo=Dim.of(at[0]), hi=Dim.of(at[1]), kind="serial")
+    inner = loops.pop()
+    while loops:
+        inner = replace(loops.pop(), body=(inner,))
+    return inner
+
+
+def _share_of(text: FunctionText, step: int, lo: str, hi: str) -> tuple[str, str]:
+    """Where the iterations ``%first`` to ``%last`` of a loop from ``lo`` to ``hi`` begin and
+    end."""
+    ends = ["%first", "%last"]
+    if step != 1:
+        ends = [text.op(f"mul i64 {end}, {step}") for end in ends]
+    if lo != "0":
+        ends = [text.op(f"add i64 {lo}, {end}") for end in ends]
+    start, far = ends
+    return start, far if step == 1 else text.call("smin.i64", I64, (I64, far), (I64, hi))
 
 
 def _write_in_order(writer: KernelWriter, stmt: Loop) -> None:

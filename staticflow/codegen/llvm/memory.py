@@ -6,12 +6,11 @@ itself, and takes these masked ones in their older form in every version.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from staticflow.codegen.kernel import LANE, LANE_SYM, Buffer
 from staticflow.codegen.llvm.index import IndexWriter, at_lane
 from staticflow.codegen.llvm.text import FunctionText, Type, memory_type
 from staticflow.codegen.llvm.values import Value
+from staticflow.data_classes import dataclass
 from staticflow.graph.dim_queries import coefficient
 from staticflow.graph.dims import Size, is_provably_ge
 from staticflow.graph.dtypes import DType, bool_

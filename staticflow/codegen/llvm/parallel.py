@@ -11,7 +11,6 @@ threads.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from staticflow.codegen.kernel import (
     LANE_SYM,
@@ -30,6 +29,7 @@ from staticflow.codegen.kernel import (
 from staticflow.codegen.llvm.text import FunctionText
 from staticflow.codegen.thresholds import SHARED_WORK
 from staticflow.codegen.work import most_work, work_at
+from staticflow.data_classes import dataclass
 from staticflow.graph.dim_queries import symbols_of
 from staticflow.graph.dims import Sym, is_provably_ge
 

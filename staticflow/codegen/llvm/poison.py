@@ -9,10 +9,10 @@ happen to be right. A program that is compiled without it has no trace of it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from staticflow.codegen.llvm.arena import CELL
 from staticflow.codegen.llvm.text import FunctionText
+from staticflow.data_classes import dataclass
 from staticflow.graph.dtypes import DType
 
 __all__ = ["NOTHING", "Poison"]

@@ -12,9 +12,10 @@ that ``n`` runs of a site take in which nothing happens, which are counted as ru
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from staticflow.codegen.llvm.text import FunctionText
+from staticflow.data_classes import dataclass
 
 __all__ = ["PROBED", "Probes"]
 

@@ -6,11 +6,11 @@ lie.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from staticflow.codegen.llvm.text import I64, phi
 from staticflow.codegen.program.routine import Arena, Launch, Place, Step, Table
+from staticflow.data_classes import dataclass
 
 if TYPE_CHECKING:
     from staticflow.codegen.llvm.routine import RunWriter

@@ -7,11 +7,12 @@ import math
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from staticflow.data_classes import dataclass
 from staticflow.graph.dtypes import DType, bfloat16, bool_, float16, float32
 
 if TYPE_CHECKING:

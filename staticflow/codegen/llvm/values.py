@@ -9,7 +9,7 @@ except where a term below 2**-53 of the other decides a tie.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from staticflow.codegen.llvm.text import (
     phi,
     register_type,
 )
+from staticflow.data_classes import dataclass
 from staticflow.graph.dtypes import DType, bfloat16, bool_, float16, float32, float64, int32
 
 __all__ = [

@@ -4,7 +4,7 @@ the products of them, and what stands for a query and a key."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from staticflow.codegen.gemm.copy import copy_columns
 from staticflow.codegen.gemm.plan import (
@@ -15,6 +15,7 @@ from staticflow.codegen.gemm.plan import (
     main_rows,
     main_width,
     row_blocks,
+    vector_by_vector,
 )
 from staticflow.codegen.gemm.tile import Matrix, Product, each, emit_tile
 from staticflow.codegen.kernel import LANE, Operand
@@ -24,6 +25,7 @@ from staticflow.codegen.lower.tasks import bind_index
 from staticflow.codegen.lower.values import Values
 from staticflow.codegen.maths.scalars import Scalars
 from staticflow.codegen.target import Target
+from staticflow.data_classes import dataclass
 from staticflow.graph.dims import Size, ceil_div, dim_max, dim_min
 from staticflow.graph.node import Node
 from staticflow.ops.declaring.lowering import Index, delinear
@@ -172,8 +174,10 @@ class AttentionBlocks:
         p = Product(a, b, m, n, depth, self.dtype, self.target)
         vectors = max((len(panel.lanes) for _, panel in panels), default=1)
         for span, rows in row_blocks(m, self.target, vectors):
+            is_spare = not isinstance(m, int) and rows < main_rows(self.target)
+            own = vector_by_vector(panels) if is_spare else panels
             for row in each(self.k, "i", span):
-                for columns, panel in panels:
+                for columns, panel in own:
                     for col in each(self.k, "j", columns):
                         for piece in emit_tile(self.k, p, rows, panel, row, col, packed=True):
                             store(piece.acc, piece.row, piece.col, piece.bound)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from staticflow.codegen.kernel import Buffer
 from staticflow.codegen.lower.nest import Scratch
 from staticflow.codegen.maths.scalars import Scalars
+from staticflow.data_classes import dataclass
 from staticflow.graph.dims import Dim, Size, ceil_div, dim_max, dim_min, is_provably_ge, prod
 from staticflow.graph.dtypes import DType
 from staticflow.graph.types import Shape

@@ -8,7 +8,6 @@ innermost whose iterations may share a register; schedules make them fast (`sche
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from staticflow.codegen.kernel import Buffer, Kernel
@@ -21,6 +20,7 @@ from staticflow.codegen.lower.state import lower_state
 from staticflow.codegen.maths.scalars import Scalars
 from staticflow.codegen.target import Target
 from staticflow.codegen.unused import innermost_loops, without_unused
+from staticflow.data_classes import dataclass
 from staticflow.errors import CompileError
 from staticflow.graph.dim_queries import symbols_of
 from staticflow.graph.dims import Sym

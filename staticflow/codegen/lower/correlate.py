@@ -8,7 +8,6 @@ and each step multiplies elements of the kernel by vectors of the input.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from staticflow.codegen.gemm.plan import Column, column_panels, main_rows, row_blocks
 from staticflow.codegen.gemm.tile import each
@@ -25,6 +24,7 @@ from staticflow.codegen.lower.windows import (
 )
 from staticflow.codegen.maths.scalars import Scalars
 from staticflow.codegen.target import Target
+from staticflow.data_classes import dataclass
 from staticflow.graph.dims import Size, prod
 from staticflow.graph.node import Node
 from staticflow.graph.proofs import is_provably_ge
@@ -51,7 +51,7 @@ def emit_correlate(
     *outer, last = positions
     rows: Size = outer.pop() if outer else 1
     usual = min(per_group, main_rows(target)) if isinstance(per_group, int) else main_rows(target)
-    panels = column_panels(last, work.lanes, target, usual)
+    panels = column_panels(last, work.lanes, target, usual, pairs=False)
     widest = max((len(p.lanes) for _, p in panels), default=1)
     fit = (work.registers - 1) // ((usual + 1) * widest)  # the rule of `gemm.plan`
     with (

@@ -7,7 +7,6 @@ by some offsets; lanes are added up at the end.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from staticflow.codegen.gemm.plan import Span, main_rows
 from staticflow.codegen.gemm.tile import each
@@ -25,6 +24,7 @@ from staticflow.codegen.lower.windows import (
 )
 from staticflow.codegen.maths.scalars import Scalars
 from staticflow.codegen.target import Target
+from staticflow.data_classes import dataclass
 from staticflow.graph.dims import Size, ceil_div
 from staticflow.graph.node import Node
 from staticflow.ops.declaring.lowering import Index

@@ -14,7 +14,7 @@ of its own, which are added up in the order of the parts.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from staticflow.codegen.builder import Builder
 from staticflow.codegen.gemm.copy import copy_columns
@@ -35,6 +35,7 @@ from staticflow.codegen.lower.windows import (
 )
 from staticflow.codegen.maths.scalars import Scalars
 from staticflow.codegen.target import Target
+from staticflow.data_classes import dataclass
 from staticflow.graph.dims import Dim, Size, dim_max, dim_min, prod
 from staticflow.graph.dtypes import float32, float64
 from staticflow.graph.node import Node

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from staticflow.codegen.kernel import Kernel, Operand, Reg
@@ -21,6 +21,7 @@ from staticflow.codegen.lower.saved_row import SavedRow, find_saved_row
 from staticflow.codegen.lower.values import Values
 from staticflow.codegen.maths.scalars import Scalars
 from staticflow.codegen.primitives import identity
+from staticflow.data_classes import dataclass
 from staticflow.graph.dim_queries import coefficient, symbols_of
 from staticflow.graph.dims import Size, Sym, floor_div, fresh_sym, prod
 from staticflow.graph.dtypes import DType, float32, float64

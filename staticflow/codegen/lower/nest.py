@@ -6,7 +6,6 @@ import functools
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 
 from staticflow.codegen.builder import Builder
 from staticflow.codegen.gemm.copy import copy_columns
@@ -18,6 +17,7 @@ from staticflow.codegen.lower.tasks import bind_index, each_in_groups
 from staticflow.codegen.lower.values import Values
 from staticflow.codegen.maths.scalars import Scalars
 from staticflow.codegen.target import PORTABLE, Target
+from staticflow.data_classes import dataclass
 from staticflow.graph.dim_queries import coefficient, symbols_of
 from staticflow.graph.dims import Dim, Size, Sym, prod
 from staticflow.graph.dtypes import DType, bool_

@@ -7,10 +7,10 @@ writes a tensor of that shape in a later pass anyway, they wait in its memory un
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from staticflow.codegen.kernel import Reg
 from staticflow.codegen.maths.scalars import Scalars
+from staticflow.data_classes import dataclass
 from staticflow.graph.node import Node
 from staticflow.graph.types import Shape
 from staticflow.ops.declaring.lowering import Elementwise, Reduce

@@ -10,7 +10,6 @@ vectors are full also where images are small, and where windows are apart.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from staticflow.codegen.builder import Builder
 from staticflow.codegen.gemm.plan import Panel, Span, even_rows
@@ -27,6 +26,7 @@ from staticflow.codegen.lower.windows import (
 )
 from staticflow.codegen.maths.scalars import Scalars
 from staticflow.codegen.target import Target
+from staticflow.data_classes import dataclass
 from staticflow.graph.dims import Size, ceil_div, dim_max, dim_min, prod
 from staticflow.graph.dtypes import float32, float64
 from staticflow.graph.node import Node

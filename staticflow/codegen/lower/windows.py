@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from staticflow.codegen.builder import Builder
@@ -15,6 +14,7 @@ from staticflow.codegen.kernel import LANE_SYM, Operand, Reg
 from staticflow.codegen.lower.tasks import bind_index
 from staticflow.codegen.maths.scalars import Scalars
 from staticflow.codegen.target import Target
+from staticflow.data_classes import dataclass
 from staticflow.errors import CompileError
 from staticflow.graph.dim_queries import coefficient, substitute_dim, symbols_of
 from staticflow.graph.dims import Size, Sym, ceil_div, dim_max, dim_min, is_provably_ge, prod

@@ -3,12 +3,12 @@ common divisors and multiples."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import inf, nan
 
 from staticflow.codegen.builder import Builder
 from staticflow.codegen.kernel import Const, Operand
 from staticflow.codegen.maths.formats import FORMATS, at_least, at_most, scale
+from staticflow.data_classes import dataclass
 
 __all__ = [
     "floor_divide",

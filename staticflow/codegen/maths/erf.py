@@ -6,7 +6,6 @@ seen, in units in the last place.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import inf, pi, prod, sqrt
 
 from staticflow.codegen.builder import Builder
@@ -21,6 +20,7 @@ from staticflow.codegen.maths.formats import (
     power_of_two,
 )
 from staticflow.codegen.maths.log import log
+from staticflow.data_classes import dataclass
 from staticflow.graph.dtypes import DType, float32, float64
 
 __all__ = ["ERFC_HIGHEST", "erf", "erfc", "erfc_of_positive", "erfcx", "erfinv"]

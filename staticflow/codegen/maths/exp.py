@@ -7,8 +7,6 @@ coefficients rounded one after another. Errors are the largest seen, in units in
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from staticflow.codegen.builder import Builder
 from staticflow.codegen.kernel import Operand
 from staticflow.codegen.maths.formats import (
@@ -20,6 +18,7 @@ from staticflow.codegen.maths.formats import (
     power_of_two,
     scale,
 )
+from staticflow.data_classes import dataclass
 from staticflow.graph.dtypes import DType, float32, float64
 
 __all__ = [

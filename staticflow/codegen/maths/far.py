@@ -10,12 +10,12 @@ functions", SIGNUM Newsletter 18, 1983). Integers have 64 bits and wrap, product
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 from staticflow.codegen.builder import Builder
 from staticflow.codegen.kernel import Operand
 from staticflow.codegen.maths.formats import FORMATS
+from staticflow.data_classes import dataclass
 from staticflow.graph.dtypes import float32, float64, int64
 
 __all__ = ["Angle", "reduce_far"]

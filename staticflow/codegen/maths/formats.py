@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from staticflow.codegen.builder import Builder
 from staticflow.codegen.kernel import Operand
+from staticflow.data_classes import dataclass
 from staticflow.graph.dtypes import DType, float32, float64, int32, int64
 
 __all__ = [

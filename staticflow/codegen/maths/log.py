@@ -7,7 +7,6 @@ seen, in units in the last place.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import inf, nan
 
 from staticflow.codegen.builder import Builder
@@ -17,6 +16,7 @@ from staticflow.codegen.maths.formats import (
     polynomial,
     power_of_two,
 )
+from staticflow.data_classes import dataclass
 from staticflow.graph.dtypes import DType, float32, float64
 
 __all__ = ["acosh", "asinh", "atanh", "log", "log1p", "log2", "log10"]

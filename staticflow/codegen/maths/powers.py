@@ -8,7 +8,6 @@ precision", Numerische Mathematik 18, 1971), with fma for the exact product.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import inf, nan, sqrt
 
 from staticflow.codegen.builder import Builder
@@ -22,6 +21,7 @@ from staticflow.codegen.maths.formats import (
     polynomial,
     scale,
 )
+from staticflow.data_classes import dataclass
 from staticflow.graph.dtypes import DType, float32, float64
 
 __all__ = ["hypot", "integer_pow", "pow", "pow_int"]

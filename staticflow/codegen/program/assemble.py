@@ -7,7 +7,7 @@ that makes it; only what no kernel makes (an input given back, a view of an outp
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from staticflow.codegen.endless import find_counted_loop
 from staticflow.codegen.kernel import Kernel
@@ -36,6 +36,7 @@ from staticflow.codegen.program.routine import (
 from staticflow.codegen.program.size_checks import SizeChecks
 from staticflow.codegen.program.update_order import Order, order_updates, put_into, root_of
 from staticflow.codegen.target import Target
+from staticflow.data_classes import dataclass
 from staticflow.errors import CompileError
 from staticflow.graph.dim_queries import symbols_of
 from staticflow.graph.dims import Size, Sym

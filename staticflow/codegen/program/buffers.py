@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from staticflow.codegen.program.routine import Arena, ArenaBuffer, Ensure, Place, Step
+from staticflow.data_classes import dataclass
 from staticflow.graph.dim_queries import symbols_of
 from staticflow.graph.dims import Size, Sym, dim_max, prod
 from staticflow.graph.locs import Locs

@@ -18,7 +18,7 @@ What an iteration makes is written once, where all who want it read it:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from staticflow.codegen.program.buffers import nbytes
 from staticflow.codegen.program.routine import (
@@ -35,6 +35,7 @@ from staticflow.codegen.program.routine import (
     iteration_count,
 )
 from staticflow.codegen.program.update_order import changes_elements, root_of
+from staticflow.data_classes import dataclass
 from staticflow.graph.dims import Size, dim_max, dim_min
 from staticflow.graph.node import Node, maker_of
 from staticflow.graph.types import TensorType

@@ -7,8 +7,8 @@ the program has ended. Updates need not wait for such a node.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
+from staticflow.data_classes import dataclass
 from staticflow.graph.dims import Size, is_provably_ge
 from staticflow.graph.node import Node, maker_of
 from staticflow.ops.basics.axes import flip_op, permute_op

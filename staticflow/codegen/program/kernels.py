@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from staticflow.codegen.kernel import Check, Kernel, walk
@@ -12,6 +12,7 @@ from staticflow.codegen.lower.nest import Scratch
 from staticflow.codegen.program.same_kernel import Structure, structure_of
 from staticflow.codegen.schedule.cpu import schedule_cpu
 from staticflow.codegen.target import Target
+from staticflow.data_classes import dataclass
 from staticflow.graph.dim_queries import substitute_dim
 from staticflow.graph.dims import Dim, Size, total
 from staticflow.graph.graph import Graph

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from staticflow.codegen.program.packing import Item, arena_bound, pack
+from staticflow.data_classes import dataclass
 from staticflow.graph.dim_queries import evaluate_dim, symbols_of
 from staticflow.graph.dims import (
     Call,

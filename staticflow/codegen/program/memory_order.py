@@ -13,8 +13,10 @@ adds least. No order changes a number.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from heapq import heappop, heappush
+
+from staticflow.data_classes import dataclass
 
 __all__ = ["Work", "order_as_written", "order_by_memory", "use_of"]
 

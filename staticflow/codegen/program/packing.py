@@ -11,10 +11,11 @@ Pisarchyk and Lee 2020, "Efficient Memory Management for Deep Neural Net Inferen
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from staticflow.data_classes import dataclass
 
 __all__ = ["Item", "arena_bound", "pack"]
 

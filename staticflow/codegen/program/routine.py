@@ -15,10 +15,10 @@ iterations of a loop.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from staticflow.codegen.kernel import Kernel
+from staticflow.data_classes import dataclass
 from staticflow.graph.dims import Dim, Size, Sym
 from staticflow.graph.dtypes import DType
 from staticflow.graph.locs import Locs

@@ -8,9 +8,9 @@ of nested graphs, keep their names.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from staticflow.data_classes import dataclass
 from staticflow.graph.dim_queries import substitute_dim
 from staticflow.graph.dims import Dim, Size, Sym, terms_of
 from staticflow.graph.graph import Graph, attrs_key, map_attrs

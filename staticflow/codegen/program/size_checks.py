@@ -6,10 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from staticflow.codegen.program.buffers import Buffers
 from staticflow.codegen.program.routine import Measure, Repeat, Require, Step
+from staticflow.data_classes import dataclass
 from staticflow.graph.dim_queries import substitute_dim, symbols_of
 from staticflow.graph.dims import Dim, Size, Sym, fresh_sym
 from staticflow.graph.doubtful_sizes import doubtful_sizes

@@ -13,11 +13,12 @@ import json
 import math
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from staticflow.comparison.amount import Work
+from staticflow.data_classes import dataclass
 from staticflow.errors import ArgumentError
 from staticflow.measure.machine import Machine, least_seconds
 from staticflow.measure.statistics import Spread, differ

@@ -14,9 +14,11 @@ import sys
 import tempfile
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
+
+from staticflow.data_classes import dataclass
 
 __all__ = ["Outcome", "Script", "run_script"]
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 import staticflow.comparison.bench.results as stored
 from staticflow.comparison.bench.schedule import Schedule
 from staticflow.comparison.bench.script import Script, run_script
+from staticflow.data_classes import dataclass
 from staticflow.errors import ArgumentError
 from staticflow.measure.machine import machine
 

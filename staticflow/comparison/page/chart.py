@@ -11,11 +11,11 @@ import io
 import re
 import warnings
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 from xml.etree import ElementTree
 
 from staticflow.comparison.page.markup import Content, Html, clean, tag
+from staticflow.data_classes import dataclass
 from staticflow.errors import StaticflowError
 
 __all__ = ["COLOURS", "Canvas", "Chart", "MissingReportError", "chart", "check_report", "legend"]

@@ -4,9 +4,9 @@ agree. A difference that is within the intervals of the measurement is called no
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from staticflow.comparison.record import Agreement, BreakEven, Comparison, Difference, Spread
+from staticflow.data_classes import dataclass
 from staticflow.measure.units import digits, ratio_in_words, seconds_in_words
 
 __all__ = [

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from staticflow.comparison.page.markup import Content, Html, tag
+from staticflow.data_classes import dataclass
 
 __all__ = ["Cell", "Column", "numbers", "table"]
 

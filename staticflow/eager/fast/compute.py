@@ -6,10 +6,11 @@ from __future__ import annotations
 from staticflow.eager.costs import LARGE
 from staticflow.eager.fast.classes import State, asarray
 from staticflow.eager.fast.entry import find_edges
-from staticflow.eager.fast.objects import has_flag, joint_size, operand_array
+from staticflow.eager.fast.objects import has_flag, operand_array
 from staticflow.eager.fast.operands import is_recording
 from staticflow.eager.fast.records import FLAGS, MOST, Call, Cell, KnownOp, Step
 from staticflow.eager.fast.view import part_of
+from staticflow.eager.joint_size import joint_size
 from staticflow.native import cpython
 from staticflow.native.cpython import is_array, is_tuple
 from staticflow.native.language import (

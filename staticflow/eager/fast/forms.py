@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from staticflow.data_classes import dataclass
 from staticflow.eager.choose import compute_of, latest_kernel
 from staticflow.eager.fast.core import NAMES, can_be_read, compile_core
 from staticflow.eager.fast.in_place_forms import InPlaceMethod, in_place_table

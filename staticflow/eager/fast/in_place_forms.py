@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from staticflow.data_classes import dataclass
 from staticflow.eager import in_place
 from staticflow.eager.fast.records import InPlaceRecord
 from staticflow.eager.overwrite import programs_of

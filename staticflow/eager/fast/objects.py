@@ -36,7 +36,7 @@ from staticflow.runtime.new_objects import like
 
 __all__ = [
     "bit_of", "count_elements", "dtype_of", "has_flag", "is_memory", "is_tensor", "is_there",
-    "is_view", "joint_size", "new_row", "operand_array", "operand_tensor", "pair", "same_shape",
+    "is_view", "new_row", "operand_array", "operand_tensor", "pair", "same_shape",
     "tensor_of", "triple",
 ]  # fmt: skip
 
@@ -176,19 +176,6 @@ def count_elements(array: Array) -> int:
     count = 1
     for i in range(array.ndim):
         count *= sizes[i]
-    return count
-
-
-@native
-def joint_size(sizes: Row[int], ndim: int, others: Row[int], other_ndim: int) -> int:
-    """How many elements two arrays have that are broadcast together, by their sizes, ``ndim`` and
-    ``other_ndim`` many. The general path runs it as Python, on shapes."""
-    count = 1
-    for k in range(1, max(ndim, other_ndim) + 1):
-        size = sizes[ndim - k] if k <= ndim else 1
-        if size == 1 and k <= other_ndim:
-            size = others[other_ndim - k]
-        count *= size
     return count
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib import import_module
 from typing import IO, Any
 
+from staticflow.data_classes import dataclass
 from staticflow.errors import ArgumentError
 from staticflow.graph.locs import format_locs, here
 from staticflow.onnx.reading.refuse import WrongModel, short

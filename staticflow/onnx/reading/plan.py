@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from staticflow.data_classes import dataclass
 from staticflow.graph.dtypes import DType
 from staticflow.onnx.reading.arrays import Array
 

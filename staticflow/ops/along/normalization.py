@@ -12,9 +12,9 @@ The ops differ in the dims that statistics are taken over, and in those that hav
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from staticflow.data_classes import dataclass
 from staticflow.errors import DTypeError, ShapeError
 from staticflow.graph.dims import Size, prod
 from staticflow.graph.op import Op

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+from staticflow.data_classes import dataclass
 from staticflow.graph.dims import Size, dim_max, dim_min
 from staticflow.graph.dtypes import DType, int16, int32, int64
 

@@ -11,9 +11,9 @@ Rounds of digits that all elements share are left out.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
+from staticflow.data_classes import dataclass
 from staticflow.graph.dims import Size
 from staticflow.graph.dtypes import bool_, int32, int64
 from staticflow.ops.along.radix import integer_of

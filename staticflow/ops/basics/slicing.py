@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass
 from typing import Any
 
+from staticflow.data_classes import dataclass
 from staticflow.errors import IndexRangeError, ShapeError
 from staticflow.graph.dims import Dim, Size, ceil_div, dim_max, dim_min, is_provably_ge
 from staticflow.graph.locs import format_locs, here

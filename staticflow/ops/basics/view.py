@@ -171,7 +171,7 @@ def view(x: Any, *shape: Any, size: Sequence[Size] | None = None, dtype: Any = N
 
     Raises `ShapeError` where the strides of ``x`` do not allow that; `reshape` copies then.
     """
-    if len(shape) == 1 and isinstance(shape[0], DType):
+    if len(shape) == 1 and isinstance(shape[0], DType | type):
         dtype = shape[0]
     if dtype is not None:
         wanted = dtype_of(dtype)

@@ -8,9 +8,9 @@ batched, written in ordinary ops: so it holds in both modes and is differentiate
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
+from staticflow.data_classes import dataclass
 from staticflow.graph.dims import Size
 from staticflow.graph.graph import Graph
 from staticflow.graph.node import Node

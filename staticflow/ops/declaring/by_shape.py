@@ -7,10 +7,10 @@ and from its further arguments, so the eager mode may remember it (`staticflow.e
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import wraps
 from typing import Any, TypeVar, cast
 
+from staticflow.data_classes import dataclass
 from staticflow.graph.out import into
 from staticflow.ops.declaring.foreign import refuses_foreign
 

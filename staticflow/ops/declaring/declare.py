@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache, wraps
 from typing import Any
 
 import numpy as np
 
+from staticflow.data_classes import dataclass
 from staticflow.errors import DimRangeError, DTypeError, ShapeError
 from staticflow.graph.dims import Dim, Size, same
 from staticflow.graph.dtypes import DType, dtype_of

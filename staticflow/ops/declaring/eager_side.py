@@ -8,8 +8,10 @@ is made; before that, each attribute is missing.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
+
+from staticflow.data_classes import dataclass
 
 __all__ = ["EagerSide", "eager", "install"]
 

@@ -8,10 +8,10 @@ vertex of its own; or a program that writes where it reads (`staticflow.eager.fu
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import wraps
 from typing import Any, TypeVar, cast
 
+from staticflow.data_classes import dataclass
 from staticflow.ops.declaring.eager_side import eager
 
 __all__ = ["FUSED", "Fused", "fused", "in_place"]

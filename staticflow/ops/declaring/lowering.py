@@ -8,9 +8,9 @@ or many.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from staticflow.data_classes import dataclass
 from staticflow.graph.dims import Size
 from staticflow.graph.types import Shape
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from types import CellType, FunctionType, NoneType
 from typing import Any
 
 from staticflow import pytree
+from staticflow.data_classes import dataclass
 from staticflow.errors import ShapeError, SymbolicError
 from staticflow.graph.dim_queries import symbols_of
 from staticflow.graph.dims import Dim

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from staticflow import pytree
+from staticflow.data_classes import dataclass
 from staticflow.errors import DTypeError, ShapeError
 from staticflow.graph.dims import Dim
 from staticflow.graph.graph import Graph, close, new_param

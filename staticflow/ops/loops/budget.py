@@ -8,10 +8,10 @@ sizes of the call; that is where `staticflow.static.budget` holds it to the mark
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from staticflow import pytree
+from staticflow.data_classes import dataclass
 from staticflow.graph.dims import Size, prod
 from staticflow.graph.dtypes import bool_
 from staticflow.graph.graph import Graph, new_param, regions_of

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from staticflow.data_classes import dataclass
 from staticflow.errors import DTypeError, ShapeError
 from staticflow.graph.dtypes import bool_
 from staticflow.graph.graph import Graph, close, new_param, substitute_nodes

@@ -8,9 +8,10 @@ which each iteration gives a row).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeVar
 
+from staticflow.data_classes import dataclass
 from staticflow.errors import DTypeError, ShapeError
 from staticflow.graph.dim_queries import symbols_of
 from staticflow.graph.dims import Dim, Size, is_provably_ge, same

@@ -4,10 +4,10 @@ surroundings as further operands."""
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from staticflow import pytree
+from staticflow.data_classes import dataclass
 from staticflow.graph.dtypes import bool_
 from staticflow.graph.graph import Graph, close, new_param, substitute_nodes
 from staticflow.graph.locs import here

@@ -6,10 +6,10 @@ from __future__ import annotations
 import string
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from staticflow.data_classes import dataclass
 from staticflow.errors import ShapeError
 from staticflow.graph.dim_queries import substitute_dim, symbols_of
 from staticflow.graph.dims import Size, same, same_shape

@@ -22,6 +22,7 @@ from staticflow.ops.declaring.by_shape import by_shape
 from staticflow.ops.declaring.fused import fused
 from staticflow.ops.declaring.required import require_true
 from staticflow.ops.declaring.sizes import as_shape, as_size, as_sizes, sizes_of
+from staticflow.ops.declaring.switch import as_bool
 from staticflow.ops.elementwise.bits import bitwise_and
 from staticflow.ops.elementwise.maths import abs, isfinite, log
 from staticflow.ops.random.draws import (
@@ -334,6 +335,7 @@ def multinomial(
             f"multinomial: takes a vector or a matrix of floats, not {input.dtype.name} of shape "
             f"{list(input.shape)}, at {format_locs(here())}"
         )
+    replacement = as_bool("multinomial: 'replacement'", replacement)
     num_samples, classes = as_size(num_samples), input.shape[-1]
     if isinstance(num_samples, int):
         require(num_samples >= 0, f"multinomial: {num_samples} samples")

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Generic, TypeAlias, TypeVar
 
+from staticflow.data_classes import dataclass
 from staticflow.graph.dims import same, same_shape
 from staticflow.graph.dtypes import float32, float64
 from staticflow.graph.graph import bound_symbols, substitute_nodes

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from staticflow import pytree
+from staticflow.data_classes import dataclass
 from staticflow.graph.dtypes import bool_
 from staticflow.graph.graph import new_param
 from staticflow.graph.locs import Locs, here

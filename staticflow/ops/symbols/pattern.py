@@ -8,11 +8,10 @@ one given as `attr` is bound to its name. What has several spellings is `either`
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from staticflow.data_classes import dataclass
 from staticflow.errors import SymbolicError, VerifyError
 from staticflow.graph.locs import using
 from staticflow.graph.node import Node, constant, param
@@ -108,7 +107,8 @@ def rule(
     name: str, identity: str, pattern: Callable[..., Any], replace: Callable[..., Any]
 ) -> Rule:
     """A rule from two functions of the same variables."""
-    variables = {v: Var(v) for v in inspect.signature(pattern).parameters}
+    code = pattern.__code__
+    variables = {v: Var(v) for v in code.co_varnames[: code.co_argcount]}
     built = pattern(**variables)
     if not isinstance(built, Pattern) or built.op is None:
         raise SymbolicError(f"the pattern of rule {name} must be an operation")

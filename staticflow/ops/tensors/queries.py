@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
+from staticflow.data_classes import dataclass
 from staticflow.errors import DTypeError, ShapeError
 from staticflow.graph.dims import Size, prod
 from staticflow.graph.dtypes import DType, dtype_of, get_default_dtype, promote

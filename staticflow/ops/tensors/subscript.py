@@ -9,11 +9,12 @@ else in front. An int is no index tensor (NumPy takes it for one).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
 
+from staticflow.data_classes import dataclass
 from staticflow.errors import DimRangeError, DTypeError, IndexRangeError, ShapeError
 from staticflow.graph.dims import Dim, Size, same
 from staticflow.graph.dtypes import bool_, dtype_of, int64

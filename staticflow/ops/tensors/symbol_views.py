@@ -8,9 +8,9 @@ know: after a change of one of the two the other is not read any more.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from staticflow.data_classes import dataclass
 from staticflow.errors import AutogradError, SymbolicError
 from staticflow.graph.dims import Size, same
 from staticflow.graph.locs import Locs, format_locs, here

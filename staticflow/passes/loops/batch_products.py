@@ -10,9 +10,9 @@ as they are multiplied: one that would be transposed at every iteration is trans
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from staticflow.data_classes import dataclass
 from staticflow.graph.dims import Size
 from staticflow.graph.graph import Graph, new_param, rebuild, substitute_nodes
 from staticflow.graph.locs import using

@@ -5,8 +5,7 @@ Nor does a loop stack what it is given.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from staticflow.data_classes import dataclass
 from staticflow.graph.dim_queries import symbols_of
 from staticflow.graph.graph import Graph, new_param, rebuild, substitute_nodes
 from staticflow.graph.locs import using

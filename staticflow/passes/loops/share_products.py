@@ -8,8 +8,9 @@ Elementwise work is cheaper done twice than stored; a product is not.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from staticflow.data_classes import dataclass
 from staticflow.graph.dim_queries import symbols_of
 from staticflow.graph.dims import Sym
 from staticflow.graph.graph import (

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from staticflow.data_classes import dataclass
 
 __all__ = ["Row", "row"]
 
