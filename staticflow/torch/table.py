@@ -38,6 +38,7 @@ IGNORED = frozenset(
 
 _COMPLEX = "there are no complex tensors"
 _STRIDES = "a graph knows no strides"
+_CHUNKED = "it is written for its own derivative; chunk the rows in the module"
 _LU = "factors L and U are not kept here"
 _NO_MATHS = "there is no such function here"
 _MEMORY = "it changes how large memory is"
@@ -88,6 +89,8 @@ REASONS = {
     },
     "aten.histogram.bin_ct": _NO_MATHS,
     "aten.embedding_renorm.default": _WRITES_WEIGHT,
+    "torch_nn._linear_cross_entropy_batch_chunked.default": _CHUNKED,
+    "torch_nn._linear_cross_entropy_batch_chunked_no_reduction.default": _CHUNKED,
     "aten.resize.default": _MEMORY,
     "aten.atan2.out": _WRITES,
     "aten.resize_.default": _WRITES,

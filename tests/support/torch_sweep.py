@@ -255,7 +255,7 @@ def compare(actual: Sequence[Any], wanted: Sequence[Any], is_drawn: bool) -> Non
                 largest = wide[wide.isfinite()].abs().max().item() if wide.isfinite().any() else 1.0
                 scale = max(1.0, float(largest))
                 torch.testing.assert_close(
-                    a, w, rtol=1e-7 if tight else 1e-4, atol=(1e-9 if tight else 2e-5) * scale,
+                    a, w, rtol=1e-7 if tight else 1e-4, atol=(1e-9 if tight else 1e-4) * scale,
                     equal_nan=True,
                 )  # fmt: skip
         else:

@@ -17,9 +17,9 @@ _UNARY = ("abs", "ceil", "exp", "floor", "log", "neg", "reciprocal", "rsqrt", "s
 _BINARY = {
     "add": "add.Tensor", "sub": "sub.Tensor", "mul": "mul.Tensor", "div": "div.Tensor",
     "maximum": "maximum.default", "minimum": "minimum.default", "clamp_max": "clamp_max.default",
-    "clamp_min": "clamp_min.default", "pow": "pow.Tensor_Tensor", "copy": "copy.default",
+    "clamp_min": "clamp_min.default", "pow": "pow.Tensor_Tensor",
 }  # fmt: skip
-_KINDS = ("List", "Scalar", "ScalarList", "Tensor")
+_KINDS = ("List", "Scalar", "ScalarList")
 
 
 def _for_each(fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -49,6 +49,7 @@ def _norm(x: Any, ord: Any = 2, dtype: Any = None) -> Any:
 _CALLED: Rows = {
     **{f"{n}.default": ELEMENTWISE[f"aten.{n}.default"] for n in _UNARY},
     **{f"{n}.{kind}": ELEMENTWISE[f"aten.{one}"] for n, one in _BINARY.items() for kind in _KINDS},
+    **{f"{n}.Tensor": ELEMENTWISE[f"aten.{n}.Tensor"] for n in ("add", "div", "mul")},
     "copy.default": ELEMENTWISE["aten.copy.default"],
     "addcmul.Scalar": _addcmul,
     "addcmul.ScalarList": _addcmul,
