@@ -20,7 +20,7 @@ from staticflow.ops.declaring.sizes import as_sizes
 from staticflow.ops.elementwise.maths import exp
 from staticflow.ops.random.sampling import Source
 
-__all__ = ["Distribution", "as_tensors", "one_of"]
+__all__ = ["Distribution", "Symmetric", "as_tensors", "one_of"]
 
 
 def as_tensors(what: str, *values: Any) -> tuple[Any, ...]:
@@ -203,3 +203,19 @@ class Distribution:
             for name, p in self._params.items()
         ]
         return f"{type(self).__name__}({', '.join(inside)})"
+
+
+class Symmetric(Distribution):
+    """Distributions whose mean and mode are both their parameter ``loc``."""
+
+    loc: Any
+
+    @property
+    def mean(self) -> Any:
+        """``loc``."""
+        return self.loc
+
+    @property
+    def mode(self) -> Any:
+        """``loc``."""
+        return self.loc

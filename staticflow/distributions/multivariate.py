@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import e, log, pi
 from typing import Any
 
-from staticflow.distributions.distribution import Distribution, as_tensors, one_of
+from staticflow.distributions.distribution import Symmetric, as_tensors, one_of
 from staticflow.errors import ShapeError
 from staticflow.graph.dims import Size
 from staticflow.graph.locs import format_locs, here
@@ -22,7 +22,7 @@ from staticflow.ops.random.sampling import Source, gives_back, randn_like
 __all__ = ["MultivariateNormal"]
 
 
-class MultivariateNormal(Distribution):
+class MultivariateNormal(Symmetric):
     """Normal distributions of vectors of the mean ``loc``, with one of ``covariance_matrix``, its
     inverse ``precision_matrix``, and ``scale_tril``, its Cholesky factor: lower triangular with a
     diagonal above 0.
@@ -85,16 +85,6 @@ class MultivariateNormal(Distribution):
     def precision_matrix(self) -> Any:
         """The inverse of the covariance."""
         return inv(self.covariance_matrix)
-
-    @property
-    def mean(self) -> Any:
-        """``loc``."""
-        return self.loc
-
-    @property
-    def mode(self) -> Any:
-        """``loc``."""
-        return self.loc
 
     @property
     def variance(self) -> Any:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from math import e, log, pi, sqrt
 from typing import Any
 
-from staticflow.distributions.distribution import Distribution, as_tensors
+from staticflow.distributions.distribution import Distribution, Symmetric, as_tensors
 from staticflow.graph.dims import Size
 from staticflow.ops.basics.arithmetic import clamp, logical_and, where
 from staticflow.ops.basics.expand import expand
@@ -27,14 +27,9 @@ from staticflow.ops.random.sampling import (
 __all__ = ["Exponential", "Laplace", "LogNormal", "Normal", "Uniform"]
 
 
-class Normal(Distribution):
-    """Normal distributions of the mean ``loc`` and the standard deviation ``scale``, which is
-    above 0.
-
-    >>> import staticflow as sf
-    >>> sf.distributions.Normal(0.0, 1.0).log_prob(sf.tensor(0.0))
-    tensor(-0.9189)
-    """
+class LocationScale(Symmetric):
+    """Distributions that are one around 0, stretched by ``scale``, which is above 0, and moved to
+    ``loc``."""
 
     has_rsample = True
 
@@ -44,15 +39,15 @@ class Normal(Distribution):
         self.loc = self._check(loc, loc == loc, "loc", "a number")
         self.scale = self._check(scale, scale > 0, "scale", "above 0")
 
-    @property
-    def mean(self) -> Any:
-        """``loc``."""
-        return self.loc
 
-    @property
-    def mode(self) -> Any:
-        """``loc``."""
-        return self.loc
+class Normal(LocationScale):
+    """Normal distributions of the mean ``loc`` and the standard deviation ``scale``, which is
+    above 0.
+
+    >>> import staticflow as sf
+    >>> sf.distributions.Normal(0.0, 1.0).log_prob(sf.tensor(0.0))
+    tensor(-0.9189)
+    """
 
     @property
     def stddev(self) -> Any:
@@ -142,31 +137,13 @@ class LogNormal(Normal):
         return super().entropy() + self.loc
 
 
-class Laplace(Distribution):
+class Laplace(LocationScale):
     """Laplace's distributions around ``loc``, whose distance from it has the mean ``scale``.
 
     >>> import staticflow as sf
     >>> sf.distributions.Laplace(0.0, 2.0).variance
     tensor(8.)
     """
-
-    has_rsample = True
-
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
-        loc, scale = as_tensors("Laplace", loc, scale)
-        super().__init__(loc.shape, (), {"loc": loc, "scale": scale}, validate_args)
-        self.loc = self._check(loc, loc == loc, "loc", "a number")
-        self.scale = self._check(scale, scale > 0, "scale", "above 0")
-
-    @property
-    def mean(self) -> Any:
-        """``loc``."""
-        return self.loc
-
-    @property
-    def mode(self) -> Any:
-        """``loc``."""
-        return self.loc
 
     @property
     def variance(self) -> Any:

@@ -184,4 +184,4 @@ def test_the_package_makes_all_its_dataclasses_so() -> None:
         if isinstance(node, ast.ImportFrom) and node.module == "dataclasses"
         if any(alias.name == "dataclass" for alias in node.names)
     ]
-    assert not found
+    assert not found, "import dataclass from staticflow.data_classes:\n" + "\n".join(found)
