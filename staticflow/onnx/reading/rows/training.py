@@ -15,13 +15,13 @@ __all__ = ["TRAINING"]
 
 
 def _groups(xs: Sequence[Any], each: int) -> list[tuple[Any, ...]]:
-    """Of tensors, their gradients and their states, in that order, those of each tensor."""
+    """Each tensor with its gradient and its states, of which all stand kind by kind in ``xs``."""
     count = len(xs) // each
     return list(zip(*(xs[i * count : (i + 1) * count] for i in range(each)), strict=True))
 
 
 def _in_order(updated: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
-    """First all new tensors, then the new states of each kind."""
+    """The new values kind by kind: all tensors first, then their states."""
     return tuple(value for column in zip(*updated, strict=True) for value in column)
 
 
