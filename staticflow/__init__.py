@@ -29,6 +29,13 @@ with _collector.without_collection():  # hardly anything of what is imported is 
     _collector.take_for_old()
 
 from staticflow.eager import accelerator, cuda
+from staticflow.eager.autocast import (
+    autocast,
+    clear_autocast_cache,
+    get_autocast_dtype,
+    is_autocast_cache_enabled,
+    is_autocast_enabled,
+)
 from staticflow.eager.creation import (
     as_tensor,
     asarray,
@@ -133,7 +140,18 @@ from staticflow.static.grad import grad
 from staticflow.static.inputs import constant, placeholder, symbol, variable
 
 if TYPE_CHECKING:
-    from staticflow import autograd, distributions, func, nn, onnx, optim, testing, torch, utils
+    from staticflow import (
+        amp,
+        autograd,
+        distributions,
+        func,
+        nn,
+        onnx,
+        optim,
+        testing,
+        torch,
+        utils,
+    )
     from staticflow.autograd.vmap import vmap
     from staticflow.comparison import compare
     from staticflow.drawing.draw import draw
@@ -144,8 +162,8 @@ else:
 
     __getattr__, __dir__ = names_of_later(
         globals(),
-        autograd="autograd", distributions="distributions", func="func", nn="nn", onnx="onnx",
-        optim="optim", testing="testing", torch="torch", utils="utils",
+        amp="amp", autograd="autograd", distributions="distributions", func="func", nn="nn",
+        onnx="onnx", optim="optim", testing="testing", torch="torch", utils="utils",
         compare="comparison", draw="drawing.draw", load_program="static.saved_program",
         profile="profiling", vmap="autograd.vmap",
     )  # fmt: skip
@@ -162,20 +180,22 @@ __all__ = [
     "DimRangeError", "DoubleTensor", "FloatTensor", "Generator", "HalfTensor",
     "IndexRangeError", "IntTensor", "LongTensor", "ModelError", "NanError", "NestingError",
     "ProfileError", "ShapeError", "ShortTensor", "Size", "StaticflowError", "SymbolicError",
-    "Tensor", "ThreadsError", "UndefinedError", "accelerator", "arange", "as_tensor", "asarray",
-    "autograd", "bartlett_window", "bfloat16", "blackman_window", "bool", "bool_", "compare",
-    "compile", "constant", "cuda", "default_generator", "device", "distributions", "double",
-    "draw", "dtype", "e", "empty", "enable_grad", "eye", "float", "float16", "float32",
-    "float64", "fork_rng", "from_dlpack", "from_numpy", "full", "func", "get_default_dtype",
-    "get_num_threads", "get_printoptions", "get_rng_state", "grad", "half", "hamming_window",
-    "hann_window", "inf", "inference_mode", "initial_seed", "int", "int8", "int16", "int32",
-    "int64", "is_grad_enabled", "is_inference", "is_inference_mode_enabled", "jit", "linalg",
-    "linspace", "load", "load_program", "logspace", "long", "manual_seed", "nan", "nn",
-    "no_grad", "ones", "onnx", "optim", "pi", "placeholder", "printoptions", "profile",
-    "promote", "register_dataclass", "register_pytree_node", "save", "scalar_tensor", "seed",
-    "set_default_dtype", "set_grad_enabled", "set_num_threads", "set_printoptions",
-    "set_rng_state", "short", "special", "symbol", "tensor", "testing", "tril_indices",
-    "triu_indices", "uint8", "utils", "variable", "vmap", "zeros",
+    "Tensor", "ThreadsError", "UndefinedError", "accelerator", "amp", "arange", "as_tensor",
+    "asarray", "autocast", "autograd", "bartlett_window", "bfloat16", "blackman_window", "bool",
+    "bool_", "clear_autocast_cache", "compare", "compile", "constant", "cuda",
+    "default_generator", "device", "distributions", "double", "draw", "dtype", "e", "empty",
+    "enable_grad", "eye", "float", "float16", "float32", "float64", "fork_rng", "from_dlpack",
+    "from_numpy", "full", "func", "get_autocast_dtype", "get_default_dtype", "get_num_threads",
+    "get_printoptions", "get_rng_state", "grad", "half", "hamming_window", "hann_window", "inf",
+    "inference_mode", "initial_seed", "int", "int8", "int16", "int32", "int64",
+    "is_autocast_cache_enabled", "is_autocast_enabled", "is_grad_enabled", "is_inference",
+    "is_inference_mode_enabled", "jit", "linalg", "linspace", "load", "load_program",
+    "logspace", "long", "manual_seed", "nan", "nn", "no_grad", "ones", "onnx", "optim", "pi",
+    "placeholder", "printoptions", "profile", "promote", "register_dataclass",
+    "register_pytree_node", "save", "scalar_tensor", "seed", "set_default_dtype",
+    "set_grad_enabled", "set_num_threads", "set_printoptions", "set_rng_state", "short",
+    "special", "symbol", "tensor", "testing", "tril_indices", "triu_indices", "uint8", "utils",
+    "variable", "vmap", "zeros",
 ]  # fmt: skip
 __all__ += _functions.__all__
 

@@ -9,6 +9,7 @@ from staticflow.errors import LinAlgError, ShapeError
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.along.extremes import amax, amin
 from staticflow.ops.basics.arithmetic import cast, mul
+from staticflow.ops.basics.autocast import by_autocast
 from staticflow.ops.basics.axes import movedim
 from staticflow.ops.basics.reduce import Dims, sum
 from staticflow.ops.declaring.declare import normalize_dim
@@ -57,6 +58,7 @@ def cond(A: Any, p: float | str | None = None) -> Any:
     return matrix_norm(A, p) * matrix_norm(inv(A), p)
 
 
+@by_autocast
 def vecdot(x: Any, y: Any, *, dim: int = -1) -> Any:
     """The inner products of vectors along ``dim``; the other dims broadcast."""
     return sum(mul(x, y), dim)

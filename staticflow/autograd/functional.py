@@ -26,7 +26,7 @@ from staticflow.ops.basics.expand import expand
 from staticflow.ops.basics.joining import stack
 from staticflow.ops.declaring.declare import same_size
 from staticflow.ops.declaring.foreign import how_to_wrap, kind_of, refuses_foreign
-from staticflow.ops.declaring.thread import recording
+from staticflow.ops.declaring.thread import for_itself
 from staticflow.ops.loops.meets_symbol import in_graph, run_or_write
 from staticflow.ops.loops.scan import scan
 from staticflow.ops.symbols.gradient import pullback, pushforward
@@ -194,7 +194,7 @@ def own_input(x: Any, create_graph: bool) -> Any:
             f"the inputs must be tensors or symbols, not {kind_of(x)}; {how_to_wrap(x)}, "
             f"at {format_locs(here())}"
         )
-    with recording(True):
+    with for_itself():
         if in_graph(x):
             return cast(Symbol(to_node(x)), dtype=x.dtype)
         if create_graph and x.requires_grad:

@@ -27,7 +27,7 @@ from staticflow.ops.basics.view import of_size
 from staticflow.ops.batching.row import Value, stretch
 from staticflow.ops.batching.walk import Batching, outer_value
 from staticflow.ops.declaring.foreign import refuses_foreign
-from staticflow.ops.declaring.thread import recording, thread
+from staticflow.ops.declaring.thread import for_itself, thread
 from staticflow.ops.declaring.tracing import collect_guards
 from staticflow.ops.loops.meets_symbol import run_or_write
 from staticflow.ops.loops.region import close_over, trace
@@ -235,7 +235,7 @@ def _in_graph(
     is_tensor = [hasattr(y, "__sf_mode__") for y in leaves]
     nodes = [to_node(y) for y, is_one in zip(leaves, is_tensor, strict=True) if is_one]
     older = [n for n in toposort(nodes) if n.serial < began]
-    with recording(True):
+    with for_itself():
         inside = substitute_nodes(nodes, watch_nodes(nodes, dict(zip(older, older, strict=True))))
         found = iter(walk.outputs(inside, values | {n: outer_value(n) for n in older}))
     return [next(found) if t else y for y, t in zip(leaves, is_tensor, strict=True)], tree

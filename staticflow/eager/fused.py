@@ -50,7 +50,7 @@ from staticflow.graph.graph import exactly
 from staticflow.graph.op import Op
 from staticflow.graph.open_size import OpenSize
 from staticflow.ops.declaring.eager_side import eager
-from staticflow.ops.declaring.thread import thread
+from staticflow.ops.declaring.thread import autocasting, thread
 from staticflow.ops.declaring.tracing import tracing
 from staticflow.ops.symbols.symbol import Symbol
 from staticflow.passes.order import AS_WRITTEN, INTO_KERNELS, WITH_ATTENTION
@@ -190,6 +190,9 @@ def fused_form(fn: Function, grad_name: str, only_large: bool, attends: bool) ->
 
     def call(*args: Any) -> Any:
         state, tensor = thread.state, eager.tensor
+        if state.autocast is not None:
+            with autocasting(None):
+                return call(*args)
         if state.tracing:
             return fn(*args)
         key: list[Any] = [get_default_dtype()]
@@ -213,13 +216,13 @@ def fused_form(fn: Function, grad_name: str, only_large: bool, attends: bool) ->
         if True not in needs:
             needs = ()
         key.append(needs)
-        call = tuple(key)
+        known = tuple(key)
         try:
-            program = programs.by_call.get(call, UNMET)
+            program = programs.by_call.get(known, UNMET)
         except TypeError:  # no hashable argument
             return fn(*args)
         if program is UNMET:
-            program = programs.remember(call, _find(fn, programs, args, arrays, needs, passes))
+            program = programs.remember(known, _find(fn, programs, args, arrays, needs, passes))
         results = None if program is None else _run(program.forward, arrays)
         if results is None:
             return fn(*args)

@@ -27,7 +27,7 @@ from staticflow.ops.basics.expand import expand
 from staticflow.ops.declaring.declare import per_arg
 from staticflow.ops.declaring.foreign import refuses_foreign
 from staticflow.ops.declaring.promote import is_number
-from staticflow.ops.declaring.thread import thread
+from staticflow.ops.declaring.thread import autocasting, thread
 from staticflow.ops.indexing.index_functions import fill
 from staticflow.ops.symbols.symbol import Symbol
 
@@ -94,7 +94,11 @@ def take_shape(x: Tensor, fn: Callable[..., Any], args: Any, kwargs: Any) -> Ten
 
 
 def update(x: Tensor, fn: Callable[..., Any], args: Any, kwargs: Any) -> Tensor:
-    """What every in-place form is: ``x`` takes the elements of ``fn(x, *args, **kwargs)``."""
+    """What every in-place form is: ``x`` takes the elements of ``fn(x, *args, **kwargs)``, for
+    which `autocast` casts nothing."""
+    if thread.state.autocast is not None:
+        with autocasting(None):
+            return update(x, fn, args, kwargs)
     if x._data.size >= LARGE and _overwritten_at_once(x, fn, args, kwargs):
         return x
     since = next_serial()

@@ -30,6 +30,7 @@ from staticflow.graph.open_size import OpenSize
 from staticflow.graph.printer import ATTR_CLASSES
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.basics.arithmetic import cast
+from staticflow.ops.basics.autocast import apply_cast, autocasts_now
 from staticflow.ops.declaring.eager_side import eager
 from staticflow.ops.declaring.lowering import View
 from staticflow.ops.declaring.promote import (
@@ -97,6 +98,8 @@ class EagerMode:
 
     def general(self, op: Op, args: Sequence[Any], attrs: Mapping[str, Any] = _NO_ATTRS) -> Any:
         """The result of ``op`` by the general path, which takes any operands and words errors."""
+        if autocasts_now():
+            return apply_cast(self.apply, op, args, attrs)
         state = thread.state
         tensor = eager.tensor
         operands = args

@@ -46,7 +46,7 @@ from staticflow.graph.equalities import Equality
 from staticflow.graph.graph import Graph, close, new_param
 from staticflow.graph.node import Node
 from staticflow.graph.types import TensorType
-from staticflow.ops.declaring.thread import recording
+from staticflow.ops.declaring.thread import for_itself
 from staticflow.ops.declaring.tracing import tracing
 from staticflow.ops.symbols.symbol import Symbol, to_node
 from staticflow.passes.order import AS_WRITTEN
@@ -230,7 +230,7 @@ def params_of(kinds: Kinds, updated: int = 0) -> list[Node]:
 
 def trace(fn: Callable[..., Any], params: Sequence[Node]) -> tuple[list[Node], bool]:
     """What ``fn`` gives of symbols of ``params``, and whether that is several results."""
-    with tracing(), recording(True):
+    with tracing(), for_itself():
         results = fn(*map(Symbol, params))
     several = type(results) in (tuple, list)
     return rewrite_numbers([to_node(r) for r in (results if several else (results,))]), several

@@ -39,7 +39,7 @@ from staticflow.ops.declaring.lowering import (
     Reduce,
     View,
 )
-from staticflow.ops.declaring.thread import recording
+from staticflow.ops.declaring.thread import for_itself
 from staticflow.ops.symbols.symbol import Symbol
 from staticflow.runtime.executable import Executable
 from staticflow.runtime.once import once
@@ -249,7 +249,7 @@ def _compile(vjp: _Vjp, values: Sequence[_Value | None]) -> _Program:
     return _Program(executable, tuple(fused), rest if any(rest) else None)
 
 
-@recording(True)
+@for_itself()
 def _trace(
     vjp: _Vjp, values: Sequence[_Value | None]
 ) -> tuple[list[Node], Sequence[Any], list[Equality]]:

@@ -14,7 +14,7 @@ from staticflow.graph.graph import Graph, close, new_param, substitute_nodes
 from staticflow.graph.node import Node, constant, param, toposort
 from staticflow.ops.basics.creation import zeros_like
 from staticflow.ops.declaring.lowering import Elementwise, Generate, View
-from staticflow.ops.declaring.thread import recording, stabilizing
+from staticflow.ops.declaring.thread import for_itself, stabilizing
 from staticflow.ops.symbols.gradient import pullback
 from staticflow.ops.symbols.symbol import Symbol
 from staticflow.passes.order import AS_WRITTEN, SIMPLIFY
@@ -57,7 +57,7 @@ class Derivative:
         return frozenset(i for i, p in enumerate(self.params) if p not in read)
 
 
-@recording(True)
+@for_itself()
 def differentiate(
     params: Sequence[Node],
     outputs: Sequence[Node],

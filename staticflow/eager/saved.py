@@ -126,7 +126,7 @@ def save_value(tensor: Tensor) -> SavedValue:
 
 
 def check_unchanged(kept: SavedValue, entry: TapeEntry, position: int) -> Any:
-    """The array that was kept: argument ``position`` of ``entry``, or a result if that is negative.
+    """The array that was kept: argument ``position`` of ``entry``, or a result if that is `OUT`.
     Raises `AutogradError` if it was changed."""
     array, memory, version = kept
     if memory.version != version:

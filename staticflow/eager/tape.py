@@ -194,9 +194,10 @@ def backward(
     for _, ct in roots:
         owned.mark(ct._data)
     state = thread.state
-    before = state.recording, state.owned
+    before = state.recording, state.owned, state.autocast, state.usual
     try:
-        state.recording, state.owned = create_graph, owned
+        state.recording, state.owned, state.autocast = create_graph, owned, None
+        state.settle()
         state.last_backward = here()
         found: Iterable[tuple[Any, Any]]
         if inputs is None:
@@ -210,7 +211,7 @@ def backward(
             if t._hooks is not None:
                 t._hooks.call_after(t)
     finally:
-        state.recording, state.owned = before
+        state.recording, state.owned, state.autocast, state.usual = before
 
 
 def _check_inputs(inputs: Sequence[Any]) -> None:
@@ -262,13 +263,14 @@ def grad(
     roots = _roots(outputs, cotangents)
     retain = create_graph if retain_graph is None else retain_graph
     state = thread.state
-    before = state.recording
+    before = state.recording, state.autocast, state.usual
     try:
-        state.recording = create_graph
+        state.recording, state.autocast = create_graph, None
+        state.settle()
         state.last_backward = here()
         return _cotangents_of(roots, wrt, retain)
     finally:
-        state.recording = before
+        state.recording, state.autocast, state.usual = before
 
 
 def _cotangents_of(

@@ -111,8 +111,8 @@ class TapeEntry:
         return functions_of(self.edges)
 
     def saved_name(self, position: int) -> str:
-        """What errors call argument ``position``, or a result if that is negative."""
-        return f"{self.op.name}: " + (f"argument {position}" if position >= 0 else "its output")
+        """What errors call argument ``position``, or a result if that is `OUT`."""
+        return f"{self.op.name}: " + ("its output" if position == OUT else f"argument {position}")
 
     def pull(self, ct: Any, edges: Sequence[Vertex | None], retain: bool) -> Sequence[Any]:
         """The cotangents of the arguments whose entry of ``edges`` is not None. Frees what the

@@ -13,11 +13,14 @@ from staticflow.nn.init import uniform_
 from staticflow.nn.module import Module
 from staticflow.nn.parameter import new_parameter
 from staticflow.nn.utils.rnn import PackedSequence, pack, pad_packed_sequence
+from staticflow.ops.basics.autocast import cast_operands
 from staticflow.ops.basics.creation import full
 from staticflow.ops.basics.joining import cat, stack
+from staticflow.ops.declaring.autocast_classes import CLASSES, AutocastClass
 from staticflow.ops.declaring.declare import same_size
 from staticflow.ops.declaring.fused import fused
 from staticflow.ops.declaring.required import require_shape
+from staticflow.ops.declaring.thread import Autocast, autocasting, thread
 from staticflow.ops.loops.scan import scan
 
 __all__ = ["GRU", "LSTM", "RNN"]
@@ -27,6 +30,7 @@ __all__ = ["GRU", "LSTM", "RNN"]
 def _steps(
     gates: Gates,
     reverse: bool,
+    by: Autocast | None,
     rows: Any,
     lengths: Any,
     recurrent: Any,
@@ -34,10 +38,13 @@ def _steps(
     shrink: Any,
     *begin: Any,
 ) -> tuple[Any, ...]:
-    """The outputs and the last state, from the projections of the inputs."""
+    """The outputs and the last state, from the projections of the inputs; ``by`` says how those of
+    the state are cast for."""
 
     def step(state: tuple[Any, ...], x: Any) -> tuple[tuple[Any, ...], Any]:
-        new = gates.step(state, x, F.linear(state[0], recurrent, bias))
+        with autocasting(by):
+            h = F.linear(state[0], recurrent, bias)
+        new = gates.step(state, x, h)
         if shrink is not None:
             new = (F.linear(new[0], shrink), *new[1:])
         return new, new[0]
@@ -55,6 +62,7 @@ class _Recurrent(Module):
 
     gates: ClassVar[int] = 1
     states: ClassVar[int] = 1
+    autocast: ClassVar[AutocastClass] = CLASSES["RNN"]
 
     def __init__(
         self,
@@ -177,8 +185,14 @@ class _Recurrent(Module):
         biases = [getattr(self, n + suffix) if self.bias else None for n in ("bias_ih", "bias_hh")]
         to_x, to_h = self._gates.biases(*biases)
         shrink = getattr(self, "weight_hr" + suffix) if self.proj_size else None
+        by = thread.state.autocast
+        if by is not None and self.autocast == "lower":
+            operands = [recurrent, to_h, shrink, *begin]
+            recurrent, to_h, shrink, *states = cast_operands("lower", operands, by)
+            begin = tuple(states)
+            by = None  # all is of its dtype
         outputs, *end = _steps(
-            self._gates, suffix.endswith("_reverse"), F.linear(input, weight, to_x), lengths,
+            self._gates, suffix.endswith("_reverse"), by, F.linear(input, weight, to_x), lengths,
             recurrent, to_h, shrink, *begin,
         )  # fmt: skip
         return tuple(end), outputs
@@ -297,6 +311,7 @@ class LSTM(_Recurrent):
     """
 
     gates, states = 4, 2
+    autocast = CLASSES["LSTM"]
     _gates = LSTM_GATES
 
 
@@ -310,4 +325,5 @@ class GRU(_Recurrent):
     """
 
     gates = 3
+    autocast = CLASSES["GRU"]
     _gates = GRU_GATES

@@ -33,6 +33,7 @@ SIMPLIFY = (
     "decide",
     "unroll",
     "narrow_products",
+    "widen_products",
     "stabilize_parts",
     "merge",
     "last_rows",

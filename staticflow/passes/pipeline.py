@@ -10,7 +10,7 @@ from staticflow.config import config
 from staticflow.data_classes import dataclass
 from staticflow.graph.graph import Graph
 from staticflow.graph.verify import verify_graph
-from staticflow.ops.declaring.thread import recording
+from staticflow.ops.declaring.thread import for_itself
 from staticflow.ops.symbols.stable_forms import STABLE_FORMS
 from staticflow.passes.attention import attention, write_attention
 from staticflow.passes.copy_strided import copy_strided
@@ -42,6 +42,7 @@ from staticflow.passes.row_blocks import row_blocks
 from staticflow.passes.rules import CANONICAL, FAST, PARTS, REORDER
 from staticflow.passes.solve_inverses import solve_inverses
 from staticflow.passes.transpose import transpose_products
+from staticflow.passes.widen_products import widen_products
 
 if TYPE_CHECKING:
     from staticflow.passes.dump import Dump
@@ -90,6 +91,7 @@ RUNS: dict[str, Pass] = {
     "decide": decide,
     "unroll": unroll,
     "narrow_products": narrow_products,
+    "widen_products": widen_products,
     "stabilize_parts": stabilize_parts,
     "merge": merge,
     "last_rows": last_rows,
@@ -148,7 +150,7 @@ def optimize(
     for name in passes_for(numerics, passes):
         counts = Counts()
         began = time.perf_counter()
-        with recording(True):  # whoever compiles, a rule means what it says
+        with for_itself():  # whoever compiles, a rule means what it says
             after = each_region(graph, RUNS[name], counts)
         seconds = time.perf_counter() - began
         if config.verify and (after is not graph or not reports):

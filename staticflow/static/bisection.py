@@ -22,7 +22,7 @@ from staticflow.graph.interpret import interpret_graph
 from staticflow.graph.locs import Locs, format_locs, here
 from staticflow.graph.node import Node, constant, maker_of, param
 from staticflow.graph.types import types_of
-from staticflow.ops.declaring.thread import recording
+from staticflow.ops.declaring.thread import for_itself
 from staticflow.passes.pipeline import RUNS
 from staticflow.passes.rewrite import Counts, Pass, each_region
 from staticflow.static.interpretation import Interpret, interpreter
@@ -126,7 +126,7 @@ def _run_as_written(graph: Graph, arrays: Arrays, interpret: Interpret) -> list[
 
 
 def _run(graph: Graph, run: Pass, counts: Counts) -> Graph:
-    with recording(True):
+    with for_itself():
         return each_region(graph, run, counts)
 
 

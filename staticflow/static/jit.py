@@ -139,9 +139,9 @@ class Jitted:
     chooses by sizes, the last bits of a sum may tell these apart. Values that Python reads of a
     tensor that is no argument do where they change. Part of the kind is, too, whether the modules
     that ``fn`` calls are training, whether operations are recorded (``no_grad``,
-    ``inference_mode``), and the default dtype. Where a module that it calls holds another tensor in
-    the place of one, a tensor of another dtype, or another number or function (``dropout.p = 0.1``)
-    of which its code asks, it is traced anew.
+    ``inference_mode``), what `autocast` says, and the default dtype. Where a module that it calls
+    holds another tensor in the place of one, a tensor of another dtype, or another number or
+    function (``dropout.p = 0.1``) of which its code asks, it is traced anew.
     """
 
     def __init__(self, fn: Callable[..., Any], options: Options) -> None:
@@ -204,6 +204,8 @@ class Jitted:
             structure,
             state.recording,
             state.inference,
+            state.autocast,
+            state.autocast_dtype,
             get_default_dtype(),
             tuple(
                 _static(v) if t is None else _Leaf.of(v, t)

@@ -13,7 +13,7 @@ from staticflow.graph.graph import new_param
 from staticflow.graph.locs import here
 from staticflow.graph.node import Node, param, toposort
 from staticflow.graph.op import Op
-from staticflow.ops.declaring.thread import recording, stabilizing, thread
+from staticflow.ops.declaring.thread import for_itself, stabilizing, thread
 from staticflow.ops.symbols.effect import settle, states
 from staticflow.ops.symbols.flow import reached_from
 from staticflow.ops.symbols.gradient import pullback
@@ -96,7 +96,7 @@ class Traced:
         if none has."""
         key = (*needs, *given)
         if key not in self.backward:
-            with recording(True), stabilizing(self.programs.options.is_stable):
+            with for_itself(), stabilizing(self.programs.options.is_stable):
                 self.backward[key] = self._derive(needs, given)
         return self.backward[key]
 

@@ -15,7 +15,7 @@ from staticflow.eager.tensor import Tensor
 from staticflow.errors import ArgumentError, AutogradError
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.declaring.foreign import refuses_foreign_in
-from staticflow.ops.declaring.thread import thread
+from staticflow.ops.declaring.thread import autocasting, thread
 from staticflow.ops.loops.meets_symbol import run_or_write
 from staticflow.pytree import flatten
 
@@ -92,6 +92,7 @@ class _Forward:
     def __init__(self, call: Callable[[], Any], arguments: Any, preserve_rng_state: bool) -> None:
         self.call = call
         self.rng_state = get_rng_state() if preserve_rng_state else None
+        self.autocast = thread.state.autocast
         self.seen = [(t, t._version) for t in flatten(arguments)[0] if isinstance(t, Tensor)]
         self.count = 0
         self.again: dict[int, Any] = {}
@@ -122,7 +123,8 @@ class _Forward:
             if len(found) == self.count:
                 raise _Enough
 
-        with fork_rng(enabled=self.rng_state is not None), enable_grad():
+        kept = fork_rng(enabled=self.rng_state is not None)
+        with kept, enable_grad(), autocasting(self.autocast):
             if self.rng_state is not None:
                 set_rng_state(self.rng_state)
             try:

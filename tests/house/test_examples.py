@@ -93,6 +93,12 @@ SHOWS = {  # what an example that trains nothing prints
         "and the same gradient: True",
         "its diagonal [0, 11, 22]",
     ],
+    "mixed_precision": [
+        "scores staticflow.float16, loss staticflow.float32, gradient staticflow.float32",
+        "eager: loss 0.038, scale 16384",
+        "compiled: loss 0.038, scale 16384",
+        "a step that overflows is left out; the scale goes from 16384 to 8192",
+    ],
     "optimizers": ["SGD: loss 1.545", "Adadelta: loss 1.545"],
     "profiles": [
         "conv2d",

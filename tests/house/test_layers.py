@@ -35,7 +35,7 @@ LAYERS = (
     ("utils", "testing"),
     ("nn", "optim"),
     ("distributions",),
-    ("func",),
+    ("func", "amp"),
     ("array_api",),
     ("onnx", "einops"),
     ("torch",),
@@ -94,6 +94,8 @@ EXCEPTIONS = {
 WIRED = {
     # where draws are made, which are told of every generator
     ("eager.random", "ops.random.sampling.default_source.append()"),
+    # wrappers of functions, around which errors for arguments of a wrong kind go
+    ("ops.basics.autocast", "ops.declaring.foreign.UNWORDED.add()"),
     # errors for arguments of a wrong kind, around methods of classes
     ("nn", "nn.module.Module.refuses_foreign_to_make()"),
     ("nn", "nn.tree.Tree.refuses_foreign_in_classes()"),

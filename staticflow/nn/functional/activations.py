@@ -8,6 +8,7 @@ from staticflow.errors import ShapeError
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.along.softmax import default_dim, log_softmax, softmax
 from staticflow.ops.basics.arithmetic import where
+from staticflow.ops.basics.autocast import by_autocast
 from staticflow.ops.basics.creation import zeros_like
 from staticflow.ops.basics.splitting import narrow
 from staticflow.ops.basics.view import of_size
@@ -152,6 +153,7 @@ def _gate(x: Any, at: int) -> Any:
     return narrow(x, at, 0, half) * sigmoid(narrow(x, at, half, half))
 
 
+@by_autocast
 def prelu(input: Any, weight: Any) -> Any:
     """``input`` where it is positive, ``weight * input`` elsewhere; ``weight`` has one element, or
     one for each of the channels, dim 1 (He et al. 2015, "Delving deep into rectifiers")."""

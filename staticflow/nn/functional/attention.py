@@ -15,6 +15,7 @@ from staticflow.graph.types import Shape
 from staticflow.nn.functional.dropout import dropout
 from staticflow.ops.along.softmax import softmax
 from staticflow.ops.basics.arithmetic import cast, where
+from staticflow.ops.basics.autocast import by_autocast
 from staticflow.ops.basics.creation import iota
 from staticflow.ops.basics.reduce import widen
 from staticflow.ops.basics.view import of_size
@@ -99,6 +100,7 @@ def _for_each_head(query: Any, x: Any, name: str) -> Any:
     return of_size(spread, spread.ndim - 3, heads)
 
 
+@by_autocast
 def scaled_dot_product_attention(
     query: Any,
     key: Any,

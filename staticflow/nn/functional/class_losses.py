@@ -11,6 +11,7 @@ from staticflow.nn.functional.losses import check_reduction, reduce
 from staticflow.ops.along.class_losses import cross_entropy_op, nll_op
 from staticflow.ops.along.softmax import log_softmax
 from staticflow.ops.basics.arithmetic import where
+from staticflow.ops.basics.autocast import by_autocast
 from staticflow.ops.declaring.declare import same_size
 from staticflow.ops.declaring.fused import fused
 from staticflow.ops.declaring.required import require_shape
@@ -21,6 +22,7 @@ __all__ = [
 ]  # fmt: skip
 
 
+@by_autocast
 def nll_loss(
     input: Any,
     target: Any,
@@ -75,6 +77,7 @@ def _weigh(each: Any, target: Any, weight: Any, ignore_index: int) -> tuple[Any,
     return each * counts, counts
 
 
+@by_autocast
 def cross_entropy(
     input: Any,
     target: Any,

@@ -9,6 +9,7 @@ from staticflow.graph.dtypes import int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.nn.functional.losses import check_reduction
 from staticflow.ops.basics.arithmetic import cast, clamp, where
+from staticflow.ops.basics.autocast import by_autocast
 from staticflow.ops.basics.creation import full_like, iota
 from staticflow.ops.basics.joining import cat, stack
 from staticflow.ops.basics.splitting import narrow
@@ -25,6 +26,7 @@ _NEVER = -1e30
 """The logarithm of the probability of what cannot be: finite, so that gradients are, too."""
 
 
+@by_autocast
 def ctc_loss(
     log_probs: Any,
     targets: Any,

@@ -11,6 +11,7 @@ from staticflow.graph.dims import Size, prod, same
 from staticflow.graph.dtypes import int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.basics.arithmetic import cast, clamp, where
+from staticflow.ops.basics.autocast import by_autocast
 from staticflow.ops.basics.axes import mT
 from staticflow.ops.basics.creation import iota, ones_like
 from staticflow.ops.basics.joining import stack
@@ -116,6 +117,7 @@ def _taps(x: Any, mode: str) -> list[tuple[Any, Any]]:
 _PADDINGS = ("zeros", "border", "reflection")
 
 
+@by_autocast
 def grid_sample(
     input: Any,
     grid: Any,

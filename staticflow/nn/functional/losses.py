@@ -13,6 +13,7 @@ from staticflow.errors import ArgumentError, ShapeError
 from staticflow.graph.locs import format_locs, here, warn
 from staticflow.graph.types import Shape
 from staticflow.ops.basics.arithmetic import logical_not, where
+from staticflow.ops.basics.autocast import by_autocast
 from staticflow.ops.basics.creation import ones_like
 from staticflow.ops.declaring.declare import same_size
 from staticflow.ops.declaring.fused import fused
@@ -77,6 +78,7 @@ def _need_one_shape(what: str, input: Any, target: Any) -> None:
 # -- distances ----------------------------------------------------------------------------------
 
 
+@by_autocast
 def mse_loss(input: Any, target: Any, reduction: str = "mean") -> Any:
     """``(input - target) ** 2``, broadcast.
 
@@ -95,6 +97,7 @@ def _mse_loss(input: Any, target: Any, reduction: str) -> Any:
     return reduce((input - target) ** 2, reduction)
 
 
+@by_autocast
 def l1_loss(input: Any, target: Any, reduction: str = "mean") -> Any:
     """``|input - target|``, broadcast."""
     _expect_one_shape("l1_loss", input, target)
@@ -106,6 +109,7 @@ def _l1_loss(input: Any, target: Any, reduction: str) -> Any:
     return reduce(abs(input - target), reduction)
 
 
+@by_autocast
 def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 1.0) -> Any:
     """``d ** 2 / 2`` up to ``d = |input - target| = delta``, and ``delta * (d - delta / 2)`` beyond
     (Huber 1964)."""
@@ -122,6 +126,7 @@ def _huber_loss(input: Any, target: Any, reduction: str, delta: float) -> Any:
     return reduce(_huber(input, target, delta), reduction)
 
 
+@by_autocast
 def smooth_l1_loss(input: Any, target: Any, reduction: str = "mean", beta: float = 1.0) -> Any:
     """``d ** 2 / (2 beta)`` up to ``d = |input - target| = beta``, and ``d - beta / 2`` beyond."""
     if beta < 0:
@@ -147,6 +152,7 @@ def _huber(input: Any, target: Any, delta: float) -> Any:
 # -- probabilities ------------------------------------------------------------------------------
 
 
+@by_autocast
 def binary_cross_entropy(
     input: Any, target: Any, weight: Any = None, reduction: str = "mean"
 ) -> Any:
@@ -172,6 +178,7 @@ def _bce(input: Any, target: Any, weight: Any, reduction: str) -> Any:
     return reduce(each if weight is None else each * weight, reduction)
 
 
+@by_autocast
 def binary_cross_entropy_with_logits(
     input: Any,
     target: Any,
@@ -195,6 +202,7 @@ def _bce_with_logits(input: Any, target: Any, weight: Any, reduction: str, pos_w
     return reduce(each if weight is None else each * weight, reduction)
 
 
+@by_autocast
 def kl_div(input: Any, target: Any, reduction: str = "mean", log_target: bool = False) -> Any:
     """``target * (log(target) - input)`` of log-probabilities ``input``; with ``log_target`` the
     target is given as logarithms.
@@ -217,6 +225,7 @@ def _kl_div(input: Any, target: Any, reduction: str, log_target: bool) -> Any:
     return reduce(each, reduction)
 
 
+@by_autocast
 def poisson_nll_loss(
     input: Any,
     target: Any,

@@ -11,6 +11,7 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.nn.functional.losses import binary_cross_entropy_with_logits, reduce
 from staticflow.ops.along.cumulative import cumprod
 from staticflow.ops.basics.arithmetic import cast, clamp, minimum, where
+from staticflow.ops.basics.autocast import by_autocast
 from staticflow.ops.basics.creation import iota
 from staticflow.ops.basics.view import reshape, unsqueeze
 from staticflow.ops.declaring.fused import fused
@@ -35,6 +36,7 @@ def _need_as_many_dims(what: str, *tensors: Any) -> None:
         )
 
 
+@by_autocast
 def margin_ranking_loss(
     input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: str = "mean"
 ) -> Any:
@@ -49,6 +51,7 @@ def _margin_ranking(input1: Any, input2: Any, target: Any, margin: float, reduct
     return reduce(clamp(-target * (input1 - input2) + margin, min=0), reduction)
 
 
+@by_autocast
 def hinge_embedding_loss(
     input: Any, target: Any, margin: float = 1.0, reduction: str = "mean"
 ) -> Any:
@@ -63,6 +66,7 @@ def _hinge_embedding(input: Any, target: Any, margin: float, reduction: str) -> 
     return reduce(far + near, reduction)
 
 
+@by_autocast
 def soft_margin_loss(input: Any, target: Any, reduction: str = "mean") -> Any:
     """``log(1 + exp(-target * input))`` for targets of 1 and -1."""
     return _soft_margin(input, target, reduction)
@@ -73,6 +77,7 @@ def _soft_margin(input: Any, target: Any, reduction: str) -> Any:
     return reduce(-logsigmoid(target * input), reduction)
 
 
+@by_autocast
 def multilabel_soft_margin_loss(
     input: Any, target: Any, weight: Any = None, reduction: str = "mean"
 ) -> Any:
@@ -81,6 +86,7 @@ def multilabel_soft_margin_loss(
     return reduce(each.mean(-1), reduction)
 
 
+@by_autocast
 def multilabel_margin_loss(input: Any, target: Any, reduction: str = "mean") -> Any:
     """``sum(max(0, 1 - (input[y] - input[i]))) / C`` over the classes y that ``target`` (N, C),
     (C,) or () names, up to the first -1, and all other classes i.
@@ -115,6 +121,7 @@ def _multilabel_margin(input: Any, target: Any, reduction: str) -> Any:
     return reduce(losses.sum((-2, -1)) / count, reduction)
 
 
+@by_autocast
 def multi_margin_loss(
     input: Any,
     target: Any,
@@ -154,6 +161,7 @@ def _multi_margin(
     return reduce(reshape(each, shape), reduction)
 
 
+@by_autocast
 def cosine_embedding_loss(
     input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: str = "mean"
 ) -> Any:
@@ -180,6 +188,7 @@ def _cosine_embedding(input1: Any, input2: Any, target: Any, margin: float, redu
     return reduce(near + far, reduction)
 
 
+@by_autocast
 def triplet_margin_loss(
     anchor: Any,
     positive: Any,

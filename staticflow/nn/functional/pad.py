@@ -8,6 +8,7 @@ from typing import Any
 from staticflow.errors import ShapeError
 from staticflow.graph.dims import Dim, dim_max, is_provably_ge
 from staticflow.graph.locs import format_locs, here
+from staticflow.ops.basics.autocast import by_autocast
 from staticflow.ops.basics.creation import new_full
 from staticflow.ops.basics.slicing import embed_op, slice_scatter_op
 from staticflow.ops.basics.splitting import narrow
@@ -70,6 +71,7 @@ def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: Any = Non
     return embed_op(x, shape=shape, **where)
 
 
+@by_autocast
 def _pad_first(x: Any, before: Sequence[Any], after: Sequence[Any], mode: str) -> Any:
     lead = x.ndim - len(before)
     for dim, ends in enumerate(zip(before, after, strict=True), lead):

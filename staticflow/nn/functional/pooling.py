@@ -9,6 +9,7 @@ from staticflow.graph.dims import Dim, prod, same
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.types import Shape
 from staticflow.ops.along.extremes import max as max_of
+from staticflow.ops.basics.autocast import by_autocast
 from staticflow.ops.basics.reduce import mean
 from staticflow.ops.basics.view import reshape, unsqueeze
 from staticflow.ops.declaring.by_shape import by_shape
@@ -88,6 +89,7 @@ def max_pool2d(
     return _max_pool(2, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
+@by_autocast
 def max_pool3d(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
     ceil_mode: bool = False, return_indices: bool = False,
@@ -149,6 +151,7 @@ def avg_pool2d(
 
 
 @by_shape
+@by_autocast
 def avg_pool3d(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
     count_include_pad: bool = True, divisor_override: int | None = None,
@@ -205,6 +208,7 @@ def adaptive_avg_pool2d(input: Any, output_size: Any) -> Any:
 
 
 @by_shape
+@by_autocast
 def adaptive_avg_pool3d(input: Any, output_size: Any) -> Any:
     """The means of as many windows of ``input`` (N, C, D, H, W) or (C, D, H, W) as ``output_size``
     says, a size or a triple, of which None leaves a dim as it is."""
@@ -238,6 +242,7 @@ def adaptive_max_pool2d(input: Any, output_size: Any, return_indices: bool = Fal
     return _adaptive_max_pool(2, input, output_size, return_indices)
 
 
+@by_autocast
 def adaptive_max_pool3d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
     """The largest elements of as many windows of ``input`` (N, C, D, H, W) or (C, D, H, W) as
     ``output_size`` says, a size or a triple, of which None leaves a dim as it is."""
@@ -320,6 +325,7 @@ def max_unpool1d(
     return _max_unpool(1, input, indices, kernel_size, stride, padding, output_size)
 
 
+@by_autocast
 def max_unpool2d(
     input: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0,
     output_size: Any = None,
@@ -329,6 +335,7 @@ def max_unpool2d(
     return _max_unpool(2, input, indices, kernel_size, stride, padding, output_size)
 
 
+@by_autocast
 def max_unpool3d(
     input: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0,
     output_size: Any = None,

@@ -6,7 +6,7 @@ The ops differ in the dims that statistics are taken over, and in those that hav
 - ``batch_norm``: over all dims but the channels (dim 1), a weight for each channel;
 - ``group_norm``: over groups of channels and space, a weight for each channel.
 
-16-bit floats are normalised in 32 bits and rounded once.
+16-bit floats are normalised in 32 bits and rounded once; their weight and bias may be of float32.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 from staticflow.data_classes import dataclass
 from staticflow.errors import DTypeError, ShapeError
 from staticflow.graph.dims import Size, prod
+from staticflow.graph.dtypes import float32
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, Shape, TensorType
 from staticflow.ops.basics.arithmetic import stop_gradient
@@ -121,7 +122,7 @@ def _infer(layout_of: LayoutOf) -> Callable[..., TensorType]:
             raise DTypeError(f"not defined for {x.dtype.name}; cast to a floating dtype")
         layout = layout_of(x.shape, **attrs)
         for a in affine:
-            if a.dtype is not x.dtype:
+            if a.dtype is not x.dtype and not (x.dtype.bits == 16 and a.dtype is float32):
                 raise DTypeError(f"the input is {x.dtype} and the weight or bias {a.dtype}")
             if a.ndim != len(layout.weight):
                 raise ShapeError(f"takes a weight and bias of {list(layout.weight)}, not {a}")

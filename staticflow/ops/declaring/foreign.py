@@ -30,8 +30,9 @@ from staticflow.graph.locs import format_locs, here, is_inside
 from staticflow.graph.out import into
 
 __all__ = [
-    "foreign_errors", "own_method", "refuse_foreign", "refuses_foreign", "refuses_foreign_in",
-    "refuses_foreign_in_classes", "refuses_foreign_of", "refuses_foreign_to_make",
+    "UNWORDED", "foreign_errors", "own_method", "refuse_foreign", "refuses_foreign",
+    "refuses_foreign_in", "refuses_foreign_in_classes", "refuses_foreign_of",
+    "refuses_foreign_to_make",
 ]  # fmt: skip
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -307,10 +308,14 @@ _ROOMS = tuple(
 )
 
 
+UNWORDED: set[Any] = set()
+"""The wrappers of functions that hand on errors as they are."""
+
+
 def _is_function(fn: Any) -> bool:
     """Whether ``fn`` is a function of ops without one of the wrappers that have that error."""
     is_function = type(fn) is FunctionType and fn.__module__.startswith(_ROOMS)
-    return is_function and not hasattr(fn, "__wrapped__")
+    return is_function and (fn in UNWORDED or not hasattr(fn, "__wrapped__"))
 
 
 def refuses_foreign_in(names: dict[str, Any], around: Callable[[Any], Any] = lambda fn: fn) -> None:
@@ -328,7 +333,7 @@ def refuses_foreign_of(methods: type, but: Collection[str] = ()) -> None:
     what is wrong, without a frame more."""
     for name, fn in list(vars(methods).items()):
         if _is_function(fn) and not name.startswith("_") and name not in but:
-            code = fn.__code__
+            code = inspect.unwrap(fn).__code__
             named = code.co_argcount - max(1, code.co_posonlyargcount) + code.co_kwonlyargcount
             if named > 0:
                 setattr(methods, name, refuses_foreign(fn))

@@ -37,7 +37,8 @@ def fused(grad_name: str, only_large: bool = False, attends: bool = False) -> Ca
     """``fn(*args)`` of tensors, symbols and hashable values, that gives a tensor or a tuple of
     them, and of the tensors asks shapes and dtypes only.
 
-    It is called by position, has no state, and closes over no tensor. Sizes other than 1 are
+    It is called by position, has no state, closes over no tensor, and takes its operands as they
+    are inside `autocast`, too. Sizes other than 1 are
     unknown to it as a rule, and what it checks of them it checks before anything is computed. If it
     is fused ``only_large``, small tensors go through its ops, which other calls have compiled. One
     that ``attends`` never has the weights of its attention in memory, forward or backward.

@@ -9,13 +9,24 @@ import contextvars
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from staticflow.graph.dtypes import DType, bfloat16
 from staticflow.graph.locs import Locs
 
-__all__ = ["State", "recording", "stabilizing", "thread"]
+__all__ = ["Autocast", "State", "autocasting", "for_itself", "recording", "stabilizing", "thread"]
+
+
+@dataclass(frozen=True, slots=True)
+class Autocast:
+    """What a block of ``autocast`` says: the ``dtype`` of the operations that are as good in few
+    bits, and whether parameters that were cast to it are kept (``keeps``)."""
+
+    dtype: DType
+    keeps: bool = True
 
 
 class State:
@@ -28,6 +39,9 @@ class State:
     - ``inference``: eager results can never be recorded.
     - ``saved_hooks``: what packs and unpacks the tensors that are saved for backward, or None.
     - ``anomaly``: backward looks for NaN.
+    - ``autocast``: the `Autocast` by which operations cast what they are given, or None;
+      ``autocast_dtype``: the dtype of one that does not say; ``casts``: the parameters that were
+      cast and are kept.
     - ``calls``: while a graph is written, the calls of modules in the outermost of them, or None.
     - ``guards``: while ``jit`` traces, what the trace depends on beside its arguments, or None.
     - ``noted``: the operations of the general path (the op, operands, attributes and what it gave),
@@ -43,7 +57,7 @@ class State:
     - ``last_backward``: the user's line of the last backward.
     - ``owned``: what somebody has of the arrays of the backward that is going on, or None.
     - ``usual``: none of the rarer switches is on, so that the fast path may be taken; `settle` it
-      after a change of ``tracing``, ``inference``, ``saved_hooks`` or ``noted``.
+      after a change of ``tracing``, ``inference``, ``saved_hooks``, ``noted`` or ``autocast``.
     - ``run(fn, *args)``: calls ``fn`` where NumPy does not warn of overflow and the like. NumPy
       keeps that setting in a context variable, and to run in a ``context`` in which it is set costs
       a tenth of setting it.
@@ -51,7 +65,10 @@ class State:
 
     __slots__ = (
         "anomaly",
+        "autocast",
+        "autocast_dtype",
         "calls",
+        "casts",
         "context",
         "guards",
         "inference",
@@ -84,6 +101,9 @@ class State:
         self.within: tuple[int, ...] = (0,)
         self.saved_hooks: Any = None
         self.owned: Any = None
+        self.autocast: Autocast | None = None
+        self.autocast_dtype = bfloat16
+        self.casts: dict[Any, Any] = {}
         self.noted: list[Any] | None = None
         self.calls: list[Any] | None = None
         self.guards: dict[tuple[int, str], tuple[Any, str, Any]] | None = None
@@ -92,8 +112,8 @@ class State:
 
     def settle(self) -> None:
         """Work out ``usual``."""
-        rare = self.tracing or self.inference or self.saved_hooks or self.noted is not None
-        self.usual = not rare
+        rare = self.tracing or self.inference or self.saved_hooks or self.autocast is not None
+        self.usual = not rare and self.noted is None
 
     def note_values(self, tensor: Any) -> None:
         """Note that Python asks for the values of a tensor, if anybody wants to know."""
@@ -148,11 +168,7 @@ def stabilizing(wanted: bool) -> Iterator[None]:
 
 @contextmanager
 def recording(wanted: bool) -> Iterator[None]:
-    """A block in which operations are recorded, or are not.
-
-    Code that traces or rewrites for the library itself runs in ``recording(True)``: whether the
-    user's code is inside ``no_grad`` must not show in what it makes.
-    """
+    """A block in which operations are recorded, or are not."""
     state = thread.state
     before = state.recording
     try:
@@ -160,3 +176,25 @@ def recording(wanted: bool) -> Iterator[None]:
         yield
     finally:
         state.recording = before
+
+
+@contextmanager
+def autocasting(wanted: Autocast | None) -> Iterator[None]:
+    """A block in which operations cast what they are given by ``wanted``, or, if it is None, take
+    it as it is."""
+    state = thread.state
+    before = state.autocast, state.usual
+    try:
+        state.autocast = wanted
+        state.settle()
+        yield
+    finally:
+        state.autocast, state.usual = before
+
+
+@contextmanager
+def for_itself() -> Iterator[None]:
+    """A block in which the library traces or rewrites for itself: whether the user's code is inside
+    ``no_grad`` or ``autocast`` does not show in what it makes."""
+    with autocasting(None), recording(True):
+        yield

@@ -13,6 +13,7 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.basics.arithmetic import cast
+from staticflow.ops.basics.autocast import by_autocast
 from staticflow.ops.basics.axes import mT, permute, permute_op
 from staticflow.ops.basics.view import reshape, unsqueeze
 from staticflow.ops.declaring.by_shape import by_shape
@@ -147,6 +148,7 @@ def bmm(input: Any, mat2: Any) -> Any:
 
 
 @by_shape
+@by_autocast
 def dot(input: Any, tensor: Any) -> Any:
     """The inner product of two vectors."""
     return _of_ndim("dot", 1, input, tensor)

@@ -11,6 +11,7 @@ from staticflow.graph.dtypes import float32, float64, int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.along.extremes import amax
 from staticflow.ops.basics.arithmetic import where
+from staticflow.ops.basics.autocast import by_autocast
 from staticflow.ops.basics.axes import mT
 from staticflow.ops.basics.creation import new_full
 from staticflow.ops.basics.joining import cat
@@ -113,6 +114,7 @@ def pinv(
     return matmul(mT(vh) * unsqueeze(inverse, -2), mT(u))
 
 
+@by_autocast
 def pinverse(input: Any, rcond: float = 1e-15) -> Any:
     """`pinv` as ``torch.pinverse`` has it."""
     return pinv(input, rtol=rcond)
@@ -141,6 +143,7 @@ class LeastSquares(NamedTuple):
     singular_values: Any
 
 
+@by_autocast
 def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = None) -> LeastSquares:
     """The X for which ``A @ X`` is nearest to ``B`` (..., m, k), the smallest one of several, by
     `pinv`, whichever ``driver``; with the sums of squares that are left, where ``A`` (..., m, n)

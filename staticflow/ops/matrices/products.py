@@ -12,6 +12,7 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.basics.arithmetic import add, mul
+from staticflow.ops.basics.autocast import by_autocast
 from staticflow.ops.basics.axes import mT
 from staticflow.ops.basics.view import reshape, unsqueeze
 from staticflow.ops.declaring.by_shape import by_shape
@@ -144,6 +145,7 @@ def _sum(x: Any, dims: Any, keepdim: bool = False) -> Any:
 
 
 @by_shape
+@by_autocast
 def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
     """``beta * input + alpha * sum(batch1[i] @ batch2[i])`` of batches (b, n, k) and (b, k, m)."""
     _of_ndim("addbmm", (batch1, 3), (batch2, 3))
@@ -151,12 +153,14 @@ def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: float = 1, alpha: floa
 
 
 @by_shape
+@by_autocast
 def addmv(input: Any, mat: Any, vec: Any, *, beta: float = 1, alpha: float = 1) -> Any:
     """``beta * input + alpha * (mat @ vec)`` of a matrix (n, m) and a vector (m,)."""
     return _sum_with(input, mv(mat, vec), beta, alpha)
 
 
 @by_shape
+@by_autocast
 def addr(input: Any, vec1: Any, vec2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
     """``beta * input + alpha * outer(vec1, vec2)``."""
     return _sum_with(input, outer(vec1, vec2), beta, alpha)
@@ -166,6 +170,7 @@ def addr(input: Any, vec1: Any, vec2: Any, *, beta: float = 1, alpha: float = 1)
 
 
 @by_shape
+@by_autocast
 def mv(input: Any, vec: Any) -> Any:
     """The product of a matrix (n, m) and a vector (m,)."""
     _of_ndim("mv", (input, 2), (vec, 1))
@@ -173,6 +178,7 @@ def mv(input: Any, vec: Any) -> Any:
 
 
 @by_shape
+@by_autocast
 def vdot(input: Any, other: Any) -> Any:
     """The inner product of two vectors."""
     _of_ndim("vdot", (input, 1), (other, 1))
@@ -339,6 +345,7 @@ def chain_matmul(*matrices: Any) -> Any:
     return multi_dot(matrices)
 
 
+@by_autocast
 def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
     """``out[..., o] = sum over i, j of x1[..., i] * weight[o, i, j] * x2[..., j]``, and ``bias``:
     ``input1`` (..., m), ``input2`` (..., n), ``weight`` (out, m, n), ``bias`` (out,)."""

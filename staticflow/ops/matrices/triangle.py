@@ -14,6 +14,7 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, Shape, TensorType
 from staticflow.ops.basics.arithmetic import where
+from staticflow.ops.basics.autocast import by_autocast
 from staticflow.ops.basics.creation import iota
 from staticflow.ops.basics.view import contiguous, reshape
 from staticflow.ops.declaring.by_shape import by_shape
@@ -182,6 +183,7 @@ def diagonal_scatter(input: Any, src: Any, offset: int = 0, dim1: int = 0, dim2:
 
 
 @by_shape
+@by_autocast
 def trace(input: Any) -> Any:
     """The sum of the diagonal of a matrix."""
     if input.ndim != 2:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from staticflow.ops.basics.arithmetic import where
+from staticflow.ops.basics.autocast import by_autocast
 from staticflow.ops.basics.axes import mT
 from staticflow.ops.matrices.solving import identity, in_batches, lower_op, upper_op
 
@@ -31,6 +32,7 @@ def solve_triangular(
     return (upper_op if upper else lower_op)(*in_batches(part, B))
 
 
+@by_autocast
 def cholesky_solve(B: Any, L: Any, upper: bool = False) -> Any:
     """The X with ``A @ X = B`` for the A that `cholesky` has taken apart into ``L @ L.mT``, or
     ``L.mT @ L`` where ``L`` is ``upper``.

@@ -9,6 +9,7 @@ import numpy as np
 from staticflow.errors import ShapeError, SymbolicError
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.basics.arithmetic import clamp
+from staticflow.ops.basics.autocast import by_autocast
 from staticflow.ops.basics.expand import broadcast_tensors
 from staticflow.ops.basics.view import unsqueeze
 from staticflow.ops.declaring.by_shape import by_shape
@@ -63,6 +64,7 @@ def _cosine(x1: Any, x2: Any, dim: int, eps: float) -> Any:
 
 
 @by_shape
+@by_autocast
 def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str | None = None) -> Any:
     """The ``p``-norms of the differences of all rows of ``x1`` (..., m, d) and of ``x2`` (...,
     n, d): (..., m, n). The gradient is 0 where the distance is 0.

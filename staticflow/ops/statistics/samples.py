@@ -12,6 +12,7 @@ from staticflow.ops.along.cumulative import cummax
 from staticflow.ops.along.extremes import Chosen, argmax
 from staticflow.ops.along.order import sort
 from staticflow.ops.basics.arithmetic import cast, clamp, where
+from staticflow.ops.basics.autocast import by_autocast
 from staticflow.ops.basics.axes import movedim
 from staticflow.ops.basics.creation import iota, zeros_like
 from staticflow.ops.basics.reduce import narrow_as, wide, widen
@@ -153,6 +154,7 @@ def _same(x: Any) -> Any:
 
 @by_shape
 @numpy_names
+@by_autocast
 def quantile(
     input: Any,
     q: Any,
@@ -174,6 +176,7 @@ def quantile(
 
 
 @numpy_names
+@by_autocast
 def nanquantile(
     input: Any,
     q: Any,

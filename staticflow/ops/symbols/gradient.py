@@ -14,7 +14,7 @@ from staticflow.ops.basics.arithmetic import add, stop_gradient
 from staticflow.ops.basics.creation import zeros_like
 from staticflow.ops.declaring.late import behind
 from staticflow.ops.declaring.lowering import Elementwise
-from staticflow.ops.declaring.thread import recording, thread
+from staticflow.ops.declaring.thread import for_itself, thread
 from staticflow.ops.symbols.attention import attend_nodes
 from staticflow.ops.symbols.calls import hand_on
 from staticflow.ops.symbols.flow import flow, is_real, operands, ways_of
@@ -33,7 +33,7 @@ def pullback(
     """
     written = toposort(o.node for o in outputs)
     targets = {w.node for w in wrt}
-    with behind([o.node for o in outputs]), recording(True):
+    with behind([o.node for o in outputs]), for_itself():
         watched = {node for node in written if has_hooks(node)}
         closed = watched | targets & set(written)
         stable = stabilize_nodes([o.node for o in outputs], closed)
@@ -107,7 +107,7 @@ def pushforward(
     found: dict[Node, Any] = {
         w.node: Symbol(to_node(t)) for w, t in zip(wrt, tangents, strict=True)
     }
-    with behind([o.node for o in outputs]), recording(True):
+    with behind([o.node for o in outputs]), for_itself():
         for node in toposort((o.node for o in outputs), known=set(found)):
             moved = [found.get(a) if is_real(a) else None for a in operands(node)]
             if all(t is None for t in moved):

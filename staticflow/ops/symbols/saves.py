@@ -18,7 +18,7 @@ from staticflow.graph.graph import new_param
 from staticflow.graph.node import Node
 from staticflow.graph.op import OUT, Op
 from staticflow.graph.types import Facts, Shape, TensorType, Type, types_of
-from staticflow.ops.declaring.thread import recording
+from staticflow.ops.declaring.thread import for_itself
 from staticflow.ops.declaring.tracing import tracing
 from staticflow.ops.symbols.symbol import Symbol, to_node
 
@@ -97,7 +97,7 @@ def _used_by(
         (out,), (ct,) = out, ct
     needs = [i == wanted for i in range(len(types))]
     assert op.vjp is not None
-    with tracing(), recording(True):
+    with tracing(), for_itself():
         pulled = op.vjp(needs, ct, out, *args, **attrs)
         if pulled[wanted] is not None:
             to_node(pulled[wanted])  # it may be an argument

@@ -27,6 +27,7 @@ from staticflow.graph.op import Op
 from staticflow.graph.open_size import OpenSize, open_shape
 from staticflow.graph.types import Shape, TensorType, types_of
 from staticflow.ops.basics.arithmetic import cast, keep_history, stop_gradient
+from staticflow.ops.basics.autocast import apply_cast, autocasts_now
 from staticflow.ops.basics.creation import size_value
 from staticflow.ops.basics.expand import expand
 from staticflow.ops.basics.view import contiguous, of_size, reshape_op, stretchable
@@ -41,7 +42,7 @@ from staticflow.ops.declaring.promote import (
     is_weak,
     operand_dtype,
 )
-from staticflow.ops.declaring.thread import recording, thread
+from staticflow.ops.declaring.thread import for_itself, thread
 from staticflow.ops.declaring.tracing import tracing, tracing_state
 from staticflow.ops.indexing.memory_views import bitcast_op
 from staticflow.ops.random.frozen import note_draws, warn_of_draw
@@ -108,7 +109,7 @@ def _node_of_tensor(tensor: Any) -> Node:
 
 
 def _without_gradient(source: Any) -> Node:
-    with recording(True):
+    with for_itself():
         node: Node = stop_gradient(Symbol(_node_of_tensor(source))).node
     return node
 
@@ -147,10 +148,12 @@ class StaticMode:
     def apply(self, op: Op, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
         """The result of ``op``, a symbol or several; no gradient flows through it where operations
         are not recorded."""
+        if autocasts_now():
+            return apply_cast(self.apply, op, args, attrs)
         out = self.make(op, args, attrs)
         if thread.state.recording or not any(map(_leads_on, out if type(out) is tuple else (out,))):
             return out
-        with recording(True):
+        with for_itself():
             if type(out) is tuple:
                 return tuple(stop_gradient(y) if _leads_on(y) else y for y in out)
             stopped = stop_gradient(out)
@@ -376,7 +379,7 @@ class Symbol(RefusedValues, SymbolAttributes, Methods):
         view = self._alias
         if type(view) is not Alias:  # it has a history of its own, which goes on
             if not thread.state.recording and new.dtype.is_floating:
-                with recording(True):
+                with for_itself():
                     new = keep_history(self, new)
             if isinstance(view, Perhaps):
                 view.lose()

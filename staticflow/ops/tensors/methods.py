@@ -19,6 +19,7 @@ from staticflow.ops.basics import expand as expanding
 from staticflow.ops.basics import view as views
 from staticflow.ops.basics.creation import ones_like, zeros_like
 from staticflow.ops.declaring.foreign import refuses_foreign, refuses_foreign_of
+from staticflow.ops.declaring.thread import autocasting, thread
 from staticflow.ops.elementwise import bits, maths
 from staticflow.ops.indexing import (
     data_dependent,
@@ -130,6 +131,9 @@ class Methods(ElementwiseMethods):
 
     def _update(self, fn: Function, args: Any, kwargs: Any) -> Any:
         """Take the value of ``fn(self, *args, **kwargs)``, as the in-place forms do."""
+        if thread.state.autocast is not None:  # what is written in place is not cast for
+            with autocasting(None):
+                return self._assign(fn(self, *args, **kwargs))
         return self._assign(fn(self, *args, **kwargs))
 
     def _take_shape(self, fn: Function, args: Any, kwargs: Any) -> Any:

@@ -21,7 +21,7 @@ from staticflow.ops.basics.axes import permute_op, t_op, transpose_op
 from staticflow.ops.basics.expand import expand_op
 from staticflow.ops.basics.slicing import select_op, select_scatter, slice_op, slice_scatter_op
 from staticflow.ops.basics.view import ravel, reshape_op, squeeze_op, unsqueeze_op
-from staticflow.ops.declaring.thread import recording, thread
+from staticflow.ops.declaring.thread import for_itself, recording, thread
 from staticflow.ops.indexing.index_functions import index_copy
 from staticflow.ops.indexing.index_ops import index_op, index_put_op
 from staticflow.ops.indexing.memory_views import as_strided_op, view_positions
@@ -71,7 +71,7 @@ class Alias:
             steps.append(step)
             step = step.base
         x = self.root
-        with recording(True):
+        with for_itself():
             for step in reversed(steps):
                 x = step.op(x, *step.at, **step.attrs)
                 x = x if step.recorded else stop_gradient(x)
@@ -105,7 +105,7 @@ class Detached:
 
     def read(self) -> Any:
         """The elements that the root has now, with the own history."""
-        with recording(True):
+        with for_itself():
             return keep_history(self.own, stop_gradient(self.root))
 
     def put(self, value: Any) -> None:

@@ -1,0 +1,36 @@
+"""A product of 16-bit floats is one of float32, rounded once.
+
+Its sums are kept in float32 in any case. Said so, operands become float32 once, in the loop that
+makes them if there is one, and not once for each row or column that they meet; and the product is
+made of the tiles that float32 has.
+"""
+
+from __future__ import annotations
+
+from staticflow.graph.dtypes import float32
+from staticflow.graph.graph import Graph, rebuild
+from staticflow.graph.locs import using
+from staticflow.graph.node import Node
+from staticflow.ops.basics.reduce import narrow_as, widen
+from staticflow.ops.matrices.contract import matmul_op
+from staticflow.ops.symbols.symbol import Symbol
+from staticflow.passes.rewrite import Counts, with_args
+
+__all__ = ["widen_products"]
+
+
+def widen_products(graph: Graph, counts: Counts) -> Graph:
+    """``x y = narrow(wide(x) wide(y))``, of floats of 16 bits."""
+
+    def visit(node: Node, args: tuple[Node, ...]) -> Node:
+        if node.op is not matmul_op:
+            return with_args(node, args)
+        x, y = map(Symbol, args)
+        if not x.dtype.is_floating or x.dtype.bits >= float32.bits:
+            return with_args(node, args)
+        counts.note("widen_products", node)
+        with using(node.locs):
+            widened: Node = narrow_as(matmul_op(widen(x), widen(y)), x).node
+        return widened
+
+    return rebuild(graph, visit)
