@@ -1,0 +1,105 @@
+"""Programs of open sizes are little more code than those of known ones, which is what compiling
+them takes: statements of kernels, lines of their text and proofs are counted, for each op and for
+the training steps of the examples. What is more than others are has its number here."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+import pytest
+from code_amount import Amount, amount_of, recipe_of, recipe_of_graph
+from opinfo import ROWS
+from opinfo.modes import graph_of
+from slices import daily
+
+from staticflow.comparison.contest import static_contestant
+
+ROOT = Path(__file__).parents[2]
+
+MOST = 2.25
+"""How many times as much code open sizes are, at most."""
+
+MORE = {
+    "sort": 5.45, "cond": 4.75, "baddbmm": 4.5, "matmul": 4.3, "addmm": 3.95, "var": 3.95, "std": 3.9,
+    "custom": 3.25, "mean": 3.15, "slice_scatter": 3.15, "fold": 3.15, "cat": 3.05, "amax": 2.95,
+    "amin": 2.95, "index_add": 2.95, "index_copy": 2.95, "select": 2.75, "linear": 2.75, "max": 2.65,
+    "min": 2.65, "permute": 2.6, "transpose": 2.6, "t": 2.6, "diag_embed": 2.6, "attend_back": 2.45,
+    "bitcast": 2.4, "required": 2.4, "softmax": 2.35, "class_index": 2.3,
+}  # fmt: skip
+"""The ops that are more, and how many times as much they are, at most."""
+
+EXAMPLES = {
+    "lenet": 1.8,
+    "lstm_classifier": 2.25,
+    "transformer": 2.3,
+    "weight_sharing:RandomDepth": 1.45,
+    "adaptive_ode": 1.05,
+    "custom_module": 1.65,
+    "rnn_scan": 2.5,
+    "truncated_bptt": 1.8,
+}
+"""Training steps of the examples, and how many times as much code they are, at most."""
+
+BETTER = 0.8
+"""What is less than this part of its number is to have a lower one."""
+
+MOST_PROOFS = 1.25
+"""Proofs for each statement of a program of open sizes, at most, beside the first 30 proofs."""
+
+OPS = [name for name, row in ROWS.items() if row.sized is not None]
+LENGTH = 23
+"""The size that is open: one that no other dim of the samples has."""
+
+
+def check(known: Amount, opened: Amount, most: float) -> None:
+    times = opened.times(known)
+    assert times <= most, f"{times:.2f} times the code: {opened} for open sizes, {known} for known"
+    assert most == MOST or times > BETTER * most, f"write down {times:.2f} instead of {most}"
+    assert opened.proofs <= 30 + MOST_PROOFS * opened.statements, opened
+
+
+def check_op(name: str) -> None:
+    info = ROWS[name]
+    assert info.sized is not None
+    sample = info.sized(info.dtypes[0], LENGTH)
+    known, opened = (
+        amount_of(recipe_of_graph(graph_of(info, sample, unknown=n))) for n in (None, LENGTH)
+    )
+    check(known, opened, MORE.get(name, MOST))
+
+
+@pytest.mark.parametrize("name", daily(OPS, 60, "open code"))
+def test_an_op_of_open_sizes(name: str) -> None:
+    check_op(name)
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("name", OPS)
+def test_each_op_of_open_sizes(name: str) -> None:
+    check_op(name)
+
+
+def check_example(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    benchmark = importlib.import_module("plan_memory")
+    assert set(benchmark.EXAMPLES) == EXAMPLES.keys()
+    job = benchmark.example_job(name)
+    opened = amount_of(recipe_of(lambda: static_contestant(job)))
+    known = amount_of(recipe_of(lambda: static_contestant(benchmark.with_known_sizes(job))))
+    check(known, opened, EXAMPLES[name])
+
+
+@pytest.mark.parametrize("name", daily([*EXAMPLES], 2, "open examples"))
+def test_a_step_of_open_sizes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    check_example(name, monkeypatch)
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_each_step_of_open_sizes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    check_example(name, monkeypatch)
+
+
+def test_the_exceptions_are_ops() -> None:
+    assert MORE.keys() <= set(OPS)
