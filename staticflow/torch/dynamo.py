@@ -10,14 +10,13 @@ from staticflow.eager.creation import full
 from staticflow.eager.tensor import Tensor
 from staticflow.errors import DeviceError
 from staticflow.graph.dims import Dim
-from staticflow.graph.library_arrays import array_of
 from staticflow.graph.locs import format_locs, here
 from staticflow.nn.module import Module
 from staticflow.ops.basics.arithmetic import clone
 from staticflow.ops.symbols.symbol import Symbol
 from staticflow.static.compile import compile
 from staticflow.static.inputs import placeholder
-from staticflow.torch.exchange import dtype_from_torch, tensor_to_torch
+from staticflow.torch.exchange import array_from_torch, dtype_from_torch, tensor_to_torch
 from staticflow.torch.steps import Ref, Steps, read_steps
 
 __all__ = ["compile_differentiated"]
@@ -61,7 +60,8 @@ class _Graph:
     def __init__(self, library: Any, graph: Any) -> None:
         self._library = library
         self._steps = read_steps(library, graph, {}, "torch.compile")
-        self._inputs = [n.meta["val"] for n in graph.graph.nodes if n.op == "placeholder"]
+        placeholders = [n for n in graph.graph.nodes if n.op == "placeholder"]
+        self._inputs: list[Any] = [None if _is_token(n) else n.meta["val"] for n in placeholders]
         self._programs: dict[tuple[Any, ...], Callable[..., list[Any]]] = {}
         for value in self._inputs:
             if isinstance(value, library.Tensor):
@@ -73,10 +73,12 @@ class _Graph:
                     )
         tensors = (v for v in self._inputs if isinstance(v, library.Tensor))
         self._sizes = {_name_of(n) for v in tensors for n in v.shape} - {None}
+        self._numbers = [
+            i for i, v in enumerate(self._inputs) if not self._is_tensor(v) and not self._is_size(v)
+        ]
 
     def __call__(self, *args: Any) -> Any:
-        given = zip(args, self._inputs, strict=True)
-        key = tuple(a for a, v in given if not self._is_tensor(v) and not self._is_size(v))
+        key = tuple(args[i] for i in self._numbers)
         if key not in self._programs:
             self._programs[key] = self._compile(args)
         return self._programs[key](args)
@@ -136,7 +138,7 @@ class _Graph:
         def call(args: Sequence[Any]) -> list[Any]:
             out = list(found)
             if program is not None:
-                arrays = [array_of(args[i], "torch.compile") for i in tensors]
+                arrays = [array_from_torch(args[i]) for i in tensors]
                 for i, value in zip(computed, program(*arrays), strict=True):
                     out[i] = value.item() if i in numbers else tensor_to_torch(library, value)
             for i, place in handed.items():
@@ -144,6 +146,13 @@ class _Graph:
             return out
 
         return call
+
+
+def _is_token(placeholder: Any) -> bool:
+    """Whether an input is what keeps checks in order: None, when the graph is called."""
+    users = list(placeholder.users)
+    ordered = (str(n.target) == "with_effects" and n.args[0] is placeholder for n in users)
+    return bool(users) and all(ordered)
 
 
 def _name_of(size: Any) -> str | None:

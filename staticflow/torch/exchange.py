@@ -13,7 +13,7 @@ from staticflow.graph.dtypes import DType, dtype_of
 from staticflow.graph.library_arrays import array_of
 from staticflow.graph.locs import format_locs, here
 
-__all__ = ["dtype_from_torch", "tensor_from_torch", "tensor_to_torch"]
+__all__ = ["array_from_torch", "dtype_from_torch", "tensor_from_torch", "tensor_to_torch"]
 
 
 def dtype_from_torch(dtype: Any) -> DType:
@@ -26,6 +26,13 @@ def dtype_from_torch(dtype: Any) -> DType:
             f"torch: {dtype} is no dtype of staticflow; convert the tensor first, "
             f"at {format_locs(here())}"
         ) from None
+
+
+def array_from_torch(tensor: Any) -> Any:
+    """An array on the memory of PyTorch's ``tensor``, whose dtype is known to be here."""
+    if tensor.dtype.itemsize == 2:  # of which NumPy does not know bfloat16
+        return array_of(tensor, "torch")
+    return tensor.detach().numpy()
 
 
 def tensor_from_torch(tensor: Any) -> Tensor:
@@ -41,5 +48,5 @@ def tensor_to_torch(library: Any, tensor: Tensor) -> Any:
     if any(s < 0 for s in data.strides) or not data.flags.writeable:
         data = data.copy()
     if data.dtype == ml_dtypes.bfloat16:
-        return library.from_dlpack(data.view(np.int16)).view(library.bfloat16)
-    return library.from_dlpack(data)
+        return library.from_numpy(data.view(np.int16)).view(library.bfloat16)
+    return library.from_numpy(data)

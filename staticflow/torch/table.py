@@ -8,6 +8,7 @@ from staticflow.torch.rows.elementwise import ELEMENTWISE
 from staticflow.torch.rows.factors import FACTORS
 from staticflow.torch.rows.gradients import GRADIENTS
 from staticflow.torch.rows.indexing import INDEXING
+from staticflow.torch.rows.lists import LISTS
 from staticflow.torch.rows.matrices import MATRICES
 from staticflow.torch.rows.normalization import NORMALIZATION
 from staticflow.torch.rows.row import Rows
@@ -18,7 +19,7 @@ __all__ = ["IGNORED", "KEPT", "REASONS", "ROWS", "why_refused"]
 
 ROWS: Rows = {
     **ELEMENTWISE, **VIEWS, **ALONG, **INDEXING, **MATRICES, **FACTORS, **WINDOWS,
-    **NORMALIZATION, **CREATION, **GRADIENTS,
+    **NORMALIZATION, **CREATION, **GRADIENTS, **LISTS,
 }  # fmt: skip
 """The function of each overload."""
 
@@ -37,6 +38,7 @@ IGNORED = frozenset(
 
 _COMPLEX = "there are no complex tensors"
 _STRIDES = "a graph knows no strides"
+_CHUNKED = "it is written for its own derivative; chunk the rows in the module"
 _LU = "factors L and U are not kept here"
 _NO_MATHS = "there is no such function here"
 _MEMORY = "it changes how large memory is"
@@ -87,6 +89,8 @@ REASONS = {
     },
     "aten.histogram.bin_ct": _NO_MATHS,
     "aten.embedding_renorm.default": _WRITES_WEIGHT,
+    "torch_nn._linear_cross_entropy_batch_chunked.default": _CHUNKED,
+    "torch_nn._linear_cross_entropy_batch_chunked_no_reduction.default": _CHUNKED,
     "aten.resize.default": _MEMORY,
     "aten.atan2.out": _WRITES,
     "aten.resize_.default": _WRITES,

@@ -175,6 +175,16 @@ def test_nets_agree(net: str, common: ModuleType, monkeypatch: pytest.MonkeyPatc
     agree(common, task.eager, task.static)
 
 
+def test_modules_behind_torch_compile_agree(
+    common: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("torch", reason="its modules are PyTorch's")
+    workload = importlib.import_module("torch_backend")
+    monkeypatch.setattr(workload, "BATCH", 1)
+    makers = workload.tables()["a call of a small net"]
+    agree(common, makers["PyTorch eager"], makers["staticflow"])
+
+
 def test_attention_and_calls_agree(common: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     attention, calls = map(importlib.import_module, ("attention", "small_programs"))
     monkeypatch.setattr(attention, "SIZE", 4)

@@ -91,6 +91,34 @@ def test_a_step_of_pytorchs_optimiser_trains() -> None:
     assert losses[-1] < losses[0] / 4
 
 
+OPTIMISERS = [(name, foreach) for name in ("SGD", "Adam", "NAdam") for foreach in (False, True)]
+
+
+@pytest.mark.parametrize(("name", "foreach"), daily(OPTIMISERS, 2, "torch optimisers"))
+def test_a_whole_step_with_pytorchs_optimiser(name: str, foreach: bool) -> None:
+    torch.manual_seed(0)
+    theirs = torch.nn.Linear(3, 2)
+    ours = copy.deepcopy(theirs)
+    x = torch.randn(4, 3)
+
+    def step_of(module: Any) -> Any:
+        optimizer = getattr(torch.optim, name)(module.parameters(), lr=0.05, foreach=foreach)
+
+        def step() -> Any:
+            optimizer.zero_grad()
+            loss = module(x).square().mean()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        return step
+
+    eager, compiled = step_of(theirs), torch.compile(step_of(ours), backend=sf.torch.backend)
+    for _ in range(3):
+        torch.testing.assert_close(compiled(), eager(), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(ours.weight, theirs.weight, rtol=1e-4, atol=1e-5)
+
+
 def test_changes_in_place_reach_the_argument() -> None:
     def change(x: Any, y: Any) -> Any:
         x.add_(y)
@@ -125,6 +153,21 @@ def test_draws_are_new_in_each_call() -> None:
     x = torch.ones(400)
     a, b = compiled(x), compiled(x)
     assert set(a.tolist()) == {0.0, 2.0} and a.tolist() != b.tolist()
+
+
+def test_matrices_are_factored_whose_checks_pytorch_keeps_in_order() -> None:
+    matrix = torch.tensor([[4.0, 1.0], [1.0, 3.0]])
+    for fn in (torch.linalg.inv, torch.linalg.cholesky):
+        compiled = torch.compile(fn, backend=sf.torch.backend)
+        x, y = matrix.clone().requires_grad_(), matrix.clone().requires_grad_()
+        (actual,) = torch.autograd.grad((compiled(x) ** 2).sum(), x)
+        (wanted,) = torch.autograd.grad((fn(y) ** 2).sum(), y)
+        torch.testing.assert_close(actual, wanted)
+    solve = torch.compile(torch.linalg.solve, backend=sf.torch.backend)
+    torch.testing.assert_close(solve(matrix, matrix[0]), torch.linalg.solve(matrix, matrix[0]))
+    with pytest.raises(sf.SymbolicError, match="factors L and U"):
+        torch._dynamo.reset()
+        solve(matrix.clone().requires_grad_(), matrix[0])
 
 
 def test_operations_without_a_meaning_are_refused() -> None:

@@ -28,11 +28,13 @@ def sweeping() -> Any:
     return importlib.import_module("torch_sweep")
 
 
-def check(sweeping: Any, names: list[str], dtype: str, count: int) -> None:
+def check(
+    sweeping: Any, names: list[str], dtype: str, count: int, is_program: bool = False
+) -> None:
     """``count`` samples of each operation are as PyTorch's, or refused for a reason."""
     faults = []
     for name in names:
-        for outcome in sweeping.sweep(name, getattr(torch, dtype), count):
+        for outcome in sweeping.sweep(name, getattr(torch, dtype), count, is_program):
             if outcome.fault:
                 faults.append(f"{name} {dtype}: {outcome.fault}")
             faults += [
@@ -46,6 +48,16 @@ def check(sweeping: Any, names: list[str], dtype: str, count: int) -> None:
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_operations_of_the_day_are_pytorchs(sweeping: Any, dtype: str) -> None:
     check(sweeping, daily(list(sweeping.OPS), 12, f"torch sweep {dtype}"), dtype, 2)
+
+
+def test_programs_of_the_day_are_pytorchs(sweeping: Any) -> None:
+    check(sweeping, daily(list(sweeping.OPS), 8, "torch programs"), "float32", 1, True)
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("part", range(PARTS))
+def test_every_program_is_pytorchs(sweeping: Any, part: int) -> None:
+    check(sweeping, list(sweeping.OPS)[part::PARTS], "float32", 2, True)
 
 
 @pytest.mark.campaign

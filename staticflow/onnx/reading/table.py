@@ -17,13 +17,14 @@ from staticflow.onnx.reading.rows.recurrent import RECURRENT
 from staticflow.onnx.reading.rows.row import Row
 from staticflow.onnx.reading.rows.sequences import SEQUENCES
 from staticflow.onnx.reading.rows.shapes import SHAPES
+from staticflow.onnx.reading.rows.training import TRAINING
 from staticflow.onnx.reading.rows.windows import WINDOWS
 
 __all__ = ["BY_FUNCTION", "REASONS", "ROWS", "why_not"]
 
 _ALL: Mapping[str, Row] = {
     **ELEMENTWISE, **SHAPES, **ALONG, **MATRICES, **INDEXING, **WINDOWS, **LOOPS,
-    **QUANTIZED, **RANDOM, **RECURRENT, **SEQUENCES,
+    **QUANTIZED, **RANDOM, **RECURRENT, **SEQUENCES, **TRAINING,
 }  # fmt: skip
 
 ROWS: Mapping[str, Row] = {

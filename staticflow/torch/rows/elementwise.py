@@ -214,5 +214,6 @@ ELEMENTWISE: Rows = {
     **each(("alias.default", "contiguous.default"), _itself),
     "aten.detach.default": lambda x: x.detach(),
     "prims.convert_element_type.default": cast_to,
+    "prims.fma.default": lambda a, b, c: a * b + c,  # rounded twice, as PyTorch's eager optimisers
 }
 """Rows of functions of single elements."""
