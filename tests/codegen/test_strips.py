@@ -38,7 +38,7 @@ def test_the_strips_are_outside_of_the_rows() -> None:
     x, y = sf.placeholder((256, 192), name="x"), sf.placeholder((192, 256), name="y")
     program = sf.compile([x, y], x.t() + y * y[:, 0].unsqueeze(1))
     strip, row = loops(program)[:2]
-    assert (strip.hi, row.hi) == (4, 192) and strip.kind == "parallel"
+    assert (strip.hi, row.hi) == (16, 192) and strip.kind == "parallel"
     a, b = (
         np.random.default_rng(0).standard_normal(s).astype(np.float32)
         for s in ((256, 192), (192, 256))
