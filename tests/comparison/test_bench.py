@@ -96,14 +96,14 @@ def results(ratio: Spread, seconds: Spread, processor: str = "a processor") -> R
 
 def test_every_workload_of_the_folder_is_found_and_named_in_its_page() -> None:
     known = find_workloads(FOLDER)
-    assert set("abcdefghijklmnopqrst") == {w.letter for w in known}
+    assert set("abcdefghijklmnopqrstu") == {w.letter for w in known}
     page = (FOLDER / "README.md").read_text()
     for workload in known:
         assert f"| {workload.letter} | `{workload.path.name}` |" in page, workload
     others = {p.stem for p in FOLDER.glob("*.py")} - {w.path.stem for w in known}
     assert others == {
-        "common", "compile_time", "eager_layers", "eager_ops", "large_arrays", "ops", "peak",
-        "plan_memory", "processes", "report", "steps", "summary",
+        "common", "compile_time", "eager_layers", "eager_ops", "large_arrays",
+        "mixed_precision", "op_table", "ops", "peak", "plan_memory", "processes", "report", "steps", "summary",
     }  # fmt: skip
     assert find_folder() == FOLDER
 

@@ -23,10 +23,11 @@ EAGER_ONLY = {"weight_sharing.py:PythonDepth": "in range(repeats)"}
 
 WITHOUT_A_MODEL = {
     "array_api", "beam_search", "checkpointing", "draw", "dtypes", "early_exit", "explain",
-    "from_pytorch", "hidden_markov", "interop", "jacobian_hessian", "jit", "look_into_gradients",
-    "losses", "new_function", "newton", "onnx_export", "onnx_load", "operations", "optimizers", "profiles", "pytorch_idioms", "random_numbers", "tape",
-    "two_layer_autograd", "two_layer_numpy", "two_layer_static", "two_layer_tensors", "views",
-    "vmap",
+    "from_pytorch", "hidden_markov", "interop", "jacobian_hessian", "jit",
+    "look_into_gradients", "losses", "mixed_precision", "new_function", "newton", "onnx_export",
+    "onnx_load", "operations", "optimizers", "profiles", "pytorch_idioms", "random_numbers",
+    "tape", "two_layer_autograd", "two_layer_numpy", "two_layer_static", "two_layer_tensors",
+    "views", "vmap",
 }  # fmt: skip
 """Examples of operations, derivatives, loops and tools: functions of tensors, or a network that is
 made in passing to show something else."""
