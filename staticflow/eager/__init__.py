@@ -15,11 +15,12 @@ written here, in these ideas, each with its modules:
   ``.grad`` (`ownership`), calls *hooks* (`hooks`, `saved_hooks`) and may look for NaN (`anomaly`);
   native code runs the ops of a vjp whose kind of call it knows (`vjp_plans`);
   second derivatives of straight pieces are zeros on it (`straight`).
-- A *switch* says for a block what is recorded (`grad_mode`, `inference`).
+- A *switch* says for a block what is recorded (`grad_mode`, `inference`), and in which dtypes
+  operations compute (`autocast`).
 - An *in-place operation* gives a memory new elements, and tensors new histories (`in_place`). A
   *subscript* is a view or a selection (`indexed`).
 - *Dispatch* is the choice of what computes an op: NumPy, a kernel or another op (`choose`), by
-  measured *costs* (`costs`).
+  measured *costs* (`costs`) and by how large its result is (`joint_size`).
 - A *program* is a function traced on symbols and compiled for the kind of its operands
   (`programs`): how their arrays lie (`rows`), and which are numbers (`numbers`). Programs are a
   *kernel* of one op (`kernels`); a *pullback*, the vjp of one (`pullback`); an *update*, which

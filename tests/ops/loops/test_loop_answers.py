@@ -246,6 +246,7 @@ def test_gradient_of_a_hidden_markov_model() -> None:
 def test_gradient_of_the_best_sequence() -> None:
     """By the scores of its steps, a sequence's score grows as often as it makes them."""
     words, steps = 3, 4
+    width = words ** (steps - 2)  # enough for every sequence that the last step can go on from
     scores = rng.normal(size=(words, words))
     best = max(
         itertools.product(range(words), repeat=steps - 1),
@@ -258,11 +259,12 @@ def test_gradient_of_the_best_sequence() -> None:
     def search(scores: Any) -> Any:
         def step(t: Any, total: Any, last: Any) -> Any:
             grown = total.unsqueeze(1) + scores.index_select(0, last)
-            found, at = grown.reshape(-1).topk(words)
+            found, at = grown.reshape(-1).topk(width)
             return t + 1, found, at % words
 
-        total = scores.new_full((words,), -1e9) + sf.tensor([1e9, 0.0, 0.0], dtype="float64")
-        last = sf.tensor([0, 0, 0])
+        first = sf.tensor([1e9] + [0.0] * (width - 1), dtype="float64")
+        total = scores.new_full((width,), -1e9) + first
+        last = sf.tensor([0] * width)
         return sf.while_loop(lambda t, total, last: t < steps, step, (1, total, last))[1][0]
 
     for (found,) in gradients(search, scores):
