@@ -204,7 +204,7 @@ def test_keys_differ_where_texts_do(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in (
         ("package_state", b"another release"),
         ("machine_parts", ("another processor",)),
-        ("most_workers", 3),
+        ("most_workers", recipe.most_workers() + 1),
     ):
         with monkeypatch.context() as patch:
             patch.setattr(recipe, name, lambda value=value: value)
