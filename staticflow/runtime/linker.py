@@ -126,7 +126,7 @@ def _lay_out(sections: Array, kept: list[int]) -> tuple[dict[int, int], int, int
     end, ends = 0, []
     for is_written in (False, True):
         for i in kept:
-            if bool(sections[i]["flags"] & _WRITABLE) is is_written:
+            if bool(int(sections[i]["flags"]) & _WRITABLE) is is_written:
                 places[i] = _round_up(end, max(1, int(sections[i]["alignment"])))
                 end = places[i] + int(sections[i]["size"])
         end = _round_up(end, mmap.PAGESIZE)
