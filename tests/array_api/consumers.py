@@ -6,6 +6,7 @@ It prints, as JSON, by call why it is not what it is on NumPy's arrays, or "" wh
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import sys
@@ -105,9 +106,8 @@ def _names(library: str, xp: Any, arrays: Mapping[str, Any]) -> dict[str, Any]:
         known = {name: getattr(scipy, name) for name in parts}
         known["normal_cdf"] = scipy.special.ndtr
         return {**known, **_functions(xp), **arrays}
-    import sklearn
-    import sklearn.experimental.enable_halving_search_cv  # noqa: F401
 
+    importlib.import_module("sklearn.experimental.enable_halving_search_cv")  # which adds searches
     parts = _words(
         "calibration decomposition discriminant_analysis kernel_approximation linear_model metrics "
         "mixture model_selection naive_bayes pipeline preprocessing utils"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+from types import MappingProxyType
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -101,18 +103,14 @@ def _counted(run: Any) -> int:
     count = 0
     general = EAGER.general
 
-    def counting(op: Any, args: Any, attrs: Any = {}) -> Any:  # noqa: B006
+    def counting(op: Any, args: Any, attrs: Any = MappingProxyType({})) -> Any:
         nonlocal count
         count += op is cast and attrs.get("dtype") is sf.bfloat16 and not sf.is_autocast_enabled()
         return general(op, args, attrs)
 
-    forms, EAGER.forms, EAGER.ran = EAGER.forms, None, -(10**9)  # every operation is general
-    EAGER.general = counting  # type: ignore[method-assign]
-    try:
+    # every operation is general
+    with mock.patch.multiple(EAGER, general=counting, forms=None, ran=-(10**9)):
         run()
-    finally:
-        del EAGER.general
-        EAGER.forms, EAGER.ran = forms, 0
     return count
 
 
@@ -277,7 +275,9 @@ def test_bodies_of_loops(loop: str) -> None:
     w = sf.tensor(np.eye(3, dtype=np.float32) / 2)
 
     def run(x: Any) -> Any:
-        half = lambda c: (c @ w).float()  # noqa: E731
+        def half(c: Any) -> Any:
+            return (c @ w).float()
+
         if loop == "scan":
             return sf.scan(lambda c, _: (half(c), None), x, length=3)[0]
         if loop == "fori_loop":

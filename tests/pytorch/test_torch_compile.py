@@ -15,10 +15,7 @@ import staticflow as sf
 
 torch = pytest.importorskip("torch", reason='torch.compile: pip install "staticflow[torch]"')
 
-import torch_models  # noqa: E402
-from torch_tutorials import TUTORIALS  # noqa: E402
-
-MODELS = torch_models.MODELS | TUTORIALS
+from torch_tutorials import MODELS, TUTORIALS  # noqa: E402
 
 leaves_of = torch.utils._pytree.tree_leaves
 FEW = (

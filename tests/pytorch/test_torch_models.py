@@ -15,11 +15,8 @@ import staticflow as sf
 
 torch = pytest.importorskip("torch", reason='modules of PyTorch: pip install "staticflow[torch]"')
 
-import torch_models  # noqa: E402
 from torch_models import Model  # noqa: E402
-from torch_tutorials import TUTORIALS  # noqa: E402
-
-MODELS = torch_models.MODELS | TUTORIALS
+from torch_tutorials import MODELS  # noqa: E402
 
 SIZES = (4, 6)
 leaves_of = torch.utils._pytree.tree_leaves

@@ -6,6 +6,7 @@ value and of the derivative run by our rows.
 
 from __future__ import annotations
 
+import importlib.util
 import itertools
 import re
 import sys
@@ -26,13 +27,11 @@ from staticflow.torch.dynamo import _Graph
 from staticflow.torch.exchange import tensor_from_torch, tensor_to_torch
 from staticflow.torch.steps import read_steps
 
-if "expecttest" not in sys.modules:  # which PyTorch's tests import for the base of their classes
-    try:
-        import expecttest  # noqa: F401
-    except ImportError:
-        stub = types.ModuleType("expecttest")
-        stub.TestCase = unittest.TestCase  # type: ignore[attr-defined]
-        sys.modules["expecttest"] = stub
+# PyTorch's tests import it for the base of their classes
+if "expecttest" not in sys.modules and importlib.util.find_spec("expecttest") is None:
+    stub = types.ModuleType("expecttest")
+    vars(stub)["TestCase"] = unittest.TestCase
+    sys.modules["expecttest"] = stub
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")

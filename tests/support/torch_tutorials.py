@@ -1,4 +1,4 @@
-"""Models as PyTorch's tutorials write them, by name."""
+"""Models as PyTorch's tutorials write them, by name, and with them all models."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+import torch_models
 from torch import nn
 from torch_models import Model
 
-__all__ = ["TUTORIALS"]
+__all__ = ["MODELS", "TUTORIALS"]
 
 
 class Attention(nn.Module):
@@ -237,4 +238,7 @@ TUTORIALS = {
     "in place": Model(InPlace, lambda n: (_normal(n, 4),), training=True),
     "spatial transformer": Model(SpatialTransformer, lambda n: (_normal(n, 1, 8, 8),)),
 }  # fmt: skip
-"""The models."""
+"""Those of the tutorials."""
+
+MODELS = torch_models.MODELS | TUTORIALS
+"""Those and the others."""
