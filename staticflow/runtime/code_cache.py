@@ -228,8 +228,8 @@ def package_state() -> bytes | None:
     """A digest of all sources of staticflow, and of the versions of what says where Python's
     objects lie; None where the sources are no files.
 
-    Of a source it has the path, the size and the second in which it was changed, by which Python
-    tells, too, whether bytecode is of it: to read them all takes as long as a tenth of the import.
+    Of a source it has the path, the size and the nanosecond in which it was changed: to read them
+    all takes as long as a tenth of the import.
     Of the first one it has the text, which names the release.
     """
     root = Path(__file__).parents[1]
@@ -254,7 +254,7 @@ def _sources(folder: str) -> Iterator[tuple[str, int, int]]:
         for entry in entries:
             if entry.name.endswith(".py"):
                 status = entry.stat()
-                yield entry.path, status.st_size, int(status.st_mtime)
+                yield entry.path, status.st_size, status.st_mtime_ns
             elif entry.name != "__pycache__" and entry.is_dir():
                 yield from _sources(entry.path)
 

@@ -265,6 +265,8 @@ def test_the_state_of_the_package_is_that_of_its_sources(
     assert look()
     os.utime(source, (0, 0))
     assert look()
+    os.utime(source, ns=(0, 1))  # changed twice within a second
+    assert look()
     status = first.stat()
     first.write_text("__version__ = '2'")
     os.utime(first, ns=(status.st_atime_ns, status.st_mtime_ns))
