@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from calling import ESTABLISHED
 from reference.random_forms import differs, outcome
 
 import staticflow as sf
-from staticflow.eager.fast.recall import OFTEN
 
 FORMS = json.loads((Path(__file__).parents[1] / "reference" / "random_forms.json").read_text())
 PART = 100
@@ -71,7 +71,7 @@ def test_what_is_drawn_in_place_is_drawn_once_and_what_is_refused_not_at_all(nam
     counts: dict[str, set[int]] = {}
     for into, make in DRAWN_INTO.items():
         counts[into] = set()
-        for _ in range(8 if into == "large" else OFTEN + 3):
+        for _ in range(8 if into == "large" else ESTABLISHED):
             x, before = make(), sf.get_rng_state()[1].item()
             try:
                 IN_PLACE[name](x)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from calling import ESTABLISHED
 
 import staticflow as sf
 from staticflow.eager.fast import plans
@@ -98,7 +99,7 @@ def test_nothing_is_held_or_dropped_too_often() -> None:
                 call()
         w.grad = None
 
-    for _ in range(OFTEN + 3):  # kernels that are compiled hold something, too
+    for _ in range(ESTABLISHED):  # kernels that are compiled hold something, too
         run()
     before = [sys.getrefcount(o) for o in objects]
     for _ in range(100):
@@ -170,7 +171,7 @@ def test_calls_that_come_often_give_the_same_bits(name: str) -> None:
         x = sf.tensor((values if dtype.is_floating else whole).astype(dtype.numpy))
         if dtype.is_floating:
             x.requires_grad_()
-        found = [MOVES[name](x) for _ in range(OFTEN + 3)]
+        found = [MOVES[name](x) for _ in range(ESTABLISHED)]
         assert len({(y.dtype, y.shape, y.detach().numpy().tobytes()) for y in found}) == 1
         if found[0].requires_grad:
             grads = [sf.grad(y.sum(), x).tolist() for y in (found[0], found[-1])]
@@ -179,7 +180,7 @@ def test_calls_that_come_often_give_the_same_bits(name: str) -> None:
 
 def test_what_a_kernel_refuses_is_worded_by_the_call() -> None:
     x, good, bad = sf.ones(3, 2), sf.tensor([0, 2]), sf.tensor([0, 3])
-    for _ in range(OFTEN + 3):
+    for _ in range(ESTABLISHED):
         assert x.index_select(0, good).shape == (2, 2)
     for _ in range(2):
         with pytest.raises(IndexRangeError, match=r"index_select.*3.*test_eager_recall\.py"):

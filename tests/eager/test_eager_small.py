@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from calling import frames
+from calling import ESTABLISHED, frames
 
 import staticflow as sf
 from staticflow.eager import choose
-from staticflow.eager.fast.recall import OFTEN
 from staticflow.errors import ArgumentError, IndexRangeError, ShapeError
 from staticflow.ops.elementwise.maths import pow
 
@@ -71,7 +70,7 @@ numbers among its operands."""
 @pytest.mark.parametrize("name", CALLS)
 def test_runs_natively(name: str) -> None:
     t, call = operands(), CALLS[name]
-    for _ in range(OFTEN + 3):
+    for _ in range(ESTABLISHED):
         call(t)
     found = frames(lambda: call(t))
     assert len(found) <= 2 and set(found) <= WRAPPERS
@@ -80,7 +79,7 @@ def test_runs_natively(name: str) -> None:
 @pytest.mark.parametrize("name", CALLS)
 def test_gives_the_same_numbers_then_as_at_first(name: str) -> None:
     found = []
-    for count in (0, OFTEN + 3):
+    for count in (0, ESTABLISHED):
         call = CALLS[name]
         for _ in range(count):
             call(operands())
@@ -93,7 +92,7 @@ def test_gives_the_same_numbers_then_as_at_first(name: str) -> None:
 
 def test_several_results_are_recorded() -> None:
     x = sf.tensor([[3.0, 1.0, 2.0]], requires_grad=True)
-    for _ in range(OFTEN + 3):
+    for _ in range(ESTABLISHED):
         values, places = x.sort(1)
     assert places.tolist() == [[1, 2, 0]] and values.grad_fn is not None
     (values * sf.tensor([[1.0, 10.0, 100.0]])).sum().backward()

@@ -12,10 +12,17 @@ import pytest
 
 import staticflow as sf
 from staticflow.config import config
+from staticflow.eager.fast.recall import OFTEN
 from staticflow.runtime.object_layout import has_known_layout
 from staticflow.runtime.turn import updating
 
-__all__ = ["call_path", "doubled", "f32", "frames", "huge_output", "needs_entry", "taken"]
+__all__ = [
+    "ESTABLISHED", "call_path", "doubled", "f32", "frames", "huge_output", "needs_entry", "taken",
+]  # fmt: skip
+
+ESTABLISHED = 2 * OFTEN
+"""Calls after which one of a kind that comes often goes its final way. A few more than `OFTEN` are
+not enough for that: another kind in the same slots puts off when a kind is learned, by chance."""
 
 needs_entry = pytest.mark.skipif(not has_known_layout(), reason="no native entry here")
 
