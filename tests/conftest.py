@@ -10,13 +10,14 @@ import zlib
 import pytest
 from calling import call_path
 from filetests import pytest_addoption, pytest_collect_file
+from gpus import gpu
 from kept_programs import keep_none
 from slices import DAY, today
 
 import staticflow as sf
 from staticflow.config import config as settings
 
-__all__ = ["call_path", "pytest_addoption", "pytest_collect_file"]
+__all__ = ["call_path", "gpu", "pytest_addoption", "pytest_collect_file"]
 
 GUARDED = "STATICFLOW_TEST_GUARDED"
 """The environment variable by which all memory is guarded in a run, see `guarded_memory`."""

@@ -74,6 +74,8 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
         data = Symbol(data.node) if data.weak else data
     elif is_of_library(data):
         data = from_dlpack(data)
+    elif not isinstance(data, Tensor) and hasattr(data, "__cuda_array_interface__"):
+        data = Tensor._wrap(namespace(device_of("cuda")).asarray(data))
     elif not isinstance(data, Tensor):
         data = Tensor._copy_of(data, wanted)
     out: Tensor = data if wanted is None else data.to(wanted)

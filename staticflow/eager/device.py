@@ -6,7 +6,9 @@ cupy is looked for when it is first asked for, and staticflow does without it.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
@@ -22,15 +24,18 @@ from staticflow.ops.declaring.declare import per_arg
 
 __all__ = [
     "CPU", "array_device", "as_array", "cpu", "cuda", "cupy_module", "find_device",
-    "get_device", "gpu_of", "is_available", "is_cpu", "is_cuda", "is_writeable", "move",
-    "namespace", "run_on_gpu", "shares_memory", "to",
+    "get_device", "gpu_of", "is_available", "is_cpu", "is_cuda", "is_writeable", "memory_of",
+    "move", "namespace", "run_on_gpu", "shares_memory", "to", "why_unavailable",
 ]  # fmt: skip
 
 CPU = device("cpu")
 
 
+_HOW_TO_INSTALL = 'pip install "staticflow[cuda13x]" (or cuda12x)'
+
+
 def cupy_module() -> ModuleType | None:
-    """cupy, or None where it is not installed."""
+    """cupy, or None where it is not installed or cannot be imported."""
     try:
         return importlib.import_module("cupy")
     except ImportError:
@@ -46,21 +51,45 @@ def is_available() -> bool:
         return False
 
 
+def why_unavailable() -> str:
+    """Why there is no GPU to use, and what to do; empty where there is one."""
+    if is_available():
+        return ""
+    try:
+        runtime = importlib.import_module("cupy").cuda.runtime
+    except ModuleNotFoundError as error:
+        if error.name == "cupy":
+            return f"cupy is not installed; {_HOW_TO_INSTALL}"
+        return f"cupy cannot be imported ({error}); {_HOW_TO_INSTALL}"
+    except ImportError as error:  # whose text may have many lines
+        first = str(error).strip().partition("\n")[0]
+        return f"cupy cannot be imported ({first}); {_HOW_TO_INSTALL}"
+    try:
+        driver, wanted = int(runtime.driverGetVersion()), int(runtime.runtimeGetVersion())
+    except Exception as error:
+        return f"the NVIDIA driver does not answer ({error}); nvidia-smi says what it finds"
+    if not driver:
+        return "there is no NVIDIA driver; install one, and see with nvidia-smi that it runs"
+    if driver // 1000 < wanted // 1000:
+        return (
+            f"the NVIDIA driver is for CUDA {_version(driver)} and cupy for {_version(wanted)}; "
+            f"install a newer driver, or the cupy of CUDA {driver // 1000}"
+        )
+    return "the NVIDIA driver finds no GPU; nvidia-smi lists those that there are"
+
+
+def _version(number: int) -> str:
+    return f"{number // 1000}.{number % 1000 // 10}"
+
+
 def namespace(where: device) -> Any:
     """The array module of a device: NumPy or cupy. Raises `DeviceError` if it is not there."""
     if where.type == "cpu":
         return np
-    cupy = cupy_module()
-    why = (
-        'cupy is not installed; pip install "staticflow[cuda13x]" (or cuda12x)'
-        if cupy is None
-        else "cupy finds no usable GPU"
-        if not is_available()
-        else ""
-    )
+    why = why_unavailable()
     if why:
         raise DeviceError(f"{where}: {why}, at {format_locs(here())}")
-    return cupy
+    return cupy_module()
 
 
 def array_device(array: Any) -> device:
@@ -91,8 +120,27 @@ def move(array: Any, to: device) -> Any:
     if to.type == "cpu":
         return namespace(array_device(array)).asnumpy(array)
     xp = namespace(to)
-    with xp.cuda.Device(to.index):
+    with xp.cuda.Device(to.index), memory_of(to):
         return xp.asarray(array)
+
+
+@contextmanager
+def memory_of(gpu: device) -> Iterator[None]:
+    """Inside, too little memory of a GPU is a `MemoryError` that says how much was asked for and
+    how much is free."""
+    try:
+        yield
+    except MemoryError as error:
+        asked = re.search(r"allocating ([\d,]+) bytes", str(error))
+        if asked is None:
+            raise
+        xp = namespace(gpu)
+        free, whole = xp.cuda.Device(gpu.index).mem_info
+        free += xp.get_default_memory_pool().free_bytes()
+        raise MemoryError(
+            f"{gpu}: {asked[1]} bytes are asked for, and {free:,} of {whole:,} are free; let go "
+            f"of tensors that are no longer needed, or take fewer rows, at {format_locs(here())}"
+        ) from None
 
 
 def run_on_gpu(op: Op, arrays: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
@@ -107,7 +155,7 @@ def run_on_gpu(op: Op, arrays: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
         )
     (gpu,) = found
     xp = namespace(gpu)
-    with xp.cuda.Device(gpu.index):
+    with xp.cuda.Device(gpu.index), memory_of(gpu):
         there = [move(a, gpu) if p else a for a, p in zip(arrays, devices, strict=True)]
         return op.reference(xp, *there, **attrs)
 

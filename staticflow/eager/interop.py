@@ -16,7 +16,10 @@ from staticflow.graph.dtypes import bfloat16
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.declaring.thread import thread
 
-__all__ = ["array", "deep_copy", "dlpack", "dlpack_device", "numpy", "reduce", "shallow_copy"]
+__all__ = [
+    "array", "cuda_array_interface", "deep_copy", "dlpack", "dlpack_device", "numpy", "reduce",
+    "shallow_copy",
+]  # fmt: skip
 
 Array = np.ndarray[Any, Any]
 
@@ -76,7 +79,7 @@ def dlpack(
     """The memory of the tensor for another library, by the DLPack protocol; read-only inside a
     trace, which has no effect.
 
-    Raises `BufferError` for what the protocol cannot say: a history, bfloat16 (in NumPy), negative
+    Raises `BufferError` for what the protocol cannot say: a history, bfloat16 on the CPU, negative
     strides, read-only memory where the other side knows only versions before 1.0.
     """
     if self.requires_grad:
@@ -84,7 +87,7 @@ def dlpack(
             "a tensor that requires a gradient has a history that DLPack cannot carry; export its "
             f".detach(), at {format_locs(here())}"
         )
-    if self.dtype is bfloat16:
+    if self.dtype is bfloat16 and self.is_cpu:
         raise BufferError(
             "NumPy has no DLPack form of bfloat16; export .float(), or the bits: "
             f".numpy().view('uint16'), at {format_locs(here())}"
@@ -105,6 +108,25 @@ def dlpack(
         return data.__dlpack__(**{k: v for k, v in options.items() if v is not None})
     except (BufferError, RuntimeError, TypeError, ValueError) as error:
         raise BufferError(f"__dlpack__: {error}, at {format_locs(here())}") from error
+
+
+def cuda_array_interface(self: Any) -> dict[str, Any]:
+    """The memory of a tensor on a GPU for Numba, PyCUDA and others, by version 3 of the protocol.
+
+    Raises `AttributeError` on the CPU, so that ``hasattr`` tells, and `AutogradError` for a tensor
+    that requires a gradient, whose history would be lost.
+    """
+    if self.is_cpu:
+        raise AttributeError(
+            "__cuda_array_interface__: the tensor is on the CPU; call .cuda() first, which copies"
+        )
+    if self.requires_grad:
+        raise AutogradError(
+            "__cuda_array_interface__ of a tensor that requires a gradient: a change of the memory "
+            f"would not be recorded; use its .detach(), at {format_locs(here())}"
+        )
+    thread.state.note_values(self)
+    return dict(self._data.__cuda_array_interface__)
 
 
 def dlpack_device(self: Any) -> tuple[int, int]:

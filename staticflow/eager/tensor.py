@@ -423,6 +423,7 @@ class Tensor(Methods):
     numpy, __array__ = interop.numpy, interop.array
     _mask = property(interop.no_mask)  # of NumPy's masked arrays, which look into their operands
     __dlpack__, __dlpack_device__ = interop.dlpack, interop.dlpack_device
+    __cuda_array_interface__ = property(interop.cuda_array_interface)
     __copy__, __deepcopy__, __reduce_ex__ = interop.shallow_copy, interop.deep_copy, interop.reduce
     __repr__, __format__ = printing.repr_of_tensor, printing.format_tensor
     _repr_html_ = printing.html_of_tensor

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import staticflow
 from staticflow.config import config
+from staticflow.eager.device import why_unavailable
 from staticflow.measure.rates import processor_name
 from staticflow.runtime.code_cache import code_cache
 from staticflow.runtime.linker import links_for
@@ -109,11 +110,9 @@ def _environment() -> Iterator[str]:
 
 
 def _gpu() -> str:
-    try:
-        cupy = importlib.import_module("cupy")
-    except ImportError:
-        return 'no cupy; pip install "staticflow[cuda13x]" (or cuda12x)'
-    if not cupy.is_available():
-        return f"cupy {cupy.__version__}, but no usable device"
+    why = why_unavailable()
+    if why:
+        return why
+    cupy = importlib.import_module("cupy")
     properties = cupy.cuda.runtime.getDeviceProperties(0)
     return f"{properties['name'].decode()}, cupy {cupy.__version__}"

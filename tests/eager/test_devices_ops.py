@@ -1,89 +1,116 @@
-"""Every op of the table on a stand-in for a GPU: the same values and gradients, and they stay there."""
+"""Every op of the table on a GPU gives what it gives on the CPU: values, gradients, in every dtype,
+in place, through views, and the same refusals."""
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Iterator
 from itertools import islice
-from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
-from fake_cupy import fake_cupy, on_gpu
+from gpus import assert_agree, outcome, there
 from opinfo import ROWS
 from opinfo.core import Sample
+from slices import daily
 
 import staticflow as sf
 from staticflow.autograd import backward
-from staticflow.pytree import flatten, map_tree
+from staticflow.ops.declaring.lowering import View
+from staticflow.pytree import flatten
+
+FEW = 2
 
 
-@pytest.fixture(autouse=True)
-def gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    special = SimpleNamespace()
-    try:
-        import scipy.special as functions
+def samples_of(name: str, gpu: str) -> Iterator[Sample]:
+    """The first samples of an op, of several ranks and layouts: in each dtype on a GPU, on the
+    stand-in in the first and in one of the others, each day another."""
+    info = ROWS[name]
+    first, *others = info.dtypes
+    yield from islice(info.samples(first, info.grad), FEW)
+    for dtype in others if gpu == "cupy" else daily(others, 1, name):
+        yield from islice(info.samples(dtype, info.grad), 1)
 
-        for name in (
-            "erf",
-            "erfc",
-            "erfcx",
-            "erfinv",
-            "log_ndtr",
-            "ndtr",
-            "gammaln",
-            "digamma",
-            "i0",
-            "i0e",
-            "i1",
-            "i1e",
-            "polygamma",
-        ):
-            setattr(special, name, on_gpu(getattr(functions, name)))
-    except ImportError:
-        pass
-    scipy = SimpleNamespace(special=special)
-    monkeypatch.setitem(sys.modules, "cupy", fake_cupy)
-    monkeypatch.setitem(sys.modules, "cupyx", SimpleNamespace(scipy=scipy))
-    monkeypatch.setitem(sys.modules, "cupyx.scipy", scipy)
+
+def tensors_in(tree: Any) -> list[sf.Tensor]:
+    return [t for t in flatten(tree)[0] if isinstance(t, sf.Tensor)]
 
 
 def run(info: Any, sample: Sample, device: str) -> tuple[list[Any], list[Any]]:
     """The results and gradients of a sample on a device."""
-
-    def there(x: Any) -> Any:
-        if not isinstance(x, np.ndarray):
-            return x
-        t = sf.tensor(x, device=device)
-        return t.requires_grad_() if info.grad and t.dtype.is_floating else t
-
-    args, kwargs = map_tree(there, (sample.args, dict(sample.kwargs)))
-    outs = [t for t in flatten(info.call(*args, **kwargs))[0] if isinstance(t, sf.Tensor)]
+    args, kwargs = there((sample.args, dict(sample.kwargs)), device, info.grad)
+    outs = tensors_in(info.call(*args, **kwargs))
     real = [t.sum() for t in outs if t.requires_grad]
     if real:
         backward(real)
-    leaves = [t for t in flatten(args)[0] if isinstance(t, sf.Tensor)]
-    return outs, [t.grad for t in leaves if t.grad is not None]
+    return outs, [t.grad for t in tensors_in(args) if t.grad is not None]
 
 
 @pytest.mark.parametrize("name", list(ROWS))
-def test_an_op_gives_the_same_there(name: str) -> None:
+def test_an_op_gives_the_same_there(name: str, gpu: str) -> None:
     info = ROWS[name]
-    dtype = sf.float32 if sf.float32 in info.dtypes else info.dtypes[0]
-    for sample in islice(info.samples(dtype, info.grad), 2):
-        try:
-            found = run(info, sample, "cuda")
-        except sf.DTypeError as error:
-            if "SimpleNamespace" in str(error):
-                pytest.skip("needs scipy, which plays cupyx.scipy")
-            raise
-        for theirs, ours in zip(found, run(info, sample, "cpu"), strict=True):
-            for a, b in zip(theirs, ours, strict=True):
-                assert a.device == sf.device("cuda:0")
-                np.testing.assert_allclose(
-                    a.detach().cpu().numpy().astype("f8"),
-                    b.detach().numpy().astype("f8"),
-                    rtol=1e-4,
-                    atol=1e-5,
-                    err_msg=str(sample),
-                )
+    for sample in samples_of(name, gpu):
+        assert_agree(run(info, sample, "cuda"), run(info, sample, "cpu"), f"{name}({sample})")
+
+
+@pytest.mark.parametrize("name", [n for n, info in ROWS.items() if info.failures])
+def test_what_is_refused_is_refused_there(name: str, gpu: str) -> None:
+    info = ROWS[name]
+    for failure in info.failures:
+        args, kwargs = there((failure.sample.args, dict(failure.sample.kwargs)))
+        with pytest.raises(failure.error) as caught:
+            info.call(*args, **kwargs)
+        assert failure.says in str(caught.value)
+
+
+def in_place_form(info: Any) -> str:
+    """The name of the method that does the same in place, if there is one."""
+    return f"{getattr(info.call, '__name__', info.op.name)}_"
+
+
+def change(info: Any, sample: Sample, device: str) -> Any:
+    """A tensor changed in place by a sample."""
+    (x, *rest), kwargs = there((sample.args, dict(sample.kwargs)), device)
+    return getattr(x, in_place_form(info))(*rest, **kwargs)
+
+
+IN_PLACE = [n for n, info in ROWS.items() if hasattr(sf.Tensor, in_place_form(info))]
+
+
+@pytest.mark.parametrize("name", IN_PLACE)
+def test_it_changes_a_tensor_in_place_there(name: str, gpu: str) -> None:
+    info = ROWS[name]
+    for sample in samples_of(name, gpu):
+        ours = outcome(lambda s=sample: change(info, s, "cpu"))
+        theirs = outcome(lambda s=sample: change(info, s, "cuda"))
+        if isinstance(ours, type):
+            assert theirs is ours
+        else:
+            assert_agree(theirs, ours, f"{name}_({sample})")
+
+
+def write_through(info: Any, sample: Sample, device: str) -> list[Any]:
+    """A view and its base, after the view was changed in place."""
+    args, kwargs = there((sample.args, dict(sample.kwargs)), device)
+    views = tensors_in(info.call(*args, **kwargs))
+    for view in views:
+        view.zero_()
+    return [*views, *tensors_in(args)]
+
+
+VIEWS = [n for n, info in ROWS.items() if type(info.op.lowering) is View]
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_a_view_is_one_there(name: str, gpu: str) -> None:
+    info = ROWS[name]
+    for sample in samples_of(name, gpu):
+        ours = outcome(lambda s=sample: write_through(info, s, "cpu"))
+        theirs = outcome(lambda s=sample: write_through(info, s, "cuda"))
+        if isinstance(ours, type):
+            assert theirs is ours
+        else:
+            assert_agree(theirs, ours, f"{name}({sample})")
+
+
+def test_the_lists_are_not_empty() -> None:
+    assert len(IN_PLACE) > 40 and len(VIEWS) > 10

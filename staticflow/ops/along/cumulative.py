@@ -34,6 +34,7 @@ from staticflow.ops.basics.reduce import (
 )
 from staticflow.ops.basics.splitting import narrow
 from staticflow.ops.basics.view import reshape
+from staticflow.ops.declaring.array_modules import accumulate
 from staticflow.ops.declaring.by_shape import by_shape
 from staticflow.ops.declaring.declare import normalize_dim, per_arg, strict
 from staticflow.ops.declaring.fused import fused
@@ -171,7 +172,7 @@ def _logcumsumexp_infer(facts: Facts, x: TensorType, *, dim: int) -> TensorType:
 
 
 def _logcumsumexp_reference(xp: Any, x: Any, *, dim: int) -> Any:
-    return walk(xp, lambda x: xp.logaddexp.accumulate(x, axis=0), dim, False, x, exact=True)
+    return walk(xp, lambda x: accumulate(xp, "logaddexp", x), dim, False, x, exact=True)
 
 
 def _logcumsumexp_vjp(ct: Any, out: Any, x: Any, *, dim: int) -> Any:

@@ -86,7 +86,7 @@ def _polygamma_reference(xp: Any, x: Any, *, n: int) -> Any:
     if xp is not np:
         from cupyx.scipy import special
 
-        return special.polygamma(n, x).astype(x.dtype)  # which may be float64
+        return special.polygamma(xp.asarray(n), x).astype(x.dtype)  # which may be float64
     each = np.frompyfunc(lambda v: _polygamma(v, n), 1, 1)
     return np.asarray(each(np.asarray(x, np.float64))).astype(x.dtype)
 

@@ -71,7 +71,7 @@ def by_python(name: str, function: Any) -> Any:
         if xp is not np:
             from cupyx.scipy import special
 
-            return getattr(special, name)(x)
+            return getattr(special, name)(x).astype(x.dtype)  # which may be a wider one
         return np.asarray(each(np.asarray(x, np.float64))).astype(x.dtype)
 
     return reference

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
+
+import numpy as np
 
 from staticflow.errors import DTypeError, IndexRangeError, ShapeError
 from staticflow.graph.dims import Size, prod, same, same_shape
@@ -19,6 +22,7 @@ from staticflow.ops.basics.expand import common_shape, expand
 from staticflow.ops.basics.reduce import add_wide
 from staticflow.ops.basics.slicing import embed_op
 from staticflow.ops.basics.view import atleast_1d, ravel, reshape
+from staticflow.ops.declaring.array_modules import combine_at
 from staticflow.ops.declaring.by_shape import by_shape
 from staticflow.ops.declaring.declare import normalize_dim, per_arg, strict
 from staticflow.ops.declaring.lowering import Index, IndexCheck, LoopNest
@@ -115,10 +119,19 @@ _known_positions = lru_cache(256)(_positions)
 _SMALL = 1 << 12
 
 
+def positions_around(
+    xp: Any, shape: tuple[int, ...], dim: int
+) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """What stands before and behind ``dim`` in the key that names each element of an array of
+    ``shape``. Small ones are kept, but not on a GPU, of which there may be several."""
+    kept = xp is np and math.prod(shape) < _SMALL
+    return (_known_positions if kept else _positions)(xp, shape, dim)
+
+
 def take_along(xp: Any, x: Any, index: Any, dim: int) -> Any:
     """The elements of the array ``x`` at ``index`` along ``dim``; the other sizes are those of
     ``index``."""
-    before, behind = (_known_positions if index.size < _SMALL else _positions)(xp, index.shape, dim)
+    before, behind = positions_around(xp, index.shape, dim)
     return x[(*before, index, *behind)]
 
 
@@ -220,9 +233,8 @@ def scatter_infer(
 def positions_of(xp: Any, x: Any, index: Any, dim: int, op: str) -> tuple[Any, ...]:
     """The key under which NumPy finds the positions of a scatter; the index is checked."""
     check_range(xp, index, x.shape[dim], op, dim)
-    position = list(xp.indices(index.shape, sparse=True))
-    position[dim] = index
-    return tuple(position)
+    before, behind = positions_around(xp, index.shape, dim)
+    return (*before, index, *behind)
 
 
 def read_part(src: Any, index: Any) -> Any:
@@ -232,7 +244,8 @@ def read_part(src: Any, index: Any) -> Any:
 
 def _scatter_reference(xp: Any, x: Any, index: Any, src: Any, *, dim: int) -> Any:
     out = x.copy()
-    xp.add.at(out, positions_of(xp, x, index, dim, "scatter_add"), read_part(src, index))
+    key = positions_of(xp, x, index, dim, "scatter_add")
+    combine_at(xp, "add", out, key, read_part(src, index))
     return out
 
 

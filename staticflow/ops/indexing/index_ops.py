@@ -18,6 +18,7 @@ from staticflow.ops.basics.creation import iota, new_full, zeros_like
 from staticflow.ops.basics.expand import common_shape
 from staticflow.ops.basics.reduce import add_wide
 from staticflow.ops.basics.view import reshape, unsqueeze
+from staticflow.ops.declaring.array_modules import combine_at, put_at
 from staticflow.ops.declaring.declare import strict
 from staticflow.ops.declaring.lowering import Index, IndexCheck, LoopNest
 from staticflow.ops.indexing.gather_ops import added_by, check_dtype, check_range, load_index
@@ -295,9 +296,9 @@ def _put_reference(name: str, wrap: bool) -> Callable[..., Any]:
         key = _key(xp, x, indices, dims, name, wrap)
         try:
             if accumulate:
-                xp.add.at(out, key, values)
+                combine_at(xp, "add", out, key, values)
             else:
-                out[key] = values
+                put_at(xp, out, key, values)
         except IndexError:
             _outside(xp, x, indices, dims, name, wrap)
             raise

@@ -17,6 +17,7 @@ from staticflow.ops.basics.creation import iota, new_full, ones_like, zeros_like
 from staticflow.ops.basics.expand import expand
 from staticflow.ops.basics.slicing import embed_op, slice_op
 from staticflow.ops.basics.view import ravel, reshape, unsqueeze
+from staticflow.ops.declaring.array_modules import combine_at, put_at
 from staticflow.ops.declaring.by_shape import by_shape
 from staticflow.ops.declaring.declare import normalize_dim, per_arg, strict
 from staticflow.ops.declaring.lowering import LoopNest
@@ -47,7 +48,7 @@ __all__ = [
 
 def _put_reference(xp: Any, x: Any, index: Any, src: Any, *, dim: int) -> Any:
     out = x.copy()
-    out[positions_of(xp, x, index, dim, "scatter")] = read_part(src, index)
+    put_at(xp, out, positions_of(xp, x, index, dim, "scatter"), read_part(src, index))
     return out
 
 
@@ -164,7 +165,7 @@ def _reduce_infer(facts: Facts, *types: TensorType, dim: int, reduce: str) -> Te
 def _reduce_reference(xp: Any, x: Any, index: Any, src: Any, *, dim: int, reduce: str) -> Any:
     out = x.copy()
     position = positions_of(xp, x, index, dim, "scatter_reduce")
-    getattr(xp, _COMBINE[reduce][0]).at(out, position, read_part(src, index))
+    combine_at(xp, _COMBINE[reduce][0], out, position, read_part(src, index))
     return out
 
 

@@ -35,8 +35,14 @@ def _infer(facts: Facts, x: TensorType, y: TensorType) -> TensorType:
     return TensorType(x.dtype, (*batch, x.shape[-2], y.shape[-1]))
 
 
+def _is_short(x: Any) -> bool:
+    """Whether an array holds floats of 16 bits."""
+    return x.dtype.itemsize == 2 and x.dtype.kind not in "iu"
+
+
 def _reference(xp: Any, x: Any, y: Any) -> Any:
-    if xp is np and x.dtype.itemsize == 2 and x.dtype.kind not in "iu":  # which no BLAS does
+    if _is_short(x) and (xp is np or (x.dtype != np.float16 and max(x.ndim, y.ndim) > 2)):
+        # which no BLAS does, and cupy not of batches of bfloat16
         return xp.matmul(x.astype(xp.float32), y.astype(xp.float32)).astype(x.dtype)
     return xp.matmul(x, y)
 

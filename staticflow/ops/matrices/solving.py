@@ -16,6 +16,7 @@ from staticflow.ops.basics.axes import mT
 from staticflow.ops.basics.creation import iota, zeros_like
 from staticflow.ops.basics.expand import common_shape, expand
 from staticflow.ops.basics.view import squeeze, unsqueeze
+from staticflow.ops.declaring.array_modules import strictly
 from staticflow.ops.declaring.declare import per_arg, same_size, strict
 from staticflow.ops.declaring.lowering import LoopNest
 from staticflow.ops.elementwise.maths import exp, log
@@ -67,7 +68,8 @@ def with_our_errors(compute: Any) -> Any:
 
     def reference(xp: Any, *arrays: Any, **attrs: Any) -> Any:
         try:
-            return compute(xp, *arrays, **attrs)
+            with strictly(xp):
+                return compute(xp, *arrays, **attrs)
         except xp.linalg.LinAlgError as error:
             raise LinAlgError(str(error)) from None
 

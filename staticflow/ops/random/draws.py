@@ -28,7 +28,7 @@ from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.basics.arithmetic import cast
 from staticflow.ops.basics.creation import iota
 from staticflow.ops.basics.view import reshape
-from staticflow.ops.declaring.declare import elementwise
+from staticflow.ops.declaring.declare import elementwise, strict
 from staticflow.ops.elementwise.bits import bitwise_and
 from staticflow.ops.elementwise.special import erfinv
 
@@ -72,7 +72,7 @@ def _threefry_infer(facts: Facts, key: TensorType, counter: TensorType) -> Tenso
 
 threefry = elementwise(
     "threefry", "64 random bits, as an int64, of a key and a counter.",
-    _threefry_reference,
+    strict(_threefry_infer, _threefry_reference),
     lambda k, key, counter: k.threefry(key, counter),
     promote="none", kinds="i", infer=_threefry_infer, numpy="slower",
 )  # fmt: skip
@@ -104,7 +104,7 @@ random_bits = Op(
     name="random_bits",
     doc="64 random bits, as an int64, for each element of ``like``, whose values do not matter.",
     infer=_bits_infer,
-    reference=_bits_reference,
+    reference=strict(_bits_infer, _bits_reference),
     vjp=None,
     decompose=_bits_decompose,
     numpy="slower",
@@ -150,7 +150,7 @@ uniform_op = Op(
     doc="Numbers from the uniform distribution on [0, 1), multiples of the last place below 1, in "
     "the shape of ``like``.",
     infer=_floating_infer,
-    reference=_uniform_reference,
+    reference=strict(_floating_infer, _uniform_reference),
     vjp=None,
     decompose=_uniform_decompose,
     numpy="slower",
@@ -181,7 +181,7 @@ normal_op = Op(
     doc="Numbers from the standard normal distribution, ``sqrt(2) erfinv(u)`` of u from the "
     "uniform one on (-1, 1), in the shape of ``like``.",
     infer=_floating_infer,
-    reference=_normal_reference,
+    reference=strict(_floating_infer, _normal_reference),
     vjp=None,
     decompose=_normal_decompose,
     numpy="slower",
@@ -219,7 +219,7 @@ integers_op = Op(
     doc="Integers from ``low`` on, as many as ``count``, at most 2**31, says, in the shape of "
     "``like``.",
     infer=_integers_infer,
-    reference=_integers_reference,
+    reference=strict(_integers_infer, _integers_reference),
     vjp=None,
     decompose=_integers_decompose,
     numpy="slower",

@@ -105,8 +105,12 @@ def _draw_op(generator: Source | None, shape: Shape, op: Op, *args: Any, **attrs
 
 def draw_like(generator: Source | None, x: Any, op: Op, *args: Any, **attrs: Any) -> Any:
     """What an op draws in the shape of ``x``, on its device: a draw has no history, of whatever
-    ``x`` is made."""
-    state = draw_state(generator, x, *args).to(getattr(x, "__sf_gpu__", None))
+    ``x`` is made. Normal numbers are drawn on the CPU, since another library's inverse of erf
+    differs in the last bits."""
+    gpu = getattr(x, "__sf_gpu__", None)
+    if gpu is not None and op is normal_op:
+        return _draw_op(generator, x.shape, op, *args, **attrs).to(gpu)
+    state = draw_state(generator, x, *args).to(gpu)
     if state.__sf_mode__.rank:  # a gradient of a graph would look for one
         x = x.detach()
     return op(state, x, *_bounds(state, args), **attrs)
@@ -350,7 +354,8 @@ def multinomial(
         return topk(input / waiting, num_samples)[1]
     below = cumsum(input, -1)
     shape = (*input.shape[:-1], num_samples)
-    chosen = _draw_op(generator, shape, uniform_op, dtype=input.dtype) * below[..., -1:]
+    drawn = _draw_op(generator, shape, uniform_op, dtype=input.dtype).to(input.__sf_gpu__)
+    chosen = drawn * below[..., -1:]
     return (below.unsqueeze(-2) <= chosen.unsqueeze(-1)).sum(-1)
 
 

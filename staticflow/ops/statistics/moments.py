@@ -27,6 +27,7 @@ from staticflow.ops.basics.reduce import (
     wide,
     widen,
 )
+from staticflow.ops.declaring.array_modules import quietly
 from staticflow.ops.declaring.by_shape import by_shape
 from staticflow.ops.declaring.declare import per_arg, strict
 from staticflow.ops.declaring.numpy_names import numpy_names
@@ -64,7 +65,7 @@ def _freedom(x: Any, dims: tuple[int, ...], correction: float) -> Any:
 def _var_reference(xp: Any, x: Any, *, dims: Any, correction: float, keepdim: bool) -> Any:
     d = x - mean_op.reference(xp, x, dims=dims, keepdim=True)
     total = xp.sum(d * d, axis=dims, keepdims=keepdim)
-    with xp.errstate(invalid="ignore", divide="ignore"):
+    with quietly(xp):
         return total / x.dtype.type(_freedom(x, dims, correction))
 
 
@@ -229,7 +230,7 @@ def _norm_reference(xp: Any, x: Any, *, ord: float, dims: Any, keepdim: bool) ->
     elif ord == 2:
         out = xp.sqrt(xp.sum(size * size, axis=dims, keepdims=keepdim))
     else:
-        with xp.errstate(divide="ignore"):
+        with quietly(xp):
             out = xp.power(xp.sum(xp.power(size, ord), axis=dims, keepdims=keepdim), 1 / ord)
     return xp.asarray(out).astype(x.dtype)
 

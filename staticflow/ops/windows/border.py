@@ -9,6 +9,7 @@ from staticflow.errors import DTypeError
 from staticflow.graph.dims import Size, dim_max, dim_min, floor_div, prod
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, Shape, TensorType
+from staticflow.ops.declaring.array_modules import combine_at
 from staticflow.ops.declaring.declare import per_arg, strict
 from staticflow.ops.declaring.lowering import Index, LoopNest
 
@@ -131,7 +132,8 @@ def _back_reference(xp: Any, y: Any, *, before: Any, after: Any, mode: str) -> A
     positions = xp.arange(prod(own)).reshape(own)
     positions = xp.pad(positions, _pairs(len(own), before, after), mode=_SOURCES[mode][1])
     out = xp.zeros((prod(shape[:lead]), prod(own)), y.dtype)
-    xp.add.at(out, (slice(None), positions.reshape(-1)), y.reshape(out.shape[0], positions.size))
+    key = slice(None), positions.reshape(-1)
+    combine_at(xp, "add", out, key, y.reshape(out.shape[0], positions.size))
     return out.reshape(shape)
 
 

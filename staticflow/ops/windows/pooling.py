@@ -17,6 +17,7 @@ from staticflow.graph.dims import Size, ceil_div, dim_max, dim_min, prod
 from staticflow.graph.dtypes import int64
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, Shape, TensorType
+from staticflow.ops.declaring.array_modules import combine_at
 from staticflow.ops.declaring.declare import per_arg, strict
 from staticflow.ops.declaring.lowering import Index, LoopNest, linear
 from staticflow.ops.windows.correlate import span, windows
@@ -340,7 +341,7 @@ def _scatter_infer(facts: Facts, y: TensorType, index: TensorType, *, size: Shap
 def _scatter_reference(xp: Any, y: Any, index: Any, *, size: Any) -> Any:
     out = xp.zeros((y.shape[0], y.shape[1], prod(size)), y.dtype)
     n, c = (a[..., None] for a in xp.indices(y.shape[:2]))
-    xp.add.at(out, (n, c, _flat(index)), _flat(y))
+    combine_at(xp, "add", out, (n, c, _flat(index)), _flat(y))
     return out.reshape((*y.shape[:2], *size))
 
 

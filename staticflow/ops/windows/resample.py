@@ -13,6 +13,7 @@ from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, Shape, TensorType
 from staticflow.ops.basics.reduce import sum as total_of
 from staticflow.ops.basics.view import reshape, unsqueeze
+from staticflow.ops.declaring.array_modules import combine_at
 from staticflow.ops.declaring.declare import strict
 from staticflow.ops.declaring.lowering import LoopNest
 
@@ -152,7 +153,7 @@ def _back_reference(xp: Any, y: Any, index: Any, *weights: Any, count: int, size
     for i in range(count):
         part = xp.moveaxis(y, 2, 1)  # (B, P, C, R)
         part = part * weights[0][:, i, :, None, None] if weights else part
-        xp.add.at(out, _key(xp, out, index, i), part)
+        combine_at(xp, "add", out, _key(xp, out, index, i), part)
     return out
 
 
