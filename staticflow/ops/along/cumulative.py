@@ -269,12 +269,18 @@ def _extreme_emit(wins: str) -> Callable[[Any], None]:
 
 def _extreme_reference(wins: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     def reference(xp: Any, x: Any, *, dim: int) -> tuple[Any, Any]:
-        rows = xp.moveaxis(x, dim, 0)
-        values, positions = rows.copy(), xp.zeros(rows.shape, xp.int64)
-        for j in range(1, len(rows)):
-            better = wins(rows[j], values[j - 1]) | (rows[j] != rows[j])
-            values[j] = xp.where(better, rows[j], values[j - 1])
-            positions[j] = xp.where(better, j, positions[j - 1])
+        values = xp.moveaxis(x, dim, 0).copy()
+        column = xp.arange(len(values)).reshape(-1, *(1 for _ in values.shape[1:]))
+        positions = xp.broadcast_to(column, values.shape).copy()
+        step = 1
+        while step < len(values):  # each knows of the ``step`` before it, then of twice as many
+            own = values[step:]
+            better = wins(own, values[:-step]) | (own != own)
+            values, positions = (
+                xp.concatenate([a[:step], xp.where(better, a[step:], a[:-step])])
+                for a in (values, positions)
+            )
+            step *= 2
         return xp.moveaxis(values, 0, dim), xp.moveaxis(positions, 0, dim)
 
     return reference
