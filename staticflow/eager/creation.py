@@ -38,7 +38,8 @@ def tensor(
     data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
     """A tensor with a copy of ``data``: numbers, nested lists, an array or another tensor; a symbol
-    of a size that only the run can tell.
+    of a size that only the run can tell. Without a ``device`` it is where a tensor or array is, and
+    on the CPU where data are numbers.
 
     >>> tensor([1.0, 2.0])
     tensor([1., 2.])
@@ -46,7 +47,17 @@ def tensor(
     if isinstance(data, Dim):
         number: Tensor = full((), data, dtype=dtype)
         return number
+    if _is_on_gpu(data):
+        there = as_tensor(data).detach()
+        return finish_tensor(there.to(dtype=dtype, copy=True), device, requires_grad)
     return finish_tensor(Tensor._copy_of(data, dtype), device, requires_grad)
+
+
+def _is_on_gpu(data: Any) -> bool:
+    """Whether ``data`` is a tensor on a GPU, ours or another library's."""
+    if isinstance(data, Tensor):
+        return not data.is_cpu
+    return is_of_library(data) and int(data.__dlpack_device__()[0]) == 2
 
 
 def from_numpy(ndarray: np.ndarray[Any, Any]) -> Tensor:

@@ -36,7 +36,7 @@ def array_from(data: Any, dtype: Any) -> np.ndarray[Any, Any]:
         given: np.ndarray[Any, Any] = convert(np.array, data, wanted or dtype_of(data.dtype).numpy)
         return given
     if isinstance(data, list | tuple):
-        data = [d._data if isinstance(d, eager.tensor) else d for d in data]
+        data = [d.cpu()._data if isinstance(d, eager.tensor) else d for d in data]
     elif is_of_library(data):
         data = array_of(data, "tensor")
         given = convert(np.array, data, wanted or dtype_of(data.dtype).numpy)

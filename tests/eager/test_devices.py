@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import importlib
 import pickle
 import sys
 from pathlib import Path
@@ -236,7 +237,7 @@ def test_dlpack_names_the_device(two_gpus: None) -> None:
 
 def test_memory_is_shared_with_other_libraries(gpu: str) -> None:
     """By DLPack and by ``__cuda_array_interface__``, both ways."""
-    cupy = sys.modules.get("cupy") or pytest.importorskip("cupy")
+    cupy = importlib.import_module("cupy")
     theirs = cupy.arange(3, dtype="float32")
     for ours in (sf.from_dlpack(theirs), sf.as_tensor(theirs), sf.as_tensor(Interface(theirs))):
         assert ours.is_cuda and ours.tolist() == theirs.tolist()
@@ -261,6 +262,19 @@ class Interface:
     def __init__(self, array: Any) -> None:
         self.__cuda_array_interface__ = array.__cuda_array_interface__
         self.array = array
+
+
+def test_a_copy_is_where_the_data_are(gpu: str) -> None:
+    cupy = importlib.import_module("cupy")
+    x = sf.tensor([1.0, 2.0], device="cuda", requires_grad=True)
+    for data in (x, cupy.asarray(x.detach())):
+        y = sf.tensor(data, dtype=sf.float64)
+        assert y.is_cuda and y.is_leaf and y.tolist() == [1, 2] and y.dtype is sf.float64
+        assert not sf.tensor(data, device="cpu").is_cuda
+    y.zero_()
+    assert x.tolist() == [1, 2]
+    parts = sf.tensor([x[1].detach(), 5.0])  # numbers, whatever they come from
+    assert parts.tolist() == [2, 5] and not parts.is_cuda
 
 
 def test_copies_cross_over(gpu: str) -> None:

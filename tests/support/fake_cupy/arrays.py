@@ -127,6 +127,8 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
         self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None,
         copy: Any = None,
     ) -> Any:  # fmt: skip
+        if stream is None:  # as NumPy asks, which finds a device that it does not know
+            raise RuntimeError("Unsupported device in DLTensor.")
         if dl_device not in (None, self.__dlpack_device__()):
             raise BufferError("unsupported device requested.")
         if copy is True:
