@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from gpus import assert_agree, there
+from slices import daily
 
 import staticflow as sf
 from staticflow import nn
@@ -112,8 +113,7 @@ def test_an_optimiser(name: str) -> None:
     assert_agree(*found, name)
 
 
-@pytest.mark.parametrize("model", MODELS)
-def test_a_training_step_of_an_example(model: str) -> None:
+def check_step(model: str) -> None:
     """By another device and nothing else. In float64: a step of Adam goes by the signs of gradients
     that are 0 but for rounding."""
     job = job_of(Request(f"{FOLDER}/{model}", steps=1)).in_dtype("float64")
@@ -132,6 +132,17 @@ def test_a_training_step_of_an_example(model: str) -> None:
             optimiser.step()
         found.append([loss, gradients, dict(net.named_parameters())])
     assert_agree(*found, model)
+
+
+@pytest.mark.parametrize("model", daily(MODELS, 4, "devices"))
+def test_a_training_step_of_an_example(model: str) -> None:
+    check_step(model)
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("model", MODELS)
+def test_a_training_step_of_each_example(model: str) -> None:
+    check_step(model)
 
 
 # -- random numbers, hooks, files -----------------------------------------------------------------

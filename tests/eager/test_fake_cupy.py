@@ -44,6 +44,8 @@ def test_names_that_references_use_are_names_of_cupy() -> None:
 
 
 REFUSED: dict[str, tuple[Callable[[], Any], type[Exception]]] = {
+    "a truth value among arrays": (lambda: xp.any(True), AttributeError),
+    "a truth value for a condition": (lambda: xp.where(True, xp.ones(2), 0), AttributeError),
     "errstate": (lambda: xp.errstate, AttributeError),
     "sparse indices": (lambda: xp.indices((2, 2), sparse=True), TypeError),
     "accumulate of a maximum": (lambda: xp.maximum.accumulate(xp.ones(2)), NotImplementedError),

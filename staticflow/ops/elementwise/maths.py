@@ -184,10 +184,12 @@ def _pow_reference(xp: Any, x: Any, y: Any) -> Any:
         return _integer_pow_reference(xp, x, y)
     out = xp.power(x, y)
     half = y == 0.5
-    if half is False or not xp.any(half):
+    if half is False or (half is not True and not xp.any(half)):
         return out
     # NumPy may take the square root here, which is not the power at -0.0 and -inf
     end = out.dtype.type(xp.inf)
+    if half is True:
+        return xp.where(x == -end, end, xp.abs(out))
     return xp.where(half & (x == -end), end, xp.where(half, xp.abs(out), out))
 
 

@@ -25,6 +25,13 @@ _LIKE: dict[str, Any] = {
 """The modules whose functions compute on the values."""
 
 
+_OF_ANYTHING = frozenset((
+    "array_repr", "asanyarray", "asarray", "ascontiguousarray", "asnumpy", "ndim", "result_type",
+    "shape", "size",
+))  # fmt: skip
+"""Functions whose first argument, ``a``, need be no array; those of others are methods of it."""
+
+
 def on_gpu(function: Any) -> Any:
     """A function of NumPy arrays as one of arrays "on a GPU"."""
     return lambda *args, **options: call(function, args, options)
@@ -62,10 +69,14 @@ class Module(ModuleType):
 def _bound(path: str, name: str, function: Any) -> Any:
     """A function that takes what cupy's takes."""
     takes = signature(path, name)
+    first = next(iter(takes.parameters), "") if takes else ""
+    of_array = first == "a" and name not in _OF_ANYTHING
 
     def bound(*args: Any, **named: Any) -> Any:
         if takes is not None:
             takes.bind(*args, **named)
+        if of_array and args and not isinstance(args[0], ndarray):
+            raise AttributeError(f"'{type(args[0]).__name__}' object is no array of cupy's: {name}")
         return function(*args, **named)
 
     bound.__name__ = name
