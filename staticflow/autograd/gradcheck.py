@@ -9,6 +9,7 @@ import numpy as np
 
 from staticflow.eager import tape
 from staticflow.eager.creation import from_numpy
+from staticflow.eager.device import move
 from staticflow.eager.grad_mode import enable_grad
 from staticflow.eager.tensor import Tensor
 from staticflow.errors import AutogradError
@@ -196,16 +197,22 @@ def _complaints(
 
 def _differences(func: Function, args: Sequence[Any], x: Tensor, k: int, eps: float) -> Array:
     """The Jacobian of output ``k`` by ``x``, a row for each element of ``x``, by differences."""
-    memory = x.detach().numpy()
+    memory = x.detach().cpu().numpy()  # that of ``x``, but for one on a GPU
     rows = []
+
+    def put(i: int, value: Any) -> None:
+        memory.flat[i] = value
+        if x.is_cuda:
+            x._data[...] = move(memory, x.device)
+
     for i in range(memory.size):
         before = memory.flat[i]
         sides = []
         for step in (eps, -eps):
-            memory.flat[i] = before + step
+            put(i, before + step)
             out = _real_outputs(func(*args))[k]
-            sides.append(out.detach().numpy().astype(np.float64).ravel())
-        memory.flat[i] = before
+            sides.append(out.detach().cpu().numpy().astype(np.float64).ravel())
+        put(i, before)
         rows.append((sides[0] - sides[1]) / (2 * eps))
     return np.array(rows)
 
@@ -216,8 +223,8 @@ def _backward(y: Tensor, x: Tensor) -> Array:
     for i in range(y.numel()):
         ct = np.zeros(y.shape, y.dtype.numpy)
         ct.flat[i] = 1
-        (g,) = _pull([y], [x], [from_numpy(ct)])
-        columns.append(np.zeros(x.numel()) if g is None else g.detach().numpy().ravel())
+        (g,) = _pull([y], [x], [from_numpy(ct).to(y.device)])
+        columns.append(np.zeros(x.numel()) if g is None else g.detach().cpu().numpy().ravel())
     return np.array(columns, np.float64).reshape(y.numel(), x.numel()).T
 
 
@@ -243,7 +250,7 @@ def _try_undefined(outs: Sequence[Tensor], xs: Sequence[Tensor]) -> Iterator[str
                 f"output {k} alone it raised {type(error).__name__}: {error}"
             )
             continue
-        if any(g is not None and np.any(g.detach().numpy() != 0) for g in found):
+        if any(g is not None and np.any(g.detach().cpu().numpy() != 0) for g in found):
             yield (
                 "Expected all input grads to be undefined or zero when all output grads are "
                 f"undefined or zero, for output {k}"

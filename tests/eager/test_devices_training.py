@@ -175,6 +175,20 @@ def test_draws_are_those_of_the_cpu(name: str) -> None:
     assert found[0] == found[1]
 
 
+def test_derivatives_are_checked_there() -> None:
+    x = sf.tensor([[0.5, -1.0]], dtype=sf.float64, device="cuda", requires_grad=True)
+    assert sf.autograd.gradcheck(lambda t: (t * t).sin(), (x,))
+    with pytest.raises(RuntimeError, match="Jacobian mismatch"):
+        sf.autograd.gradcheck(lambda t: t * t.detach(), (x,))
+
+
+def test_lengths_of_sequences_may_stay_on_the_cpu() -> None:
+    scores = sf.randn(5, 2, 4).log_softmax(-1)
+    targets, steps = sf.tensor([[1, 2], [1, 3]]), sf.tensor([5, 4])
+    theirs = F.ctc_loss(scores.cuda(), targets.cuda(), steps, sf.tensor([2, 2]))
+    assert_agree(theirs, F.ctc_loss(scores, targets, steps, sf.tensor([2, 2])))
+
+
 def test_hooks_see_what_is_there() -> None:
     seen: list[Any] = []
     layer = nn.Linear(3, 2).to("cuda")

@@ -100,10 +100,10 @@ def _loss(
 
 
 def _lengths(given: Any, like: Any) -> Any:
-    """Lengths as a vector of int64."""
+    """Lengths as a vector of int64, beside ``like``: of the CPU, too, as in PyTorch."""
     if not hasattr(given, "__sf_mode__"):
         given = stack([like.new_full((), v, dtype=int64) for v in given])
-    return reshape(cast(given, dtype=int64), (-1,))
+    return reshape(cast(given, dtype=int64), (-1,)).to(like.__sf_gpu__)
 
 
 def _rows(targets: Any, lengths: Any, alone: bool) -> Any:
