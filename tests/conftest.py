@@ -7,10 +7,12 @@ import sys
 import tempfile
 import zlib
 
+import hypothesis
 import pytest
 from calling import call_path
 from filetests import pytest_addoption, pytest_collect_file
 from gpus import gpu
+from hypothesis import HealthCheck
 from kept_programs import keep_none
 from slices import DAY, today
 
@@ -35,6 +37,7 @@ def pytest_configure(config: pytest.Config) -> None:
     Processes that tests start find staticflow from any folder, be it installed or not."""
     os.environ[DAY] = today()
     os.environ["SCIPY_ARRAY_API"] = "1"  # which SciPy reads as it is imported
+    _draw_by_the_day(config)
     if not hasattr(config, "workerinput"):  # the machine code that all processes of a run share
         os.environ[CACHE] = tempfile.mkdtemp(prefix="staticflow-tests-")
         config.add_cleanup(lambda folder=os.environ[CACHE]: shutil.rmtree(folder, True))
@@ -48,6 +51,20 @@ def pytest_configure(config: pytest.Config) -> None:
         from guarded_memory import guard_memory
 
         guard_memory()
+
+
+def _draw_by_the_day(config: pytest.Config) -> None:
+    """What hypothesis draws is of the day, too, unless a seed is asked for, and no example fails
+    since the machine is busy."""
+    if config.getoption("--hypothesis-seed", None) is None:
+        config.option.hypothesis_seed = str(zlib.crc32(today().encode()))
+    hypothesis.settings.register_profile(
+        "steady",
+        parent=hypothesis.settings.get_profile("default"),  # also where CI has another
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+    hypothesis.settings.load_profile("steady")
 
 
 def pytest_report_header() -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import queue
 import re
 import time
 from pathlib import Path
@@ -200,9 +201,24 @@ def test_a_script_that_fails_later_keeps_the_tables_that_it_wrote(tmp_path: Path
     )  # fmt: skip
 
 
-def test_a_script_that_hangs_is_ended_with_what_it_wrote_and_said(tmp_path: Path) -> None:
+def test_a_script_that_hangs_is_ended_with_what_it_wrote_and_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its patience is over once it has said the last, however long a busy machine takes for that."""
+
+    class Lines(queue.SimpleQueue[str | None]):
+        said = ""
+
+        def get(self, timeout: float) -> str | None:
+            assert timeout == 0.8
+            if "torch.compile" in self.said:
+                raise queue.Empty
+            self.said = super().get(timeout=60) or ""
+            return self.said
+
     hung = "\nprint('  torch.compile', flush=True)\nimport time\ntime.sleep(60)"
     path = script(tmp_path, "one.py", fake("a") + hung)
+    monkeypatch.setattr("queue.SimpleQueue", Lines)
     outcome = run_script(Script(path, ("--threads", "1"), 0.4))
     assert list(outcome.tables) == ["a step"]
     assert outcome.faults == {"": "it said nothing for 1 s; the last was 'torch.compile'"}

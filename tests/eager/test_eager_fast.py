@@ -352,8 +352,8 @@ def test_an_interrupt_goes_through(monkeypatch: pytest.MonkeyPatch) -> None:
     x = sf.ones(60, 1000)
     before = signal.signal(signal.SIGALRM, handler)
     try:
-        signal.setitimer(signal.ITIMER_REAL, 0.02)
         with pytest.raises(KeyboardInterrupt):
+            signal.setitimer(signal.ITIMER_REAL, 0.02)
             while True:
                 x = x.sigmoid()
     finally:

@@ -2,6 +2,8 @@
 
 import os
 
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from slices import DAY, daily, today
 
 
@@ -23,3 +25,18 @@ def test_a_share_is_the_same_all_day_and_other_on_another(monkeypatch):
 
 def test_all_cases_are_taken_where_they_are_few():
     assert daily([3, 1, 2], 3) == [3, 1, 2]
+
+
+def test_hypothesis_draws_the_same_all_day_however_busy_the_machine_is():
+    def drawn():
+        found = []
+
+        @given(st.integers())
+        def note(value):
+            found.append(value)
+
+        note()
+        return found
+
+    assert drawn() == drawn()
+    assert settings.default.deadline is None

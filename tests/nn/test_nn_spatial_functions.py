@@ -280,7 +280,7 @@ def test_weights_start_within_pytorchs_bounds(layer: Any, fan_in: int) -> None:
         values = np.abs(parameter.detach().numpy())
         assert values.max() <= bound
         if values.size > 1000:
-            assert values.max() > 0.98 * bound and abs(values.mean() / bound - 0.5) < 0.03
+            assert values.max() > 0.98 * bound and abs(values.mean() / bound - 0.5) < 0.05
 
 
 @pytest.mark.parametrize(

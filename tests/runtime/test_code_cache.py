@@ -142,10 +142,11 @@ def test_what_was_not_asked_for_longest_goes_first(
 ) -> None:
     monkeypatch.setattr(module, "_STORES", 1)
     cache = CodeCache(tmp_path, limit=10_000)
+    files: set[Path] = set()
     for i in range(8):
         cache.fetch(lambda: bytes(1000), str(i))
-    files = sorted(tmp_path.iterdir(), key=lambda p: p.stat().st_mtime_ns)
-    for i, file in enumerate(files):
+        (file,) = set(tmp_path.iterdir()) - files
+        files.add(file)
         os.utime(file, (1e9 + i, 1e9 + i))
     left_over = tmp_path / "x.part"
     left_over.touch()

@@ -17,6 +17,10 @@ from staticflow.runtime.native import compile_native, load_native
 TEXT = "define i64 @f(i64 %x) { %y = add i64 %x, 1\n ret i64 %y }"
 
 
+TRIES = 3
+"""Of which the least counts: a table that is about to grow, or another thread, is in one of them."""
+
+
 class _Memory(ctypes.Structure):
     """What the C library says of its memory: ``inuse`` are the bytes that somebody has."""
 
@@ -39,10 +43,13 @@ def _bytes_in_use() -> int:
 def test_modules_that_are_gone_leave_nothing() -> None:
     code = compile_native(TEXT, ["f"]).object_bytes
     load_native(code, ["f"])
-    before = _bytes_in_use()
-    for _ in range(200):
-        load_native(code, ["f"])
-    assert _bytes_in_use() - before < 50 * 200
+    grown = []
+    for _ in range(TRIES):
+        before = _bytes_in_use()
+        for _ in range(200):
+            load_native(code, ["f"])
+        grown.append(_bytes_in_use() - before)
+    assert min(grown) < 50 * 200, grown
 
 
 FUNCTION = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
@@ -74,11 +81,14 @@ def _python_bytes() -> int:
 def test_a_program_that_is_gone_leaves_less_than_a_kilobyte() -> None:
     for number in range(12):
         _compile_and_drop(number + 0.5)
+    grown = []
     tracemalloc.start(1)
     try:
-        before = _python_bytes()
-        for number in range(16):
-            _compile_and_drop(number + 100.5)
-        assert _python_bytes() - before < 1000 * 16
+        for first in range(TRIES):
+            before = _python_bytes()
+            for number in range(16):
+                _compile_and_drop(100 * (first + 1) + number + 0.5)
+            grown.append(_python_bytes() - before)
     finally:
         tracemalloc.stop()
+    assert min(grown) < 1000 * 16, grown
