@@ -7,6 +7,7 @@ benchmarks/results/latest.json. No number there is written by hand.
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 
 from staticflow.comparison.bench.results import Results, Table, Timing, load_results
@@ -115,4 +116,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__).parse_args()
     main()

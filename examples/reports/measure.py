@@ -5,6 +5,7 @@ that show them are written (summary.py). Some minutes for each; arguments name s
 ``lenet``.
 """
 
+import argparse
 import subprocess
 import sys
 
@@ -31,7 +32,13 @@ def measure(model, steps):
 
 
 if __name__ == "__main__":
-    for model, steps in MODELS.items():
-        if not sys.argv[1:] or model.partition(".")[0] in sys.argv[1:]:
+    parser = argparse.ArgumentParser(description=__doc__)
+    names = [model.partition(".")[0] for model in MODELS]
+    parser.add_argument("models", nargs="*", help=f"some of {', '.join(names)}; all by default")
+    chosen = parser.parse_args().models or names
+    if unknown := [name for name in chosen if name not in names]:
+        parser.error(f"there is no model {unknown[0]!r}; there are {', '.join(names)}")
+    for name, (model, steps) in zip(names, MODELS.items(), strict=True):
+        if name in chosen:
             measure(model, steps)
     main()

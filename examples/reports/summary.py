@@ -6,6 +6,7 @@ docs/static-and-dynamic.md, and the picture, from the JSON files beside it. No n
 is written by hand; what was not measured is shown as not measured.
 """
 
+import argparse
 import json
 from html import escape
 from pathlib import Path
@@ -286,4 +287,5 @@ def main():
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__).parse_args()
     main()

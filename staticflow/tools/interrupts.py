@@ -1,5 +1,7 @@
 """Ctrl-C while the package is imported, which takes a tenth of a second and more: a command line
-ends with one line, as it does later; a program of a user's sees what Python makes of it."""
+ends with one line, as it does later; a program of a user's sees what Python makes of it. A command
+line that is asked to end otherwise (SIGTERM, as ``timeout`` sends it) ends as after Ctrl-C: its
+children are ended, and what it has not written whole is taken away."""
 
 from __future__ import annotations
 
@@ -28,9 +30,11 @@ def leave_at_interrupt() -> None:
 
 
 def raise_at_interrupt() -> None:
-    """Let Ctrl-C raise `KeyboardInterrupt` again, as it usually does."""
+    """Let Ctrl-C raise `KeyboardInterrupt` again, as it usually does, and SIGTERM, too."""
     if signal.getsignal(signal.SIGINT) is _leave:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+        if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+            signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 def _is_command_line(arguments: Sequence[str], words: Sequence[str]) -> bool:

@@ -225,7 +225,8 @@ def test_output_that_nobody_takes_loses_no_file(output: str, status: int, tmp_pa
     assert said == ([] if status == 141 else ["[Errno 28] No space left on device"])
 
 
-def test_ctrl_c_of_a_process_prints_what_was_found(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_process_that_is_to_end_prints_what_was_found(number: int, tmp_path: Path) -> None:
     path = tmp_path / "report.json"
     words = [PLAIN, "--steps", "1000000", "--json", str(path)]
     process = subprocess.Popen(
@@ -236,7 +237,7 @@ def test_ctrl_c_of_a_process_prints_what_was_found(tmp_path: Path) -> None:
     while "1000000 steps" not in process.stderr.readline():
         assert process.poll() is None
     time.sleep(0.3)
-    os.kill(process.pid, signal.SIGINT)
+    os.kill(process.pid, number)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130 and "Traceback" not in err
     assert "INTERRUPTED in 1000000 steps" in out and "STEADY STEP" in out
