@@ -288,6 +288,38 @@ def detached_in_place(lib, x, w):
     return y * x
 
 
+@function
+def leaf_of_its_own(lib, x, w):
+    mixed = (x * w).detach().requires_grad_()
+    (slope,) = lib.autograd.grad((mixed**3 * w).sum(), [mixed], create_graph=True)
+    return slope * x + mixed
+
+
+@function
+def leaf_that_was_made_without_recording(lib, x, w):
+    with lib.no_grad():
+        made = (x * 2).requires_grad_()
+    (slope,) = lib.autograd.grad((made.sin() * w).sum(), [made], create_graph=True)
+    (again,) = lib.autograd.grad(slope.sum(), [made], create_graph=True)
+    return slope * x - again
+
+
+@function
+def leaf_that_is_changed(lib, x, w):
+    base = x * 1
+    leaf = base.detach().requires_grad_()
+    with lib.no_grad():
+        leaf.mul_(2)
+    (slope,) = lib.autograd.grad((leaf**2).sum(), [leaf])
+    return slope * w + base.detach() * x
+
+
+@function
+def required_again(lib, x, w):
+    y = (x * w).requires_grad_()
+    return y * x
+
+
 # -- functions with a backward of their own -------------------------------------------------------
 
 

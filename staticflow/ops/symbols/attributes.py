@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from staticflow.errors import SymbolAttributeError, SymbolicError
+from staticflow.errors import AutogradError, SymbolAttributeError, SymbolicError
 from staticflow.graph.device import device
 from staticflow.graph.dims import Size
 from staticflow.graph.locs import format_locs, here
+from staticflow.graph.node import param
+from staticflow.ops.basics.arithmetic import clone, stop_gradient
+from staticflow.ops.declaring.switch import as_bool
+from staticflow.ops.declaring.thread import for_itself
 
 __all__ = ["SymbolAttributes"]
 
@@ -28,7 +32,6 @@ REFUSED = {
     "is_leaf": _OF_TAPE,
     "output_nr": _OF_TAPE,
     "_version": _OF_MEMORY,
-    "requires_grad_": _OF_TAPE,
     "retain_grad": _OF_TAPE,
     "retains_grad": _OF_TAPE,
     "register_post_accumulate_grad_hook": _OF_HOOKS,
@@ -62,6 +65,37 @@ class SymbolAttributes:
     def get_device(self) -> int:
         """-1, as for every tensor on the CPU."""
         return -1
+
+    def requires_grad_(self, requires_grad: bool = True) -> Any:
+        """The symbol itself, of which a gradient may now be asked, as of a leaf that eager
+        operations are recorded on: ``x = x.detach().requires_grad_()``.
+
+        Raises `AutogradError` for integers, and `SymbolicError` for an argument of what is traced,
+        which is the caller's, and for one that has a gradient and is to have none.
+        """
+        mine: Any = self
+        if as_bool("requires_grad", requires_grad):
+            if not mine.dtype.is_floating:
+                raise AutogradError(
+                    f"only floating tensors have gradients, not {mine.dtype.name}; make it of a "
+                    f"floating dtype, as in dtype=sf.float32, at {format_locs(here())}"
+                )
+            mine._own("requires_grad_()", "write x = x.detach().requires_grad_()")
+            if mine.node.op is param:
+                raise SymbolicError(
+                    "requires_grad_() of an argument of a graph, which is the caller's: call it "
+                    "before, or write x = x.detach().requires_grad_(); sf.grad(loss, [x]) needs "
+                    f"neither, at {format_locs(here())}"
+                )
+            if mine.node.op is stop_gradient:
+                with for_itself():
+                    mine._begin_history(clone(mine).node)
+        elif mine.node.op is not stop_gradient and mine.dtype.is_floating:
+            raise SymbolicError(
+                "requires_grad_(False) of a symbolic value: of what was computed before a gradient "
+                f"may have been asked; write x = x.detach(), at {format_locs(here())}"
+            )
+        return mine
 
     def is_inference(self) -> bool:
         """False: a program may be differentiated."""

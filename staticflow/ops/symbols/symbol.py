@@ -42,6 +42,7 @@ from staticflow.ops.declaring.promote import (
     is_weak,
     operand_dtype,
 )
+from staticflow.ops.declaring.switch import as_bool
 from staticflow.ops.declaring.thread import for_itself, thread
 from staticflow.ops.declaring.tracing import tracing, tracing_state
 from staticflow.ops.indexing.memory_views import bitcast_op
@@ -343,15 +344,14 @@ class Symbol(RefusedValues, SymbolAttributes, Methods):
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
-        self.requires_grad_()
+        self.requires_grad_(value)
 
     def new_tensor(
         self, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
     ) -> Symbol:
         """A constant of the graph with a copy of ``data``, by default in the dtype of this."""
-        if requires_grad:
-            self.requires_grad_()
-        return Symbol(constant_node(data, dtype_of(dtype or self.dtype)))
+        out = Symbol(constant_node(data, dtype_of(dtype or self.dtype)))
+        return out.requires_grad_() if as_bool("requires_grad", requires_grad) else out
 
     def _assign(self, value: Any) -> Symbol:
         if self.weak:  # a number, of which every name has its own
@@ -447,6 +447,12 @@ class Symbol(RefusedValues, SymbolAttributes, Methods):
         out = Symbol(stop_gradient(self).node)
         out._alias = Detached(self, self.node, Symbol(out.node))
         return out
+
+    def _begin_history(self, node: Node) -> None:
+        """Let the handle name ``node``, which has the same value and leads back to nothing."""
+        self._node = node
+        if isinstance(self._alias, Detached):
+            self._alias.own = Symbol(node)
 
     def detach_(self) -> Symbol:
         """Let no gradient flow through this value from now on. Raises `AutogradError` for a view,
