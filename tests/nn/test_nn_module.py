@@ -169,6 +169,15 @@ def test_backward_hooks_see_and_change_gradients(static: bool) -> None:
     assert grads[0].tolist() == [[-40.0, -40.0]]
 
 
+def test_backward_hooks_are_called_once_and_with_tensors() -> None:
+    """Also at the first recording, which finds out what a vjp needs."""
+    seen: list[Any] = []
+    layer = nn.Linear(3, 2)
+    layer.register_full_backward_hook(lambda m, grad_in, grad_out: seen.append(grad_out[0]))
+    layer(sf.ones(4, 3)).sum().backward()
+    assert [type(g) for g in seen] == [sf.Tensor] and seen[0].tolist() == [[1, 1]] * 4
+
+
 @pytest.mark.parametrize("rows", [2, 2**17])
 def test_backward_hooks_see_numbers_of_small_and_large_tensors(rows: int) -> None:
     layer, seen = nn.Tanh(), []
