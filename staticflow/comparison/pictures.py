@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -30,6 +30,7 @@ def load_picture(
     after: str = "",
     is_eager: bool = False,
     sizes: Mapping[str, int] | None = None,
+    inputs: Sequence[str] = (),
 ) -> Picture:
     """The picture of what ``target`` names.
 
@@ -37,11 +38,13 @@ def load_picture(
     graph, a symbol or a tensor of that file, for a function that makes one, or for a model, of
     which the compiled step is drawn, as `staticflow.compare` makes it, or with ``is_eager`` the
     tape of a step; a file with one such thing needs no name. ``after`` is the name of a pass;
-    ``sizes`` are values of unknown sizes, by default those of the inputs of a model.
+    ``sizes`` are values of unknown sizes, by default those of the inputs of a model, which the file
+    says, or ``inputs``.
 
     Raises `ArgumentError` where there is no such thing, or nothing that can be drawn.
     """
     if target.endswith(".sf"):
+        _refuse_inputs(inputs, f"{target} is a graph as text")
         return make_picture(_read_graph(Path(target)), after, sizes, target)
     place, _, name = target.partition(":")
     module = import_source(target)
@@ -58,14 +61,15 @@ def load_picture(
         raise ArgumentError(f"{place} has no {call.name!r}; {_has(module)}")
     found = getattr(module, call.name)
     if isinstance(found, type) and issubclass(found, Module):
-        return _picture_of_model(target, after, is_eager, sizes)
+        return _picture_of_model(Request(target, tuple(inputs)), after, is_eager, sizes)
     if callable(found) and not isinstance(found, Module | Jitted | Program):
         try:
             found = found(*call.args, **call.kwargs)
         except Exception as error:
             raise ArgumentError(f"{target} cannot be called: {explain_failure(error)}") from error
     if isinstance(found, Module):
-        return _picture_of_model(target, after, is_eager, sizes)
+        return _picture_of_model(Request(target, tuple(inputs)), after, is_eager, sizes)
+    _refuse_inputs(inputs, f"{target} is a {type(found).__name__}")
     if is_eager:
         raise ArgumentError(f"{target} is a {type(found).__name__}; only a model has an eager step")
     if isinstance(found, Jitted) and not found.programs:
@@ -76,10 +80,16 @@ def load_picture(
     return make_picture(found, after, sizes, target)
 
 
+def _refuse_inputs(inputs: Sequence[str], what: str) -> None:
+    """Raise `ArgumentError` for inputs of what has its own, or none."""
+    if inputs:
+        raise ArgumentError(f"{what}; only a model is given inputs")
+
+
 def _picture_of_model(
-    target: str, after: str, is_eager: bool, sizes: Mapping[str, int] | None
+    request: Request, after: str, is_eager: bool, sizes: Mapping[str, int] | None
 ) -> Picture:
-    job = job_of(Request(target))
+    target, job = request.target, job_of(request)
     if is_eager:
         if (tape := tape_of(job)) is None:
             raise ArgumentError(f"{target} has no loss or nothing to train, and so no tape")

@@ -29,6 +29,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--size", metavar="NAME=N", action="append", type=size_of, default=[], help="the value of "
         "an unknown size, once for each, so that kernels tell their FLOPs")  # fmt: skip
     add("--eager", action="store_true", help="of a model: the tape of an eager step")
+    add("--input", action="append", metavar="TYPE", dest="inputs", default=[], help="of a model, "
+        "once for each input, as compare takes it")  # fmt: skip
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -51,8 +53,9 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.tensorboard is not None:
             prepare_folder(arguments.tensorboard)
         picture = load_picture(
-            arguments.target, arguments.after, arguments.eager, dict(arguments.size)
-        )
+            arguments.target, arguments.after, arguments.eager, dict(arguments.size),
+            arguments.inputs,
+        )  # fmt: skip
         for name in asked:
             text = FORMATS[f".{name}"](picture)
             if name in files:

@@ -119,6 +119,17 @@ def test_a_model_has_a_tape(file: str, capsys: pytest.CaptureFixture[str]) -> No
     assert "linear.weight" in text and "relu" in text and text.startswith("digraph")
 
 
+def test_a_model_is_drawn_with_the_inputs_that_are_asked_for(
+    file: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = Path(file)
+    source.write_text(source.read_text().replace("example_inputs =", "others ="))
+    assert main(["view", f"{file}:Net", "--dot", "-"]) == 2
+    assert "--input on the command line" in capsys.readouterr().err
+    assert main(["view", f"{file}:Net", "--input", "rows: f32[N=5, 3]", "--dot", "-"]) == 0
+    assert "rows" in capsys.readouterr().out
+
+
 def test_the_text_of_a_graph_is_drawn(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     graph = nested().graph
     Path("nested.sf").write_text(str(graph))
@@ -141,6 +152,9 @@ def test_the_text_of_a_graph_is_drawn(file: str, capsys: pytest.CaptureFixture[s
         (["prog.py:fail"], "prog.py:fail cannot be called: ZeroDivisionError"),
         (["prog.py:uncalled"], "prog.py:uncalled was not called yet"),
         (["prog.py:step", "--eager"], "only a model has an eager step"),
+        (["prog.py:step", "--input", "f32[3]"], "a Program; only a model is given inputs"),
+        (["wrong.sf", "--input", "f32[3]"], "a graph as text; only a model is given inputs"),
+        (["prog.py:Net", "--input", "f32[3"], "'f32[3' is not an input"),
         (["prog.py:step", "--pass", "x"], "'x' is no pass that changed something"),
         (["prog.py:step", "--svg", "no/a.svg"], "cannot be written to 'no/a.svg'"),
         (["prog.py:step", "--tensorboard", "prog.py/x"], "cannot be written to 'prog.py/x'"),
