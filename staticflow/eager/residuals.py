@@ -12,6 +12,7 @@ from staticflow.data_classes import dataclass
 from staticflow.graph.equalities import Equality
 from staticflow.graph.graph import Graph, close, new_param, substitute_nodes
 from staticflow.graph.node import Node, constant, param, toposort
+from staticflow.graph.types import TensorType
 from staticflow.ops.basics.creation import zeros_like
 from staticflow.ops.declaring.lowering import Elementwise, Generate, View
 from staticflow.ops.declaring.thread import for_itself, stabilizing
@@ -28,7 +29,8 @@ _CHEAP = (Elementwise, Generate, View)
 class Derivative:
     """A function of ``params`` that gives ``outputs``; the ``residuals`` of its derivative; and the
     ``cotangents`` of the params (None: not wanted), made of params, what was ``kept`` in place of
-    the residuals, and ``seeds``, the cotangents of the outputs."""
+    the residuals, and ``seeds``, the cotangents of the outputs. ``declared`` are the types of the
+    params and the seeds before the ``equalities`` gave equal sizes one name."""
 
     params: Sequence[Node]
     outputs: Sequence[Node]
@@ -37,19 +39,28 @@ class Derivative:
     seeds: Sequence[Node]
     cotangents: Sequence[Node | None]
     equalities: Sequence[Equality]
+    declared: Sequence[TensorType]
 
     def forward(self) -> Graph:
         """The graph from the params to the outputs and the residuals."""
-        return close(self.params, [*self.outputs, *self.residuals], self.equalities)
+        declared = self.declared[: len(self.params)]
+        return close(self.params, [*self.outputs, *self.residuals], self.equalities, declared)
 
     def backward(self, needs: Sequence[bool], given: Sequence[bool]) -> Graph:
         """The graph from the params, what was kept and the seeds of those outputs whose cotangents
         are ``given`` to the cotangents of those params that are needed."""
-        seeds = [s for s, is_given in zip(self.seeds, given, strict=True) if is_given]
+        count = len(self.params)
+        missing = {}
+        params, declared = [*self.params, *self.kept], [*self.declared[:count]]
+        declared += [k.tensor_type for k in self.kept]
+        for seed, t, is_given in zip(self.seeds, self.declared[count:], given, strict=True):
+            if is_given:
+                params.append(seed)
+                declared.append(t)
+            else:
+                missing[seed] = zeros_like(Symbol(seed)).node
         wanted = [c for c, need in zip(self.cotangents, needs, strict=True) if c and need]
-        missing = {s: zeros_like(Symbol(s)).node for s in self.seeds if s not in seeds}
-        params = [*self.params, *self.kept, *seeds]
-        return close(params, substitute_nodes(wanted, missing), self.equalities)
+        return close(params, substitute_nodes(wanted, missing), self.equalities, declared)
 
     def unread(self) -> frozenset[int]:
         """The params of which the backward uses the shapes only: they may change before it."""
@@ -82,7 +93,9 @@ def differentiate(
     kept = [new_param(r.tensor_type, f"kept{i}") for i, r in enumerate(residuals)]
     back = iter(substitute_nodes(roots, dict(zip(residuals, kept, strict=True))))
     cotangents = [next(back) if need else None for need in needs]
-    return Derivative(own, outs, residuals, kept, ends, cotangents, graph.equalities)
+    return Derivative(
+        own, outs, residuals, kept, ends, cotangents, graph.equalities, graph.declared
+    )  # fmt: skip
 
 
 def _residuals(own: Sequence[Node], seeds: Sequence[Node], roots: Sequence[Node]) -> list[Node]:
