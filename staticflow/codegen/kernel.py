@@ -394,11 +394,34 @@ def operands_of(part: Stmt | Expr) -> tuple[Operand, ...]:
         part = part.expr
     if isinstance(part, Apply):
         return part.args
-    values = [getattr(part, name) for name in part.__slots__ if name != "reg"]
-    return tuple([v for v in values if isinstance(v, (Reg, Const))])
+    values = [getattr(part, name) for name in _fields_of(type(part)).operands]
+    return tuple([v for v in values if v is not None])
 
 
 def sizes_of(part: Stmt | Expr) -> tuple[Size, ...]:
     """The index expressions that a statement or expression names itself."""
-    values = [getattr(part, name) for name in part.__slots__]
-    return tuple([v for v in values if isinstance(v, (int, Dim))])
+    values = [getattr(part, name) for name in _fields_of(type(part)).sizes]
+    return tuple([v for v in values if v is not None])
+
+
+@dataclass(frozen=True, slots=True)
+class _Fields:
+    """The fields of a kind of statements or expressions that are operands, but for the register
+    that it sets, and those that are sizes."""
+
+    operands: tuple[str, ...]
+    sizes: tuple[str, ...]
+
+
+_FIELDS: dict[type, _Fields] = {}
+
+
+def _fields_of(kind: type) -> _Fields:
+    found = _FIELDS.get(kind)
+    if found is None:
+        kinds = {name: text.split(" ")[0] for name, text in kind.__annotations__.items()}
+        found = _FIELDS[kind] = _Fields(
+            tuple([n for n, k in kinds.items() if n != "reg" and k in ("Operand", "Reg")]),
+            tuple([n for n, k in kinds.items() if k == "Size"]),
+        )
+    return found

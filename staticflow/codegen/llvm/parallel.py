@@ -108,13 +108,14 @@ def uses_of(body: Block, *own: Sym) -> Uses:
     registers: dict[str, None] = {}
     bound: set[Sym | str] = {*own, LANE_SYM}
     for stmt in walk(body):
-        for part in (stmt, stmt.expr) if isinstance(stmt, Let) else (stmt,):
-            symbols.update(*map(symbols_of, sizes_of(part)))
-            for a in operands_of(part):
-                if isinstance(a, Reg):
-                    registers[a.name] = None
-            if isinstance(part, (Load, Store)):
-                buffers[part.buffer] = None
+        part = stmt.expr if isinstance(stmt, Let) else stmt
+        for size in sizes_of(part):
+            symbols |= symbols_of(size)
+        for a in operands_of(part):
+            if isinstance(a, Reg):
+                registers[a.name] = None
+        if isinstance(part, (Load, Store)):
+            buffers[part.buffer] = None
         if isinstance(stmt, (Let, Var)):
             bound.add(stmt.reg.name)
         elif isinstance(stmt, Loop):
