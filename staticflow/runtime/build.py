@@ -18,6 +18,7 @@ from staticflow.runtime.program_code import ProgramCode
 from staticflow.runtime.recipe import Recipe, identify
 
 if TYPE_CHECKING:
+    from staticflow.runtime.ahead import Ahead
     from staticflow.runtime.draft import Draft
 
 __all__ = ["build"]
@@ -32,18 +33,19 @@ def build(recipe: Recipe, box: BoxType | None) -> Executable:
     `VerifyError` if it differs.
     """
     began = time.perf_counter()
+    ahead: list[Ahead] = []  # while the program is compiled
 
     @functools.cache
     def draft() -> Draft:
         from staticflow.runtime.drafting import draft_program
 
-        return draft_program(recipe)
+        return draft_program(recipe, *ahead)
 
     @functools.cache
     def text() -> str:
         from staticflow.runtime.drafting import render_draft
 
-        return render_draft(draft(), recipe.keeps_arena)
+        return render_draft(draft(), recipe.keeps_arena, None, *ahead)
 
     cache = code_cache()
     key = identify(recipe) if cache is not None and box is not None and _may_keep(recipe) else None
@@ -51,12 +53,16 @@ def build(recipe: Recipe, box: BoxType | None) -> Executable:
     variables = [p.attrs["source"] for p in recipe.graph.params[len(recipe.names) :]]
     if found is not None and not config.verify:
         return Executable(found, draft, text, variables, box, (began, began))
-    from staticflow.runtime.drafting import generate
+    from staticflow.runtime.drafting import compiling_ahead, generate
 
-    has_entry = box is not None and config.fast_call and not draft().signature.donated
-    text()
-    generated = time.perf_counter()
-    code = generate(draft(), text(), has_entry)
+    is_new = cache is None or key is not None  # the code of other programs is found by their text
+    with compiling_ahead(recipe, is_new) as begun:
+        ahead += begun
+        has_entry = box is not None and config.fast_call and not draft().signature.donated
+        text()
+        generated = time.perf_counter()
+        code = generate(draft(), text(), has_entry, False, *ahead)
+        ahead.clear()
     if found is not None:
         _verify_found(found, code)
     elif cache is not None and key is not None:

@@ -1,24 +1,34 @@
 """LLVM: LLVM text to object bytes, and what LLVM says of this machine.
 
-Who finds all native code on disk never imports this module, and so not LLVM.
+Who finds all native code on disk never imports this module, and so not LLVM. A long text is split
+into modules (`staticflow.codegen.llvm.modules`), which are compiled on as many threads as there are
+for kernels.
 """
 
 from __future__ import annotations
 
 import ctypes
 import itertools
+import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from queue import Empty, SimpleQueue
 from typing import Any
 
 import llvmlite.binding as llvm
 
-from staticflow.data_classes import dataclass
+from staticflow.codegen.llvm.modules import split_text
 from staticflow.errors import CompileError
-from staticflow.runtime.once import compiling, once
+from staticflow.runtime.linker import join_objects, links_for
+from staticflow.runtime.once import compiling, new_lock, once
+from staticflow.runtime.threads import get_num_threads
 
-__all__ = ["JitCode", "ask_host", "emit_assembly", "emit_object", "link_with_llvm"]
+__all__ = ["Compilation", "JitCode", "ask_host", "emit_assembly", "emit_objects", "joins_objects",
+           "link_with_llvm"]  # fmt: skip
 
 LOADS_OF_A_LINKER = 64
 """Modules that one linker of LLVM loads. Of each, LLVM keeps 8 to 40 KB after it was unloaded, as
@@ -26,23 +36,11 @@ long as there is the linker, and a linker takes a millisecond and 100 KB."""
 
 _serials = itertools.count()
 
-
-@dataclass(frozen=True, slots=True)
-class _Engine:
-    """The compilers for this machine, one that optimises and a quick one that does not."""
-
-    machine: Any
-    quick: Any
+_OPTIMISED = 3
+"""LLVM's level of optimisation, of code that is not quick."""
 
 
-@once
-def _engine() -> _Engine:
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    return _Engine(_target_machine(), _target_machine(opt=0))
-
-
-def _target_machine(opt: int = 3) -> Any:
+def _target_machine(opt: int = _OPTIMISED) -> Any:
     """The text is explicit already, so of passes over the IR only that is run which inlines what is
     marked so. Measured on Zen 4, others change neither a GEMM tile of 24 accumulators (110 GFLOP/s
     of 117) nor a chain of polynomials (2.3 elements/ns) by 1 %, and -O1 takes 16 to 23 ms for each
@@ -57,18 +55,41 @@ def _target_machine(opt: int = 3) -> Any:
     )
 
 
-@contextmanager
-def _without_loop_reduction() -> Iterator[None]:
-    """LLVM's strength reduction of loops is off, which is a setting of the process: the text adds
-    to its indices already where it could multiply. Measured on products, convolutions, attention
-    and others, code is as fast without it (in the mean; convolutions with unknown sizes take 0.9
-    of the time, a sum with a transposed array 1.1), and made in 0.6 of the time where sizes are
-    unknown."""
-    llvm.set_option("staticflow", "-disable-lsr=true")
-    try:
-        yield
-    finally:
-        llvm.set_option("staticflow", "-disable-lsr=false")
+class _Settings:
+    """Settings of the process while something is compiled, on whatever threads.
+
+    LLVM's strength reduction of loops is off: the text adds to its indices already where it could
+    multiply. Measured on products, convolutions, attention and others, code is as fast without it
+    (in the mean; convolutions with unknown sizes take 0.9 of the time, a sum with a transposed
+    array 1.1), and made in 0.6 of the time where sizes are unknown. Python's threads take turns
+    every half millisecond: one that compiles needs the interpreter a dozen times for a module.
+    """
+
+    def __init__(self) -> None:
+        self._lock = new_lock()
+        self._compiling = 0
+        self._interval = 0.0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._compiling += 1
+            if self._compiling == 1:
+                llvm.set_option("staticflow", "-disable-lsr=true")
+                self._interval = sys.getswitchinterval()
+                sys.setswitchinterval(min(self._interval, _TURN))
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._compiling -= 1
+            if self._compiling == 0:
+                llvm.set_option("staticflow", "-disable-lsr=false")
+                sys.setswitchinterval(self._interval)
+
+
+_TURN = 0.0005
+"""Seconds of a turn of Python's threads while something is compiled."""
+
+_settings = _Settings()
 
 
 def ask_host() -> tuple[str, str, str, str]:
@@ -78,34 +99,204 @@ def ask_host() -> tuple[str, str, str, str]:
     return version, llvm.get_default_triple(), llvm.get_host_cpu_name(), features
 
 
-def emit_object(text: str, quick: bool) -> bytes:
-    """The object file of a text; not optimised if it is to be ``quick``. Raises `CompileError` with
-    LLVM's message and the lines at fault."""
-    with compiling, _without_loop_reduction():
-        machine = _engine().quick if quick else _engine().machine
-        return bytes(machine.emit_object(_parse(text)))
+def emit_objects(
+    texts: Sequence[tuple[str, bool]],
+    begun: Compilation | None = None,
+    meanwhile: Callable[[], None] | None = None,
+) -> list[bytes]:
+    """The object file of each text, those of a text that was split joined to one; not optimised
+    where ``quick`` stands beside. What was ``begun`` belongs to the first. This thread calls
+    ``meanwhile`` before it helps. Raises `CompileError` with LLVM's message and the lines at
+    fault."""
+    modules = [
+        (i, module, quick)
+        for i, (text, quick) in enumerate(texts)
+        for module in (split_text(text) if joins_objects() else [text])
+    ]
+    if begun is None:
+        begun = Compilation(helps=len(modules) > 1 or meanwhile is not None)
+    with begun as compilation:
+        owners = [0] * compilation.count + [i for i, *_ in modules]
+        for _, module, quick in modules:
+            compilation.add(module, quick)
+        if meanwhile is not None:
+            meanwhile()
+        made = compilation.finish()
+    files: list[list[bytes]] = [[] for _ in texts]
+    for i, data in zip(owners, made, strict=True):
+        files[i].append(data)
+    return [join_objects(parts) for parts in files]
+
+
+def joins_objects() -> bool:
+    """Whether the object files of this machine can be several."""
+    machine = os.uname().machine if hasattr(os, "uname") else ""
+    return links_for(sys.platform, machine, sys.maxsize)
+
+
+class Compilation:
+    """Modules that are compiled as they come, on threads beside the one that writes them, together
+    as many as kernels may run on. LLVM may be at several modules, each in a context of its own, and
+    with a compiler that is nobody else's meanwhile. Where none ``helps``, all is left to `finish`.
+    """
+
+    def __init__(self, helps: bool = True) -> None:
+        _emitter()
+        self._modules: list[tuple[str, int]] = []
+        self._made: dict[int, bytes | Exception] = {}
+        self._waiting: SimpleQueue[int | None] = SimpleQueue()
+        self._helpers: list[threading.Thread] = []
+        self._most_helpers = get_num_threads() - 1 if helps else 0
+        self._is_over = False
+
+    @property
+    def count(self) -> int:
+        """How many modules there are."""
+        return len(self._modules)
+
+    def __enter__(self) -> Compilation:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """What has not begun is given up, what has is waited for."""
+        self._is_over = True
+        self._join()
+
+    def add(self, text: str, quick: bool = False) -> None:
+        """One more module, which is not optimised if it is to be ``quick``."""
+        self._modules.append((text, 0 if quick else _OPTIMISED))
+        if len(self._helpers) < min(self._most_helpers, self._waiting.qsize() + 1):
+            helper = threading.Thread(target=self._help, name="staticflow-compiler")
+            try:
+                helper.start()
+                self._helpers.append(helper)
+            except RuntimeError:  # the interpreter is ending
+                self._most_helpers = 0
+        self._waiting.put(len(self._modules) - 1)
+
+    def finish(self) -> list[bytes]:
+        """The object files of all modules; this thread makes some of them."""
+        while (i := self._next()) is not None:
+            self._make(i)
+        self._join()
+        made = [self._made[i] for i in range(len(self._modules))]
+        for data in made:
+            if isinstance(data, Exception):
+                raise data
+        return [data for data in made if isinstance(data, bytes)]
+
+    def _join(self) -> None:
+        for _helper in self._helpers:
+            self._waiting.put(None)
+        while self._helpers:
+            self._helpers.pop().join()
+
+    def _next(self) -> int | None:
+        try:
+            return self._waiting.get_nowait()
+        except Empty:
+            return None
+
+    def _help(self) -> None:
+        while (i := self._waiting.get()) is not None:
+            if not self._is_over:
+                self._make(i)
+
+    def _make(self, i: int) -> None:
+        text, opt = self._modules[i]
+        try:
+            with _settings:
+                self._made[i] = _emit(text, opt)
+        except Exception as error:
+            self._made[i] = error
+
+
+@once
+def _emitter() -> Any:
+    """LLVM's function that makes machine code, without the lock that llvmlite puts around it: that
+    lets one thread in at a time."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    locked = llvm.ffi.lib.LLVMPY_TargetMachineEmitToMemory
+    emit = ctypes.CDLL(llvm.ffi.lib._name).LLVMPY_TargetMachineEmitToMemory
+    emit.argtypes, emit.restype = locked.argtypes, locked.restype
+    return emit
+
+
+_machines: dict[int, deque[Any]] = {0: deque(), _OPTIMISED: deque()}
+"""Compilers that nobody uses, by how they optimise."""
+
+
+@contextmanager
+def _machine(opt: int) -> Iterator[Any]:
+    """A compiler that optimises as ``opt`` says, and that is nobody else's meanwhile."""
+    try:
+        machine = _machines[opt].pop()
+    except IndexError:
+        machine = _target_machine(opt)
+    try:
+        yield machine
+    finally:
+        _machines[opt].append(machine)
+
+
+def _emit(text: str, opt: int) -> bytes:
+    """The object file of a module."""
+    library = llvm.ffi.lib
+    with (
+        _machine(opt) as machine,
+        _module_of(text, machine) as module,
+        llvm.ffi.OutputString() as error,
+    ):
+        memory = _emitter()(machine, module, 1, error)
+        if not memory:
+            raise CompileError(f"LLVM makes no machine code of the generated code: {error}")
+        try:
+            start, size = (
+                library.LLVMPY_GetBufferStart(memory),
+                library.LLVMPY_GetBufferSize(memory),
+            )
+            return ctypes.string_at(start, size)
+        finally:
+            library.LLVMPY_DisposeMemoryBuffer(memory)
 
 
 def emit_assembly(text: str) -> str:
     """The optimised machine code of a text, as text."""
-    with compiling, _without_loop_reduction():
-        return str(_engine().machine.emit_assembly(_parse(text)))
+    _emitter()
+    with (
+        _settings,
+        _machine(_OPTIMISED) as machine,
+        _module_of(text, machine) as module,
+    ):
+        return str(machine.emit_assembly(module))
 
 
-def _parse(text: str) -> Any:
-    """The module of a text, with its functions inlined that are marked so (``alwaysinline``)."""
-    try:
-        module = llvm.parse_assembly(text, llvm.create_context())
-        module.verify()
-    except RuntimeError as error:
-        where = _around(text, str(error))
-        raise CompileError(f"LLVM rejects the generated code: {error}\n{where}") from error
-    if "alwaysinline" in text:
-        passes = llvm.create_new_module_pass_manager()
-        passes.add_always_inliner_pass()
-        options = llvm.create_pipeline_tuning_options(speed_level=0)
-        passes.run(module, llvm.create_pass_builder(_engine().machine, options))
-    return module
+@contextmanager
+def _module_of(text: str, machine: Any) -> Iterator[Any]:
+    """The module of a text, with its functions inlined that are marked so (``alwaysinline``). It is
+    gone before its context is: a collection of garbage would not keep to that."""
+    with llvm.create_context() as context:
+        try:
+            module = llvm.parse_assembly(text, context)
+        except RuntimeError as error:
+            raise _rejection(text, error) from error
+        with module:
+            try:
+                module.verify()
+            except RuntimeError as error:
+                raise _rejection(text, error) from error
+            if "alwaysinline" in text:
+                passes = llvm.create_new_module_pass_manager()
+                passes.add_always_inliner_pass()
+                options = llvm.create_pipeline_tuning_options(speed_level=0)
+                passes.run(module, llvm.create_pass_builder(machine, options))
+            yield module
+
+
+def _rejection(text: str, error: RuntimeError) -> CompileError:
+    where = _around(text, str(error))
+    return CompileError(f"LLVM rejects the generated code: {error}\n{where}")
 
 
 def _around(text: str, message: str, reach: int = 3) -> str:
@@ -132,7 +323,7 @@ class _Linkers:
     def take(self) -> Any:
         """The linker for one more module. The caller holds the lock of `compiling`."""
         if not self._left:
-            _engine()
+            _emitter()
             self._current = llvm.create_lljit_compiler(_target_machine())
             self._left = LOADS_OF_A_LINKER
         self._left -= 1

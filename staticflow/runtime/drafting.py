@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from staticflow.codegen.kernel import Kernel
 from staticflow.codegen.llvm.parallel import DECLARATIONS
 from staticflow.codegen.llvm.probes import PROBED, Probes
 from staticflow.codegen.llvm.routine import render_routine
@@ -34,17 +36,31 @@ from staticflow.passes.cluster import cluster
 from staticflow.passes.pipeline import optimize
 from staticflow.runtime.draft import Draft, ParamSpec, Signature
 from staticflow.runtime.executable import Executable
+from staticflow.runtime.fastcall import shared_code
 from staticflow.runtime.fastcall_checks import UNKNOWN
 from staticflow.runtime.fastcall_text import Entry, fits, numbers_of, render_entry
+from staticflow.runtime.host import host_symbols
 from staticflow.runtime.machine import host_target
-from staticflow.runtime.native import compile_object
+from staticflow.runtime.native import ObjectCode, compile_objects
 from staticflow.runtime.object_layout import BoxType
 from staticflow.runtime.plan import plan_memory
 from staticflow.runtime.poison import plan_poison
 from staticflow.runtime.program_code import EntryCode, OutputFacts, ParamFacts, ProgramCode
 from staticflow.runtime.recipe import Recipe
+from staticflow.runtime.threads import pool_symbols
 
-__all__ = ["compile_draft", "draft_program", "generate", "lay_out", "render_draft", "unbound_sizes"]
+__all__ = [
+    "compile_draft",
+    "compiling_ahead",
+    "draft_program",
+    "generate",
+    "lay_out",
+    "render_draft",
+    "unbound_sizes",
+]
+
+if TYPE_CHECKING:
+    from staticflow.runtime.ahead import Ahead
 
 Array = np.ndarray[Any, Any]
 
@@ -63,11 +79,31 @@ def compile_draft(
     return Executable(code, lambda: draft, lambda: text, variables, box)
 
 
-def draft_program(recipe: Recipe) -> Draft:
-    """Optimise the graph, make its routine, and plan its memory."""
+@contextmanager
+def compiling_ahead(recipe: Recipe, is_new: bool) -> Iterator[list[Ahead]]:
+    """What compiles kernels of a program while it is drafted; none of a program that is not new,
+    where all kernels are to be looked at before, or changed together, and where they have to lie in
+    one object file."""
+    if not is_new or config.verify or recipe.flushes:
+        yield []
+        return
+    from staticflow.runtime.ahead import Ahead  # and LLVM with it
+    from staticflow.runtime.compiler import joins_objects
+
+    if not joins_objects():
+        yield []
+        return
+    ahead = Ahead(host_target())
+    with ahead.compilation:
+        yield [ahead]
+
+
+def draft_program(recipe: Recipe, ahead: Ahead | None = None) -> Draft:
+    """Optimise the graph, make its routine, and plan its memory. Kernels are compiled ``ahead`` if
+    there is such."""
     graph, passes = optimize(recipe.graph, recipe.numerics, recipe.passes)
     optimised = time.perf_counter()
-    program, signature = lay_out(recipe, graph)
+    program, signature = lay_out(recipe, graph, None if ahead is None else ahead.take)
     if recipe.flushes:
         program = replace(program, flushes=_machine_that_flushes())
     if config.verify:
@@ -87,8 +123,11 @@ def _machine_that_flushes() -> str:
     return machine
 
 
-def lay_out(recipe: Recipe, graph: Graph) -> tuple[Routine, Signature]:
-    """The routine of ``graph``, that of a recipe behind all passes, and what a call hands over."""
+def lay_out(
+    recipe: Recipe, graph: Graph, told: Callable[[Kernel], None] | None = None
+) -> tuple[Routine, Signature]:
+    """The routine of ``graph``, that of a recipe behind all passes, and what a call hands over. Of
+    each kernel is ``told`` when it is made."""
     names, updated, n_out = recipe.names, recipe.updated, recipe.n_out
     graph, given = _with_given_sizes(graph)
     sources = [p.attrs["source"] for p in graph.params]
@@ -135,7 +174,7 @@ def lay_out(recipe: Recipe, graph: Graph) -> tuple[Routine, Signature]:
             f"compile: no input has {missing[0]} as a dim of its own, so a call cannot tell it; "
             f"add a placeholder that has, at {format_locs(here())}"
         )
-    return assemble(graph, slots, wanted, sizes, recipe.target), signature
+    return assemble(graph, slots, wanted, sizes, recipe.target, told), signature
 
 
 def _origins(signature: Signature) -> dict[Sym, str]:
@@ -174,39 +213,66 @@ def _literals(graph: Graph) -> Iterator[Node]:
 # -- text and code -------------------------------------------------------------------------------
 
 
-def render_draft(draft: Draft, keeps_arena: bool = True, probes: Probes | None = None) -> str:
-    """The LLVM text of a program."""
+def render_draft(
+    draft: Draft,
+    keeps_arena: bool = True,
+    probes: Probes | None = None,
+    ahead: Ahead | None = None,
+) -> str:
+    """The LLVM text of a program, of which kernels may be written ``ahead``."""
     params, constants = draft.signature.params, draft.signature.constants
     types = [p.type for p in params]
     table = [*map(_bytes, types), *map(_bytes, constants), *map(_bytes, draft.signature.outputs)]
     updated = [i for i, p in enumerate(params) if p.updated]
     poison = plan_poison(draft.plan, draft.signature.outputs) if config.poison else None
     return render_routine(
-        draft.routine, draft.plan.layout, table, updated, keeps_arena, host_target(), probes, poison
-    )
+        draft.routine, draft.plan.layout, table, updated, keeps_arena, host_target(), probes,
+        poison, None if ahead is None else ahead.texts,
+    )  # fmt: skip
 
 
-def generate(draft: Draft, text: str, has_entry: bool, has_probes: bool = False) -> ProgramCode:
+def generate(
+    draft: Draft,
+    text: str,
+    has_entry: bool,
+    has_probes: bool = False,
+    ahead: Ahead | None = None,
+) -> ProgramCode:
     """The code of a program whose LLVM text is ``text``, with a native entry if that is wanted and
-    the program small enough for one."""
+    the program small enough for one. Both are compiled at the same time, but for what is compiled
+    ``ahead``; meanwhile this thread makes what all programs are linked with, if that is not
+    there."""
     routine = draft.routine
     exports = ["run"]
     exports += ["release"] if routine.buffers else []
     exports += ["iterations"] if routine.loops else []
     exports += ["room"] if routine.growing else []
     exports += PROBED if has_probes else []
+    entry = _entry_of(draft) if has_entry else None
+
+    def prepare() -> None:
+        host_symbols()
+        if DECLARATIONS in text:
+            pool_symbols()
+        if entry is not None:
+            shared_code()
+
+    texts = [(text, False)]
+    texts += [] if entry is None else [(render_entry(entry), True)]
+    code, *of_entry = compile_objects(texts, ahead, prepare)
     return ProgramCode(
-        compile_object(text),
+        code,
         tuple(exports),
         DECLARATIONS in text,
         len(routine.kernels),
         len(routine.growing),
         sum(isinstance(s, Ask) for s in walk_steps(routine.steps)),
-        _generate_entry(draft) if has_entry else None,
+        None if entry is None else _entry_code(entry, draft.signature, *of_entry),
     )
 
 
-def _generate_entry(draft: Draft) -> EntryCode | None:
+def _entry_of(draft: Draft) -> Entry | None:
+    """The native entry of a program; None of one that is too large."""
     signature = draft.signature
     entry = Entry(
         draft.routine,
@@ -216,8 +282,10 @@ def _generate_entry(draft: Draft) -> EntryCode | None:
         tuple(e for e in signature.equalities if _is_known(e, signature)),
         (draft.plan.layout.most,),
     )
-    if not fits(entry):
-        return None
+    return entry if fits(entry) else None
+
+
+def _entry_code(entry: Entry, signature: Signature, code: ObjectCode) -> EntryCode:
     numbers = numbers_of(entry)
     params = tuple(
         ParamFacts(
@@ -232,7 +300,6 @@ def _generate_entry(draft: Draft) -> EntryCode | None:
         OutputFacts(t.dtype, at, t.ndim, entry.is_late(t))
         for t, at in zip(signature.outputs, numbers.outputs, strict=True)
     )
-    code = compile_object(render_entry(entry), quick=True)
     return EntryCode(code, params, outputs, signature.constants, numbers.count, numbers.traffic)
 
 

@@ -36,7 +36,7 @@ from staticflow.runtime.once import once
 from staticflow.runtime.program_code import EntryCode, OutputFacts, ParamFacts
 from staticflow.runtime.sealed import Sealed
 
-__all__ = ["NativeEntry", "builtin_function", "decline", "method_descriptor"]
+__all__ = ["NativeEntry", "builtin_function", "decline", "method_descriptor", "shared_code"]
 
 
 def decline(*args: object) -> None:
@@ -120,7 +120,7 @@ def _outputs(outputs: Sequence[OutputFacts]) -> Any:
 
 def _load_entry(object_bytes: bytes, record: Any) -> NativeModule:
     symbols = {
-        **{fn.__name__: _shared_code().address(fn.__name__) for fn in _SHARED},
+        **{fn.__name__: shared_code().address(fn.__name__) for fn in _SHARED},
         "program": ctypes.addressof(record),
     }
     return load_native(object_bytes, ["call", "boxed", "measure", "measure_late"], symbols)
@@ -130,7 +130,7 @@ _SHARED = (call_program, call_boxed, *MEASURING)
 
 
 @once
-def _shared_code() -> NativeModule:
+def shared_code() -> NativeModule:
     """What the entries of all programs call."""
     switch = box_type(Config, "check_nan")
     assert switch is not None  # as whoever has a box knows

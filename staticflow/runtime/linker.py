@@ -1,11 +1,13 @@
 """Machine code into memory: the object files that LLVM makes for this machine, without LLVM.
 
-`link_object` reads an ELF file of x86-64 as `compile_object` gives it: it lays the sections out in
-memory of its own, writes the addresses of symbols where relocations want them, and makes the code
-executable and no longer writable. So a process whose code is on disk never imports LLVM, and code
-that is unloaded leaves nothing. The large code model needs few kinds of relocations; another one,
-as any other thing that is not known here, is an error. Unwinding tables are left out: nothing
-throws, and what ends a thread stops at a frame that has none.
+`link_object` reads an ELF file of x86-64 as LLVM makes it: it lays the sections out in memory of
+its own, writes the addresses of symbols where relocations want them, and makes the code executable
+and no longer writable. Files that name what others define are joined, one behind the other: LLVM
+ends a file with the table of its sections, so its header says how long it is. So a process whose
+code is on disk never imports LLVM, and code that is unloaded leaves nothing. The large code model
+needs few kinds of relocations; another one, as any other thing that is not known here, is an error.
+Unwinding tables are left out: nothing throws, and what ends a thread stops at a frame that has
+none.
 
 Format: System V ABI, chapters 4 (object files) and AMD64 supplement, 4.4 (relocations).
 """
@@ -17,7 +19,7 @@ import functools
 import mmap
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,7 +27,7 @@ import numpy as np
 from staticflow.data_classes import dataclass
 from staticflow.errors import CompileError
 
-__all__ = ["LinkedCode", "link_object", "links_for"]
+__all__ = ["LinkedCode", "join_objects", "link_object", "links_for"]
 
 Array = np.ndarray[Any, Any]
 
@@ -77,39 +79,114 @@ class LinkedCode:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._memory))
 
 
+def join_objects(files: Sequence[bytes]) -> bytes:
+    """Object files as one, for `link_object`."""
+    if len(files) > 1 and any(_length_of(data, 0) != len(data) for data in files):
+        raise CompileError("native code cannot be joined: a file does not end with its sections")
+    return b"".join(files)
+
+
 def link_object(data: bytes, exports: Iterable[str], symbols: Mapping[str, int]) -> LinkedCode:
-    """Load an object file. What it does not define is looked for in ``symbols``, then in the
-    process. Raises `CompileError` where that fails, where an export is missing, and where the file
-    has what is not known here."""
-    if (
-        data[:6] != _MAGIC
-        or _number(data, 16, 2) != _RELOCATABLE
-        or _number(data, 18, 2) != _X86_64
-    ):
-        raise CompileError("native code cannot be loaded: it is no object file of this machine")
-    sections = np.frombuffer(data, _SECTION, _number(data, 60, 2), _number(data, 40, 8))
-    kept = [i for i, s in enumerate(sections) if _is_kept(s)]
-    places, code_bytes, all_bytes = _lay_out(sections, kept)
+    """Load an object file, or such as `join_objects` joined. What these do not define is looked for
+    in ``symbols``, then in the process. Raises `CompileError` where that fails, where an export is
+    missing, and where a file has what is not known here."""
+    files = [_File(piece) for piece in _pieces_of(data)]
+    code_bytes, all_bytes = _lay_out(files)
     memory = _Memory(all_bytes)
-    addresses = np.zeros(len(sections), np.uint64)
     image = np.zeros(all_bytes, np.uint8)
-    for i, place in places.items():
-        addresses[i] = memory.address + place
-        if sections[i]["type"] != _NO_BITS:
-            at, size = int(sections[i]["offset"]), int(sections[i]["size"])
-            image[place : place + size] = np.frombuffer(data, np.uint8, size, at)
-    defined, values = _find_symbols(data, sections, addresses, symbols)
-    for section in sections:
-        if section["type"] == _PLAIN_RELOCATIONS and section["info"] in places:
-            raise CompileError("native code cannot be loaded: it has relocations without addends")
-        if section["type"] == _RELOCATIONS and section["info"] in places:
-            table = _table(data, section, _RELOCATION)
-            _relocate(image, table, values, places[int(section["info"])], memory.address)
+    defined: dict[str, int] = {}
+    for file in files:
+        file.copy_sections(image)
+        defined |= file.define(memory.address)
+    known = {**symbols, **defined}
+    for file in files:
+        file.relocate(image, memory.address, known)
     missing = [name for name in exports if name not in defined]
     if missing:
         raise CompileError(f"native code cannot be loaded: it has no {', '.join(missing)}")
     memory.fill(image, code_bytes)
     return LinkedCode(memory, {name: defined[name] for name in exports})
+
+
+def _pieces_of(data: bytes) -> Iterator[bytes]:
+    """The files that were joined."""
+    at = 0
+    while at < len(data) or at == 0:
+        if (
+            data[at : at + 6] != _MAGIC
+            or _number(data, at + 16, 2) != _RELOCATABLE
+            or _number(data, at + 18, 2) != _X86_64
+        ):
+            raise CompileError("native code cannot be loaded: it is no object file of this machine")
+        length = _length_of(data, at)
+        yield data[at : at + length]
+        at += length
+
+
+def _length_of(data: bytes, at: int) -> int:
+    """The bytes of the file at a place, to the end of the table of its sections."""
+    return _number(data, at + 40, 8) + _number(data, at + 58, 2) * _number(data, at + 60, 2)
+
+
+class _File:
+    """An object file, and where in the memory its sections lie."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self.sections = np.frombuffer(data, _SECTION, _number(data, 60, 2), _number(data, 40, 8))
+        self.kept = [i for i, s in enumerate(self.sections) if _is_kept(s)]
+        self.places: dict[int, int] = {}
+        self._values = np.zeros(0, np.uint64)
+        self._undefined: dict[int, str] = {}
+
+    def copy_sections(self, image: Array) -> None:
+        """Put what the sections hold where these lie."""
+        for i, place in self.places.items():
+            section = self.sections[i]
+            if section["type"] != _NO_BITS:
+                at, size = int(section["offset"]), int(section["size"])
+                image[place : place + size] = np.frombuffer(self._data, np.uint8, size, at)
+
+    def define(self, base: int) -> dict[str, int]:
+        """The addresses of the functions and variables that others may name, where the memory is at
+        ``base``."""
+        found = [s for s in self.sections if s["type"] == _SYMBOLS]
+        if not found:
+            return {}
+        addresses = np.zeros(len(self.sections), np.uint64)
+        for i, place in self.places.items():
+            addresses[i] = base + place
+        table = _table(self._data, found[0], _SYMBOL)
+        strings = self.sections[found[0]["link"]]
+        names = _table(self._data, strings, np.dtype(np.uint8)).tobytes()
+        values = self._values = table["value"].copy()
+        inside = (table["section"] != _UNDEFINED) & (table["section"] < _FIRST_RESERVED)
+        values[inside] += addresses[table["section"][inside]]
+        defined: dict[str, int] = {}
+        for i in np.flatnonzero(table["info"] >> 4 != _LOCAL).tolist():
+            start, section = int(table["name"][i]), int(table["section"][i])
+            name = names[start : names.index(0, start)].decode()
+            if section == _UNDEFINED:
+                self._undefined[i] = name
+            elif inside[i] or section == _ABSOLUTE:
+                defined[name] = int(values[i])
+            else:
+                raise CompileError(f"native code cannot be loaded: {name} is in no section")
+        return defined
+
+    def relocate(self, image: Array, base: int, known: Mapping[str, int]) -> None:
+        """Write into the sections what their relocations say, where others are ``known``."""
+        for i, name in self._undefined.items():
+            self._values[i] = known[name] if name in known else _address_in_process(name)
+        for section in self.sections:
+            place = self.places.get(int(section["info"]))
+            if place is not None and section["type"] == _PLAIN_RELOCATIONS:
+                raise CompileError(
+                    "native code cannot be loaded: it has relocations without addends"
+                )
+            if place is not None and section["type"] == _RELOCATIONS:
+                table = _table(self._data, section, _RELOCATION)
+                _relocate(image, table, self._values, place, base)
 
 
 def _is_kept(section: Any) -> bool:
@@ -119,45 +196,21 @@ def _is_kept(section: Any) -> bool:
     return bool(flags & _ALLOCATED) and section["type"] != _UNWINDING
 
 
-def _lay_out(sections: Array, kept: list[int]) -> tuple[dict[int, int], int, int]:
-    """Where each section lies, how many bytes of them are code and constants, and all bytes, both
-    whole pages: what is written lies behind, on pages of its own."""
-    places: dict[int, int] = {}
+def _lay_out(files: Sequence[_File]) -> tuple[int, int]:
+    """Say where each section lies; gives how many bytes of them are code and constants, and all
+    bytes, both whole pages: what is written lies behind, on pages of its own."""
     end, ends = 0, []
     for is_written in (False, True):
-        for i in kept:
-            if bool(int(sections[i]["flags"]) & _WRITABLE) is is_written:
-                places[i] = _round_up(end, max(1, int(sections[i]["alignment"])))
-                end = places[i] + int(sections[i]["size"])
+        for file in files:
+            for i in file.kept:
+                section = file.sections[i]
+                if bool(int(section["flags"]) & _WRITABLE) is is_written:
+                    place = _round_up(end, max(1, int(section["alignment"])))
+                    file.places[i] = place
+                    end = place + int(section["size"])
         end = _round_up(end, mmap.PAGESIZE)
         ends.append(end)
-    return places, ends[0], max(ends[1], mmap.PAGESIZE)
-
-
-def _find_symbols(
-    data: bytes, sections: Array, addresses: Array, known: Mapping[str, int]
-) -> tuple[dict[str, int], Array]:
-    """The addresses of the functions and variables that others may name, and those of all symbols
-    of the file in their order."""
-    found = [s for s in sections if s["type"] == _SYMBOLS]
-    if not found:
-        return {}, np.zeros(0, np.uint64)
-    table = _table(data, found[0], _SYMBOL)
-    names = _table(data, sections[found[0]["link"]], np.dtype(np.uint8)).tobytes()
-    values = table["value"].copy()
-    inside = (table["section"] != _UNDEFINED) & (table["section"] < _FIRST_RESERVED)
-    values[inside] += addresses[table["section"][inside]]
-    defined: dict[str, int] = {}
-    for i in np.flatnonzero(table["info"] >> 4 != _LOCAL).tolist():
-        start, section = int(table["name"][i]), int(table["section"][i])
-        name = names[start : names.index(0, start)].decode()
-        if section == _UNDEFINED:
-            values[i] = known[name] if name in known else _address_in_process(name)
-        elif inside[i] or section == _ABSOLUTE:
-            defined[name] = int(values[i])
-        else:
-            raise CompileError(f"native code cannot be loaded: {name} is in no section")
-    return defined, values
+    return ends[0], max(ends[1], mmap.PAGESIZE)
 
 
 def _relocate(image: Array, table: Array, values: Array, place: int, base: int) -> None:

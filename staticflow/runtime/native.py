@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from staticflow.data_classes import dataclass
@@ -18,9 +18,10 @@ from staticflow.runtime.once import compiling
 from staticflow.runtime.sealed import Sealed
 
 if TYPE_CHECKING:
+    from staticflow.runtime.ahead import Ahead
     from staticflow.runtime.compiler import JitCode
 
-__all__ = ["NativeModule", "ObjectCode", "compile_native", "compile_object", "load_native",
+__all__ = ["NativeModule", "ObjectCode", "compile_native", "compile_objects", "load_native",
            "native_text"]  # fmt: skip
 
 
@@ -85,19 +86,35 @@ def compile_native(
     it compiles several times faster and is not optimised. Raises `CompileError` with LLVM's message
     and the lines at fault.
     """
-    return load_native(compile_object(text, quick).data, exports, symbols, text)
+    (code,) = compile_objects([(text, quick)])
+    return load_native(code.data, exports, symbols, text)
 
 
-def compile_object(text: str, quick: bool = False) -> ObjectCode:
-    """The machine code of LLVM text, as `compile_native` loads it."""
+def compile_objects(
+    texts: Sequence[tuple[str, bool]],
+    ahead: Ahead | None = None,
+    meanwhile: Callable[[], None] | None = None,
+) -> list[ObjectCode]:
+    """The machine code of LLVM texts, each ``quick`` or not, as `compile_native` loads it: what is
+    not in the `code_cache` is compiled at the same time, but for what is compiled ``ahead`` of the
+    first; this thread calls ``meanwhile``, where anything is."""
+    cache = code_cache()
+    keys = [key_of(*machine_parts(), str(quick), text) for text, quick in texts]
+    found = {key: None if cache is None else cache.find(key) for key in keys}
+    missing = {key: t for key, t in zip(keys, texts, strict=True) if found[key] is None}
+    if missing:
+        from staticflow.runtime.compiler import emit_objects
 
-    def emit() -> bytes:
-        from staticflow.runtime.compiler import emit_object
-
-        return emit_object(text, quick)
-
-    key, cache = key_of(*machine_parts(), str(quick), text), code_cache()
-    return ObjectCode(emit() if cache is None else cache.fetch_by(key, emit), key)
+        own = ahead if ahead is not None and keys[0] in missing else None
+        wanted = [*missing.values()]
+        if own is not None:
+            wanted[0] = own.rest_of(wanted[0][0]), wanted[0][1]
+        made = emit_objects(wanted, None if own is None else own.compilation, meanwhile)
+        for key, new in zip(missing, made, strict=True):
+            found[key] = new
+            if cache is not None:
+                cache.store(key, new)
+    return [ObjectCode(data, key) for key in keys if (data := found[key]) is not None]
 
 
 def load_native(

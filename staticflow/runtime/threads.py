@@ -39,7 +39,8 @@ def get_num_threads() -> int:
 
 
 def set_num_threads(n: int) -> None:
-    """Let compiled kernels run on ``n`` threads. Small ones run on one whatever ``n`` is.
+    """Let compiled kernels run on ``n`` threads. Small ones run on one whatever ``n`` is. LLVM
+    compiles long programs on as many.
 
     Results do not depend on it. What is compiled has memory for the threads of products, attention,
     convolutions and the sorting of long rows to work in: for as many as there are processors, or

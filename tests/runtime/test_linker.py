@@ -12,8 +12,8 @@ import pytest
 
 from staticflow.errors import CompileError
 from staticflow.runtime import linker
-from staticflow.runtime.compiler import emit_object, link_with_llvm
-from staticflow.runtime.linker import link_object, links_for
+from staticflow.runtime.compiler import emit_objects, link_with_llvm
+from staticflow.runtime.linker import join_objects, link_object, links_for
 
 HERE = links_for(sys.platform, os.uname().machine, sys.maxsize)
 pytestmark = pytest.mark.skipif(not HERE, reason="this machine's object files are LLVM's to load")
@@ -49,6 +49,11 @@ UNARY = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
 NULLARY = ctypes.CFUNCTYPE(ctypes.c_int64)
 
 
+def emit_object(text: str, quick: bool) -> bytes:
+    (data,) = emit_objects([(text, quick)])
+    return data
+
+
 @UNARY
 def given(value: int) -> int:
     return value * 1000
@@ -76,6 +81,44 @@ def test_each_module_has_variables_of_its_own_and_a_child_has_a_copy() -> None:
         os._exit(NULLARY(one.address("next"))())
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 8
     assert NULLARY(one.address("next"))() == 8
+
+
+def test_files_that_are_joined_name_what_others_define() -> None:
+    """Functions and variables, either way, and each has what is its own under the same name."""
+    one = """
+@count = hidden global i64 5
+@own = internal constant i64 100
+declare i64 @other(i64)
+define i64 @first(i64 %x) {
+  %a = load i64, ptr @own
+  %b = add i64 %x, %a
+  %c = call i64 @other(i64 %b)
+  ret i64 %c
+}
+define hidden i64 @plain(i64 %x) {
+  ret i64 %x
+}
+"""
+    two = """
+@count = external hidden global i8
+@own = internal constant i64 7
+declare i64 @plain(i64)
+define hidden i64 @other(i64 %x) {
+  %a = load i64, ptr @count
+  %b = load i64, ptr @own
+  %c = call i64 @plain(i64 %x)
+  %d = mul i64 %c, %b
+  %e = add i64 %d, %a
+  ret i64 %e
+}
+"""
+    files = emit_objects([(one, False), (two, False)])
+    linked = link_object(join_objects(files), ["first"], {})
+    assert UNARY(linked.address("first"))(3) == 103 * 7 + 5
+    with pytest.raises(CompileError, match="needs other"):
+        link_object(files[0], ["first"], {})
+    with pytest.raises(CompileError, match="does not end with its sections"):
+        join_objects([files[0] + b"more", files[1]])
 
 
 def _rights_at(address: int) -> str:

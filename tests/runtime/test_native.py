@@ -55,14 +55,16 @@ def test_module_of_several_kernels_and_its_object_code() -> None:
         module.address("twice")
 
 
-def test_settings_of_llvm_are_those_of_before(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_are_those_of_before(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever becomes of a compilation: other libraries of the process compile, too."""
     found: list[str] = []
+    turns = sys.getswitchinterval()
     monkeypatch.setattr(llvm, "set_option", lambda _, option: found.append(option))
     compile_native(f"{render_module([doubling('d', 2.0)])} ; {time.time()}", [])
     with pytest.raises(CompileError):
         compile_native("nothing", [])
     assert found == ["-disable-lsr=true", "-disable-lsr=false"] * 2
+    assert sys.getswitchinterval() == turns
 
 
 def test_functions_that_are_marked_are_inlined() -> None:

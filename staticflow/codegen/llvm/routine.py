@@ -18,7 +18,7 @@ allocates nothing (`staticflow.codegen.llvm.arena`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from staticflow.codegen.llvm.addresses import Places
@@ -82,19 +82,24 @@ def render_routine(
     target: Target = PORTABLE,
     probes: Probes | None = None,
     poison: Poison | None = None,
+    written: Mapping[str, str] | None = None,
 ) -> str:
     """The text of the kernels, of ``run``, and, if there is an arena, of ``release``. ``layout``
     says where buffers lie in it; an arena that is not kept is freed at the end of each run.
     ``table`` has the bytes of the caller's arrays, of which ``updated`` are variables' that the
     program overwrites, ``target`` the machine whose instructions the text may name, ``probes`` what
-    reads a clock around each step, ``poison`` what spoils freed memory, if anything does."""
+    reads a clock around each step, ``poison`` what spoils freed memory, if anything does; the texts
+    of kernels that are ``written`` already are given by name."""
     arena = arena_text(bool(program.buffers), len(program.growing))
     counted = {
         step.kernel
         for step in walk_steps(program.steps)
         if probes is not None and isinstance(step, Launch) and step.binds is not None
     }
-    texts = {k.name: render_kernel(k, target, k.name in counted) for k in program.kernels}
+    texts = {
+        k.name: (written or {}).get(k.name) or render_kernel(k, target, k.name in counted)
+        for k in program.kernels
+    }
     stopping = {name for name, text in texts.items() if may_stop(text)}
     kernels = join_kernels(texts.values())
     if probes is not None:

@@ -71,10 +71,11 @@ def assemble(
     wanted: Sequence[Wanted],
     sizes: tuple[Sym, ...],
     target: Target,
+    told: Callable[[Kernel], None] | None = None,
 ) -> Routine:
     """The program of a fused graph. ``slots`` are the table slots of params and of constants that
-    are arrays."""
-    work = _Assembler(Kernels(target), {n: Table(s) for n, s in slots.items()})
+    are arrays. Of each kernel is ``told`` when it is made."""
+    work = _Assembler(Kernels(target, told), {n: Table(s) for n, s in slots.items()})
     steps = work.top(graph, dict(work.tables), wanted)
     count = 1 + max([-1, *slots.values(), *(w.slot for w in wanted)])
     return Routine(

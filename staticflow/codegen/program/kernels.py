@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 from typing import Any
 
@@ -35,13 +35,15 @@ class Launched:
 @dataclass(slots=True)
 class Kernels:
     """The kernels for a ``target`` by what they compute, named in the order in which they are first
-    wanted. A *draft* is one that was lowered to learn something of it, and has no name yet.
+    wanted, when each is ``told``. A *draft* is one that was lowered to learn something of it, and
+    has no name yet.
 
     ``shared`` says which results of a cluster lie over which of its arguments, ``lies`` the types
     of those results that do not lie in one row.
     """
 
     target: Target
+    told: Callable[[Kernel], None] | None = None
     named: dict[Kernel, Kernel] = field(default_factory=dict)
     made: dict[Any, tuple[Kernel, tuple[Scratch, ...], Structure]] = field(default_factory=dict)
     drafts: dict[Any, tuple[Lowered, Structure]] = field(default_factory=dict)
@@ -57,8 +59,10 @@ class Kernels:
             lowered, first = self._draft(body, kind, shared, lies)
             del self.drafts[own.key]
             kernel = schedule_cpu(lowered, self.target)
-            named = kernel.with_name(f"{kernel.name}{len(self.named)}")
-            named = self.named.setdefault(kernel, named)
+            new = kernel.with_name(f"{kernel.name}{len(self.named)}")
+            named = self.named.setdefault(kernel, new)
+            if named is new and self.told is not None:
+                self.told(named)
             self.made[own.key] = named, lowered.scratch, first
         kernel, scratch, first = self.made[own.key]
         names = own.names_of(first)
