@@ -71,3 +71,30 @@ def test_a_difference_of_all_pairs_is_computed_again_and_not_stored() -> None:
     given = np.random.default_rng(0).random((100, 3))
     found = step(given.astype(np.float32)).numpy()
     np.testing.assert_allclose(found, forces(sf.tensor(given)).numpy(), 1e-4, 1e-4)
+
+
+def test_short_rows_that_are_moved_are_one_long_row() -> None:
+    """As where they are joined: those before and those behind adjoin in memory."""
+    moves: list[Callable[[Any], Any]] = [
+        lambda x: x.roll(2, 0),
+        lambda x: sf.cat([x, x[1:]], 0),
+        lambda x: sf.stack([x, x]),
+    ]
+    for move in moves:
+        x = sf.placeholder((None, 3), name="x")
+        step = sf.compile([x], move(x))
+        text = step.source("kernels")
+        assert "lane" in text and "*lane" not in text
+        for rows in (1, 2, 40):
+            given = np.random.default_rng(rows).standard_normal((rows, 3)).astype("f4")
+            np.testing.assert_array_equal(step(given).numpy(), move(sf.tensor(given)).numpy())
+
+
+@pytest.mark.parametrize("dims", [(0,), (1,), (0, 1)])
+def test_rows_that_are_turned_round_are_whole_vectors(dims: tuple[int, ...]) -> None:
+    x = sf.placeholder((None, None), name="x")
+    step = sf.compile([x], x.flip(dims) * 2)
+    assert "gather" not in step._executable.llvm
+    for shape in ((0, 3), (1, 1), (3, 7), (2, 16), (5, 131)):
+        given = np.random.default_rng(0).standard_normal(shape).astype("f4")
+        np.testing.assert_array_equal(step(given).numpy(), np.flip(given, dims) * 2)

@@ -1,4 +1,4 @@
-"""Loads and stores in LLVM text: scalar, contiguous, strided, each with or without a mask.
+"""Loads and stores in LLVM text: scalar, contiguous, backward, strided, with or without a mask.
 
 User arrays are aligned to their element only, so vectors are too. LLVM declares the intrinsics
 itself, and takes these masked ones in their older form in every version.
@@ -47,6 +47,11 @@ class _Place:
         return self.lanes == 1 or coefficient(self.index, LANE_SYM) == 1
 
     @property
+    def backward(self) -> bool:
+        """Whether each lane lies before the one before it."""
+        return self.lanes > 1 and coefficient(self.index, LANE_SYM) == -1
+
+    @property
     def suffix(self) -> str:
         """How the masked intrinsics spell the type, ``v1f32`` for one lane."""
         element = memory_type(self.buffer.dtype).suffix
@@ -81,15 +86,34 @@ def load(
     text = indices.text
     place = _place(indices, buffer, index, lanes, bound)
     stride = coefficient(index, LANE_SYM)
-    if lanes > 1 and stride in _DENSE and isinstance(stride, int):
+    if place.backward:
+        raw = _in_reverse(text, place.type, _load_whole(text, _forward(text, place)))
+    elif lanes > 1 and stride in _DENSE and isinstance(stride, int):
         raw = _load_dense(indices, place, stride, bound if place.mask is not None else None)
-    elif place.mask is not None:
-        raw = _load_masked(text, place)
-    elif place.contiguous:
-        raw = text.op(f"load {place.type}, ptr {place.address()}, align {place.align}")
+    elif place.contiguous or place.mask is not None:
+        raw = _load_whole(text, place)
     else:
         raw = _load_lanes(text, place)
     return Value(_from_memory(text, raw, buffer.dtype, lanes), buffer.dtype, lanes)
+
+
+def _in_reverse(text: FunctionText, type: Type, vector: str) -> str:
+    return text.shuffle(type, vector, "poison", [*reversed(range(type.lanes))])
+
+
+def _forward(text: FunctionText, place: _Place) -> _Place:
+    """The same memory with the last lane first, from which on it goes forward."""
+    lanes, mask = place.lanes, place.mask
+    first = at_lane(place.index, lanes - 1)
+    if mask is not None:
+        mask = _in_reverse(text, Type("i1", lanes), mask)
+    return _Place(place.indices, place.buffer, first + LANE, lanes, mask)
+
+
+def _load_whole(text: FunctionText, place: _Place) -> str:
+    if place.mask is not None:
+        return _load_masked(text, place)
+    return text.op(f"load {place.type}, ptr {place.address()}, align {place.align}")
 
 
 def _load_lanes(text: FunctionText, place: _Place) -> str:
@@ -110,11 +134,7 @@ def _load_dense(indices: IndexWriter, place: _Place, stride: int, bound: Size | 
     for start in starts:
         rest = None if bound is None else (bound - 1) * stride + 1 - start
         part = _place(indices, place.buffer, first + start + LANE, n, rest)
-        if part.mask is None:
-            raw = text.op(f"load {part.type}, ptr {part.address()}, align {part.align}")
-        else:
-            raw = _load_masked(text, part)
-        parts.append(raw)
+        parts.append(_load_whole(text, part))
     at = [min(lane * stride // n, stride - 1) for lane in range(n)]
     result = parts[0]
     for number, part_raw in enumerate(parts[1:], 1):
@@ -146,6 +166,8 @@ def store(
     text = indices.text
     place = _place(indices, buffer, index, value.lanes, bound)
     raw = _to_memory(text, value)
+    if place.backward:
+        place, raw = _forward(text, place), _in_reverse(text, place.type, raw)
     if place.mask is not None:
         _store_masked(text, place, raw)
     elif place.contiguous:

@@ -223,7 +223,8 @@ def _closeness(stride: Size | None) -> int:
     """How good it is for vectors that their elements lie so far apart."""
     if stride in (0, 1):
         return 2 * (stride == 1)
-    return 1 if isinstance(stride, int) and 1 < stride <= _CLOSE else _SCATTERED
+    near = stride == -1 or (isinstance(stride, int) and 1 < stride <= _CLOSE)
+    return 1 if near else _SCATTERED
 
 
 _SCATTERED = -8

@@ -24,7 +24,7 @@ from staticflow.graph.dtypes import DType, bool_
 from staticflow.graph.node import Node
 from staticflow.graph.types import Shape, TensorType, types_of
 from staticflow.ops.declaring.lowering import Index, LoopNest, View, delinear
-from staticflow.passes.access import source_of
+from staticflow.passes.access import is_polynomial, source_of
 
 __all__ = ["Nest", "Scratch"]
 
@@ -117,6 +117,15 @@ class Nest:
         """Whether an argument is a row-major array, not a view that is read through."""
         return bool(self._args) and self._args[i] in self._in_names and self._ins[i].strides is None
 
+    def adjoins(self, i: int, first: int = 0) -> bool:
+        """Whether the dims of an argument from ``first`` on adjoin in memory, so that one loop runs
+        over all of them: those of a row-major array, and of some rows of one."""
+        shape = self.in_shape(i)
+        outer = tuple(Dim.of(Sym(f"at{d}")) for d in range(first))
+        position = Dim.of(Sym("at", 0, prod(shape[first:])))
+        offset = self._offset(i, (*outer, *delinear(position, shape[first:])))
+        return offset is not None and is_polynomial(offset)
+
     def load(self, i: int, index: Index) -> Operand:
         """An element of an argument."""
         return Values(self.k, self._in_names).at(self._args[i], index)
@@ -135,7 +144,7 @@ class Nest:
         """All of an argument to the first result, which has its shape, unless that is there."""
         if self._over:
             return
-        with self.loops(self.in_shape(i), "parallel", merged=self.in_memory(i)) as index:
+        with self.loops(self.in_shape(i), "parallel", merged=self.adjoins(i)) as index:
             self.store(0, index, self.load(i, index))
 
     def name_size(self, size: Size) -> Size:
@@ -236,14 +245,17 @@ class Nest:
     def stride(self, i: int, dim: int) -> Size | None:
         """How many elements of memory neighbours along a dim of an argument lie apart; None where
         that is no one number."""
-        node = self._args[i]
         syms = tuple(Sym(f"at{d}") for d in range(len(self.in_shape(i))))
-        index: Index = tuple(map(Dim.of, syms))
+        offset = self._offset(i, tuple(map(Dim.of, syms)))
+        return None if offset is None else coefficient(offset, syms[dim])
+
+    def _offset(self, i: int, index: Index) -> Size | None:
+        """Where an element of an argument lies in the memory that it is read from; None if it is
+        worked out, and not read."""
+        node = self._args[i]
         while node not in self._in_names and isinstance(node.op.lowering, View):
             node, index = source_of(node, index)
-        if node not in self._in_names:
-            return None
-        return coefficient(node.tensor_type.offset(index), syms[dim])
+        return node.tensor_type.offset(index) if node in self._in_names else None
 
     @contextmanager
     def lanes_along(self, at: Dim) -> Iterator[None]:

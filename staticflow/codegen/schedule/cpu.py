@@ -56,7 +56,7 @@ def _scatters(body: Block, var: Sym) -> bool:
     """Whether something is stored apart from one iteration to the next: then each lane is stored by
     an instruction of its own, and more of them hide nothing."""
     strides = (coefficient(s.index, var) for s in walk(body) if isinstance(s, Store))
-    return any(stride not in (0, 1) for stride in strides)
+    return any(stride not in (0, 1, -1) for stride in strides)
 
 
 def _sums_columns(body: Block) -> bool:

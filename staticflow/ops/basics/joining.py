@@ -68,7 +68,7 @@ def _cat_emit(nest: Any) -> None:
         shape = nest.in_shape(i)
         with (
             nest.loops(shape[:dim], "parallel") as outer,
-            nest.loops(shape[dim:], "parallel", merged=nest.in_memory(i)) as (at, *rest),
+            nest.loops(shape[dim:], "parallel", merged=nest.adjoins(i, dim)) as (at, *rest),
         ):
             nest.store(0, (*outer, at + offset, *rest), nest.load(i, (*outer, at, *rest)))
         offset = nest.name_size(offset + shape[dim])
