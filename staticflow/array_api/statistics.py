@@ -8,7 +8,7 @@ from typing import Any
 from staticflow.errors import ShapeError
 from staticflow.graph.dtypes import dtype_of
 from staticflow.graph.locs import format_locs, here
-from staticflow.ops.along import cumulative, extremes
+from staticflow.ops.along import cumulative, extremes, multiplication
 from staticflow.ops.basics import joining, reduce, view
 from staticflow.ops.declaring.declare import normalize_dim, normalize_dims
 from staticflow.ops.statistics import moments
@@ -48,7 +48,7 @@ def sum(x: Any, /, *, axis: Axes = None, dtype: Any = None, keepdims: bool = Fal
 def prod(x: Any, /, *, axis: Axes = None, dtype: Any = None, keepdims: bool = False) -> Any:
     """The products over ``axis``, or of all elements; of bools and integers in int64 unless
     ``dtype`` says another."""
-    return _reduce(cumulative.prod, x, axis, keepdims, dtype=dtype)
+    return _reduce(multiplication.prod, x, axis, keepdims, dtype=dtype)
 
 
 def mean(x: Any, /, *, axis: Axes = None, keepdims: bool = False) -> Any:

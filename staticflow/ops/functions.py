@@ -8,10 +8,10 @@ from staticflow.ops.along.cumulative import (
     cumsum,
     diff,
     logcumsumexp,
-    prod,
 )
 from staticflow.ops.along.differences import gradient
 from staticflow.ops.along.extremes import amax, amin, aminmax, argmax, argmin, max, min
+from staticflow.ops.along.multiplication import prod
 from staticflow.ops.along.order import argsort, sort, topk
 from staticflow.ops.along.ranks import kthvalue, median, nanmedian
 from staticflow.ops.along.sets import isin, unique, unique_consecutive

@@ -9,8 +9,9 @@ from typing import Any
 
 from staticflow.graph.dims import Size, is_provably_ge, prod, same
 from staticflow.graph.op import Op
-from staticflow.ops.along.cumulative import cumsum_op, prod_op
+from staticflow.ops.along.cumulative import cumsum_op
 from staticflow.ops.along.extremes import amax_op, amin_op
+from staticflow.ops.along.multiplication import prod_op
 from staticflow.ops.basics.arithmetic import logical_and, logical_or, maximum, minimum, mul
 from staticflow.ops.basics.axes import flip_op
 from staticflow.ops.basics.creation import full

@@ -25,7 +25,7 @@ REFUSED = {
     "adaptive_max_index", "adaptive_spread", "cholesky", "correlate_kernel", "cummax", "cummin",
     "diag_embed", "eigh", "fold", "gcd", "interleave", "lcm",
     "logcumsumexp", "masked_take", "place_scatter",
-    "print", "qr", "recurrence", "repeated_index", "resample", "searchsorted", "shift", "slogdet",
+    "print", "product_of_others", "qr", "recurrence", "repeated_index", "resample", "searchsorted", "shift", "slogdet",
     "solve", "solve_lower", "solve_upper", "svd", "unborder", "unpatches", "unresample",
 }  # fmt: skip
 """Ops that have no form in ONNX yet, or none at all."""

@@ -1,4 +1,4 @@
-"""Products; running sums, products and extremes along a dim."""
+"""Running sums, products and extremes along a dim."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import Any
 
 from staticflow.errors import DTypeError, ShapeError
 from staticflow.graph.dims import dim_max, dim_min
-from staticflow.graph.dims import prod as prod_of
-from staticflow.graph.dtypes import bool_, dtype_of, float64, int64
+from staticflow.graph.dtypes import bool_, float64, int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
@@ -19,31 +18,23 @@ from staticflow.ops.along.recurrence import recurrence_op, running, same_type, s
 from staticflow.ops.basics.arithmetic import where
 from staticflow.ops.basics.joining import cat
 from staticflow.ops.basics.reduce import (
-    Dims,
-    all_op,
     along,
-    as_truth,
-    dims_of,
-    expand_back,
-    is_bool,
     narrow_as,
-    reduced_type,
     summable,
     wide,
     widen,
 )
 from staticflow.ops.basics.splitting import narrow
-from staticflow.ops.basics.view import reshape
 from staticflow.ops.declaring.array_modules import accumulate
 from staticflow.ops.declaring.by_shape import by_shape
 from staticflow.ops.declaring.declare import normalize_dim, per_arg, strict
 from staticflow.ops.declaring.fused import fused
-from staticflow.ops.declaring.lowering import LoopNest, Reduce
+from staticflow.ops.declaring.lowering import LoopNest
 from staticflow.ops.declaring.numpy_names import numpy_names
 from staticflow.ops.elementwise.maths import exp
 
 __all__ = [
-    "cummax", "cummin", "cumprod", "cumsum", "diff", "logcumsumexp", "prod", "product_of_others",
+    "cummax", "cummin", "cumprod", "cumsum", "diff", "logcumsumexp",
 ]  # fmt: skip
 
 
@@ -86,61 +77,6 @@ cumprod_op: Op = Op(
     numpy="slower",
     grad_name="CumprodBackward0",
 )
-
-
-def product_of_others(x: Any, dim: int) -> Any:
-    """For each element the product of all others along ``dim``."""
-    before = shift_op(cumprod_op(x, dim=dim, reverse=False), dim=dim, fill=1.0, reverse=False)
-    behind = shift_op(cumprod_op(x, dim=dim, reverse=True), dim=dim, fill=1.0, reverse=True)
-    return before * behind
-
-
-def _prod_reference(xp: Any, x: Any, *, dims: tuple[int, ...], keepdim: bool) -> Any:
-    dtype = wide(dtype_of(x.dtype)).numpy
-    return xp.asarray(xp.prod(x, axis=dims, keepdims=keepdim, dtype=dtype)).astype(x.dtype)
-
-
-def _prod_vjp(ct: Any, out: Any, x: Any, *, dims: tuple[int, ...], keepdim: bool) -> Any:
-    ct = expand_back(ct, x.shape, dims, keepdim)
-    if len(dims) == 1:
-        return ct * product_of_others(x, dims[0])
-    others = product_of_others(reshape(x, (prod_of(x.shape),)), 0)  # of all elements
-    return ct * reshape(others, x.shape)
-
-
-prod_op = Op(
-    name="prod",
-    doc="The product over ``dims``, one or all of them; 1 of nothing.",
-    infer=reduced_type,
-    reference=_prod_reference,
-    vjp=per_arg(_prod_vjp),
-    lowering=Reduce("mul"),
-    kinds="iuf",
-    numpy="slower",
-    grad_name="ProdBackward0",
-)
-
-
-@by_shape
-@numpy_names
-def prod(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
-    """The product of the elements over ``dim`` (one or several), or of all; 1 of nothing. Bools and
-    integers are multiplied in int64 unless ``dtype`` says otherwise; in bool it is `all`. The
-    gradient is right where elements are 0, too.
-
-    >>> import staticflow as sf
-    >>> sf.prod(sf.tensor([[1.0, 2.0], [3.0, 4.0]]), dim=0)
-    tensor([3., 8.])
-    """
-    dims = dims_of(dim, input.ndim, "prod")
-    if is_bool(dtype):
-        return all_op(as_truth(input), dims=dims, keepdim=keepdim)
-    out = summable(input, dtype)
-    if len(dims) in (1, input.ndim):
-        return prod_op(out, dims=dims, keepdim=keepdim)
-    for one in reversed(dims):
-        out = prod_op(out, dims=(one,), keepdim=keepdim)
-    return out
 
 
 def _logcumsumexp_emit(nest: Any) -> None:

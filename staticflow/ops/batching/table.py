@@ -10,7 +10,6 @@ from staticflow.ops.along.cumulative import (
     cumprod_op,
     cumsum_op,
     logcumsumexp_op,
-    prod_op,
 )
 from staticflow.ops.along.extremes import (
     argmax_across_op,
@@ -22,6 +21,7 @@ from staticflow.ops.along.extremes import (
     min_dim_across_op,
     min_dim_op,
 )
+from staticflow.ops.along.multiplication import others_op, prod_op
 from staticflow.ops.along.order import few_op, select_op, sort_op, topk_op
 from staticflow.ops.along.ranks import kthvalue_op, median_dim_op, rank_op
 from staticflow.ops.along.recurrence import recurrence_op, shift_op
@@ -131,8 +131,8 @@ _ALONG = (
     argmax_across_op, argmax_op, argmin_across_op, argmin_op, cat_op, count_op, cummax_op,
     cummin_op, cumprod_op, cumsum_op, diag_embed_op, embed_op, few_op, fold_op, gather_op,
     kthvalue_op, log_softmax_op, logcumsumexp_op, logsumexp_op, max_dim_across_op, max_dim_op,
-    mean_op, median_dim_op, min_dim_across_op, min_dim_op, rank_op, recurrence_op, roll_op,
-    scatter_add_op, scatter_op, scatter_reduce_op, select_op, shift_op, slice_scatter_op,
+    mean_op, median_dim_op, min_dim_across_op, min_dim_op, others_op, rank_op, recurrence_op,
+    roll_op, scatter_add_op, scatter_op, scatter_reduce_op, select_op, shift_op, slice_scatter_op,
     softmax_op, sort_op, stack_op, std_op, topk_op, var_op, vector_norm_op,
 )  # fmt: skip
 """Ops on dims that attributes name or have entries for, as views and reductions are without being

@@ -11,7 +11,7 @@ from staticflow.graph.dims import Size, prod
 from staticflow.graph.dtypes import DType
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.types import Shape
-from staticflow.ops.along import counts, cumulative, extremes, order, ranks, sets
+from staticflow.ops.along import counts, cumulative, extremes, multiplication, order, ranks, sets
 from staticflow.ops.along import softmax as sm
 from staticflow.ops.basics import arithmetic as ar
 from staticflow.ops.basics import axes, casting, creation, joining, reduce, slicing, splitting
@@ -266,7 +266,7 @@ class Methods(ElementwiseMethods):
     nansum, nanmean, count_nonzero = reduce.nansum, reduce.nanmean, reduce.count_nonzero
     max, min, amax, amin = extremes.max, extremes.min, extremes.amax, extremes.amin
     argmax, argmin, aminmax = extremes.argmax, extremes.argmin, extremes.aminmax
-    prod, cumsum, cumprod = cumulative.prod, cumulative.cumsum, cumulative.cumprod
+    prod, cumsum, cumprod = multiplication.prod, cumulative.cumsum, cumulative.cumprod
     logcumsumexp, cummax, diff = cumulative.logcumsumexp, cumulative.cummax, cumulative.diff
     cummin, var, std, norm = cumulative.cummin, moments.var, moments.std, moments.norm
     quantile, nanquantile = samples.quantile, samples.nanquantile

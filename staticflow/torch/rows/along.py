@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from staticflow.ops.along.counts import histc
-from staticflow.ops.along.cumulative import cummax, cummin, cumprod, cumsum, logcumsumexp, prod
+from staticflow.ops.along.cumulative import cummax, cummin, cumprod, cumsum, logcumsumexp
 from staticflow.ops.along.extremes import amax, amin, argmax, argmin, max, min
+from staticflow.ops.along.multiplication import prod
 from staticflow.ops.along.order import sort, topk
 from staticflow.ops.along.ranks import kthvalue, median, nanmedian
 from staticflow.ops.along.softmax import log_softmax, logsumexp, softmax

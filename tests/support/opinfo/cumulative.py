@@ -72,6 +72,10 @@ def _recurrence(b: Array, a: Array) -> Array:
     return out
 
 
+def _others(rows: Array) -> Array:
+    return np.stack([np.prod(np.delete(rows, j, 0), 0, dtype=rows.dtype) for j in range(len(rows))])
+
+
 def _extremes(better: Callable[[Any, Any], bool]) -> Callable[..., tuple[Array, Array]]:
     def expect(x: Array, dim: int) -> tuple[Array, Array]:
         rows = rows_of(x, dim)
@@ -113,6 +117,17 @@ def _with_zeros(dtype: DType, smooth: bool) -> Iterator[Sample]:
         x = values((2, 4), dtype, 0.5, 2)
         x[0, 1 : 1 + zeros] = 0
         yield Sample((x, 1))
+
+
+def _of_others(dtype: DType, smooth: bool) -> Iterator[Sample]:
+    """Rows that are divided as a whole, and such that are not: with zeros, or whose products leave
+    the range of the dtype."""
+    yield from _with_zeros(dtype, smooth)
+    yield Sample((values((3, 40), dtype, 0.5, 2), 1))
+    yield Sample((values((40, 3), dtype, 0.5, 2), 0))
+    if not smooth:
+        for size in (1e-3, 1e3):
+            yield Sample((values((2, 200), dtype, 0.5, 2) * dtype.numpy.type(size), 1))
 
 
 def _internal(name: str) -> Callable[..., Any]:
@@ -167,6 +182,11 @@ ROWS = (
         ),
         FLOATS, grad=True, exact=True,
         sized=lambda dtype, n: Sample((values((3, n), dtype), 1), {"fill": 0.0, "reverse": True}),
+    ),
+    OpInfo(
+        OPS["product_of_others"], _internal("product_of_others"), _walked(_others, widen=False),
+        _with_dims(_of_others), (float32, float64, *FLOATS[2:]), grad=True, ulps=16, sized=_sized, zeros=False,
+        failures=(Failure(Sample((np.zeros((2, 3), "i8"), 1)), DTypeError, "floating"),),
     ),
     OpInfo(
         OPS["recurrence"], _internal("recurrence"), _walked(_recurrence),

@@ -14,8 +14,9 @@ from staticflow.nn import functional as F
 from staticflow.onnx.reading.rows.row import Row, row
 from staticflow.onnx.reading.rows.shapes import axis_of
 from staticflow.onnx.reading.values import integers, one
-from staticflow.ops.along.cumulative import cumprod, cumsum, prod
+from staticflow.ops.along.cumulative import cumprod, cumsum
 from staticflow.ops.along.extremes import amax, amin, argmax, argmin
+from staticflow.ops.along.multiplication import prod
 from staticflow.ops.along.order import topk
 from staticflow.ops.along.softmax import log_softmax, logsumexp, softmax
 from staticflow.ops.basics.arithmetic import mul
