@@ -36,10 +36,12 @@ from staticflow.eager.programs import (
     mark,
     params_of,
     run,
+    sizes_along_rows,
     trace,
     with_sizes,
 )
 from staticflow.eager.residuals import Derivative, differentiate
+from staticflow.eager.rows import order_of
 from staticflow.eager.saved import check_unchanged, save_value
 from staticflow.eager.saved_hooks import Packed
 from staticflow.eager.vertex import TapeEntry, Vertex, attach, make_entry, user_frame
@@ -49,6 +51,7 @@ from staticflow.graph.dtypes import get_default_dtype
 from staticflow.graph.graph import exactly
 from staticflow.graph.op import Op
 from staticflow.graph.open_size import OpenSize
+from staticflow.ops.basics.axes import permute
 from staticflow.ops.declaring.eager_side import eager
 from staticflow.ops.declaring.thread import autocasting, thread
 from staticflow.ops.declaring.tracing import tracing
@@ -71,7 +74,8 @@ class _Program:
     empty, need a gradient.
 
     ``args`` are the arguments, with positions for tensors. The program ``forward`` gives the
-    outputs and behind them, where a gradient is needed, the residuals of the ``derivative``.
+    outputs and behind them, where a gradient is needed, the residuals of the ``derivative``. With
+    an ``order`` all that has as many dims is taken and given with its dims in that order.
     """
 
     def __init__(
@@ -80,11 +84,14 @@ class _Program:
         args: tuple[Any, ...],
         needs: tuple[bool, ...],
         passes: tuple[str, ...],
+        order: tuple[int, ...] | None,
         kinds: Kinds,
     ) -> None:
         self.fn, self.args, self.operands = fn, args, len(kinds)
+        self.order = order
+        self.back = None if order is None else tuple(np.argsort(order).tolist())
         params = params_of(kinds)
-        outputs, self.several = trace(self.of, params)
+        outputs, self.several = trace(self.of if order is None else self._in_order, params)
         self.outputs = len(outputs)
         self.derivative: Derivative | None = None
         if not needs or not any(o.tensor_type.dtype.is_floating for o in outputs):
@@ -98,6 +105,22 @@ class _Program:
     def of(self, *tensors: Any) -> Any:
         """What the function gives of other tensors, or of symbols."""
         return self.fn(*fill(self.args, tensors))
+
+    def _in_order(self, *tensors: Any) -> Any:
+        """`of`, its tensors and results with their dims in the order."""
+        found = self.of(*_turn(tensors, self.back, permute))
+        if type(found) in (tuple, list):
+            return tuple(_turn(found, self.order, permute))
+        return _turn((found,), self.order, permute)[0]
+
+    def run(self, arrays: Sequence[Any]) -> Any:
+        """What the program forward gives of arrays; None if these are no operands for it."""
+        results = _run(self.forward, _turn(arrays, self.order))
+        if results is None or self.order is None:
+            return results
+        results = results if type(results) is tuple else (results,)
+        outputs = _turn(results[: self.outputs], self.back)
+        return (*outputs, *results[self.outputs :])
 
     def express(self, operands: Sequence[Symbol]) -> Any:
         """What the function gives of symbols, as a part of a graph."""
@@ -120,6 +143,17 @@ class _Program:
     def _go_back(self, way: tuple[tuple[bool, ...], tuple[bool, ...]]) -> Executable:
         assert self.derivative is not None
         return compile_graph(self.derivative.backward(*way), passes=INTO_KERNELS)
+
+
+def _turn(
+    values: Sequence[Any],
+    order: tuple[int, ...] | None,
+    permute: Callable[..., Any] = np.ndarray.transpose,
+) -> Sequence[Any]:
+    """``values``, those of as many dims as an ``order`` has with their dims in that order."""
+    if order is None:
+        return values
+    return [permute(v, order) if v.ndim == len(order) else v for v in values]
 
 
 def _run(program: Executable, arrays: Sequence[Any]) -> Any:
@@ -155,12 +189,16 @@ class FusedEntry(TapeEntry):
         program = fused.backward(needs, tuple([c is not None for c in cts]))
         if program is None:
             return super().pull(ct, edges, retain)
-        found = _run(program, [*arrays, *(c._data for c in cts if c is not None)])
+        order, count = fused.order, fused.operands
+        given = [c._data for c in cts if c is not None]
+        operands = _turn(arrays[:count], order)
+        found = _run(program, [*operands, *arrays[count:], *_turn(given, order)])
         if found is None:
             return super().pull(ct, edges, retain)
         if not retain:
             self._free()
-        pulled = map(eager.wrap, found if type(found) is tuple else (found,))
+        found = found if type(found) is tuple else (found,)
+        pulled = map(eager.wrap, _turn(found, fused.back))
         return [next(pulled) if e is not None else None for e in edges]
 
 
@@ -185,6 +223,7 @@ def _vjp(needs: Sequence[bool], cts: Any, out: Any, *args: Any, fused: _Program)
 def fused_form(fn: Function, grad_name: str, only_large: bool, attends: bool) -> Function:
     """What a fused function is called as."""
     passes = WITH_ATTENTION if attends else AS_WRITTEN
+    keeps_order = only_large and not attends  # as its ops do
     programs: Programs[_Program] = Programs()
     op = Op(fn.__name__, fn.__doc__ or "", _never_run, _never_run, _vjp, grad_name=grad_name)
 
@@ -197,6 +236,7 @@ def fused_form(fn: Function, grad_name: str, only_large: bool, attends: bool) ->
             return fn(*args)
         key: list[Any] = [get_default_dtype()]
         tensors, arrays = [], []
+        whole = True
         for a in args:
             if isinstance(a, tensor):
                 data = a._data
@@ -205,6 +245,7 @@ def fused_form(fn: Function, grad_name: str, only_large: bool, attends: bool) ->
                 tensors.append(a)
                 arrays.append(data)
                 key += data.shape, data.dtype
+                whole &= data.flags.c_contiguous
             elif type(a) in _OF_GRAPHS:
                 return fn(*args)
             else:
@@ -215,15 +256,17 @@ def fused_form(fn: Function, grad_name: str, only_large: bool, attends: bool) ->
         needs = tuple([e is not None for e in edges])
         if True not in needs:
             needs = ()
-        key.append(needs)
+        order = order_of(arrays) if keeps_order and not whole else None
+        key += needs, order
         known = tuple(key)
         try:
             program = programs.by_call.get(known, UNMET)
         except TypeError:  # no hashable argument
             return fn(*args)
         if program is UNMET:
-            program = programs.remember(known, _find(fn, programs, args, arrays, needs, passes))
-        results = None if program is None else _run(program.forward, arrays)
+            found = _find(fn, programs, args, arrays, needs, passes, only_large, order)
+            program = programs.remember(known, found)
+        results = None if program is None else program.run(arrays)
         if results is None:
             return fn(*args)
         if type(results) is not tuple:
@@ -252,13 +295,19 @@ def _find(
     arrays: Sequence[Any],
     needs: tuple[bool, ...],
     passes: tuple[str, ...],
+    only_large: bool,
+    order: tuple[int, ...] | None,
 ) -> _Program | None:
     """The program of a call; None if it is to run op by op."""
     marked = mark(args, lambda a: hasattr(a, "_data"))
-    known = get_default_dtype(), exactly(marked), needs
+    known = get_default_dtype(), exactly(marked), needs, order
+    arrays = _turn(arrays, order)
     # (what does not lie in order is copied)
     kinds = tuple([replace(kind_of(a), steps=None) for a in arrays])
-    make = partial(_Program, fn, marked, needs, passes)
+    if only_large:  # which are worth a program for rows of each length that fills no vector
+        sizes = [sizes_along_rows(a.shape) for a in arrays]
+        kinds = tuple([replace(k, sizes=s) for k, s in zip(kinds, sizes, strict=True)])
+    make = partial(_Program, fn, marked, needs, passes, order)
     return programs.find(known, make, kinds, with_sizes(kinds, arrays))
 
 

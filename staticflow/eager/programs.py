@@ -36,6 +36,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from staticflow.data_classes import dataclass
+from staticflow.eager.costs import NARROW
 from staticflow.eager.numbers import NumberSymbol, rewrite_numbers
 from staticflow.eager.rows import Steps, steps_of
 from staticflow.errors import IndexRangeError, StaticflowError, VerifyError
@@ -59,7 +60,7 @@ from staticflow.runtime.recipe import Recipe
 __all__ = [
     "MOST_CALLS", "NUMBER", "UNMET", "ArrayKind", "Kinds", "Programs", "close_over",
     "compile_function", "compile_graph", "fill", "kind_of", "mark", "params_of", "position",
-    "run", "trace", "with_sizes",
+    "run", "sizes_along_rows", "trace", "with_sizes",
 ]  # fmt: skip
 
 P = TypeVar("P")
@@ -108,6 +109,13 @@ Kinds = tuple[ArrayKind, ...]
 def kind_of(array: np.ndarray[Any, Any]) -> ArrayKind:
     """The kind of an array of which a program knows the sizes of 1, which broadcast."""
     return ArrayKind(array.dtype, tuple([int(n == 1) for n in array.shape]), steps_of(array))
+
+
+def sizes_along_rows(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The sizes that a program knows which goes along rows: those of 1, which broadcast, and how
+    long rows are that fill no vector. 0 stands for the others."""
+    ones = tuple([int(n == 1) for n in shape])
+    return (*ones[:-1], shape[-1]) if len(shape) > 1 and shape[-1] <= NARROW else ones
 
 
 def with_sizes(kinds: Kinds, arrays: Sequence[np.ndarray[Any, Any]]) -> Kinds:

@@ -22,6 +22,7 @@ from staticflow.eager.costs import LARGE
 from staticflow.eager.kernels import sizes_known
 from staticflow.eager.numbers import as_array, is_apart, number_dtype, numbers_among
 from staticflow.eager.programs import MOST_CALLS, UNMET, ArrayKind, Programs, compile_graph, run
+from staticflow.eager.rows import order_of
 from staticflow.errors import AutogradError
 from staticflow.graph.dtypes import BY_PYTHON, float32
 from staticflow.graph.equalities import Equality, unify
@@ -29,6 +30,7 @@ from staticflow.graph.graph import attrs_key, close, new_param
 from staticflow.graph.node import Node, constant, item, param, toposort
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType, types_of
+from staticflow.ops.basics.axes import permute
 from staticflow.ops.basics.expand import expand
 from staticflow.ops.declaring.declare import PerElement
 from staticflow.ops.declaring.lowering import (
@@ -47,6 +49,7 @@ from staticflow.runtime.once import once
 __all__ = ["may_compile", "programs_of", "pull_by_program"]
 
 Array = np.ndarray[Any, Any]
+Order = tuple[int, ...]
 
 _FUSED = (Checked, Elementwise, Generate, LoopNest, Reduce, View, type(None))
 """The lowerings of what such a program may compute; None: said in other ops."""
@@ -59,13 +62,14 @@ _FUSED = (Checked, Elementwise, Generate, LoopNest, Reduce, View, type(None))
 class _Value:
     """What the program knows of a value that the vjp takes: a number; or an array of ``sizes`` (0:
     unknown), which holds one element where it is ``stretched``, and none if only its ``shape`` is
-    used."""
+    used. One that is ``turned`` is given with its dims in the order of the vjp."""
 
     dtype: Any
     sizes: tuple[int, ...] = ()
     stretched: tuple[int, ...] = ()
     is_shape: bool = False
     number: Any = None
+    turned: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,32 +105,44 @@ def pull_by_program(
         return None
     first = next(c._data for c in cts if c is not None)
     arrays: list[Array] = []
-    values = _hand_over((*cts, *(out if several else (out,))), args, first.dtype, arrays)
+    results = (*cts, *(out if several else (out,)))
+    order = _order_of((*results, *args))
+    values = _hand_over(results, args, first.dtype, arrays, order)
     if values is None:
         return None
     # beside operands of no dims a 0-d operand would raise their dtype, as a number does not
     names = numbers_among(op, attrs, first.dtype) if first.ndim else ()
     known = {name: None if name in names else value for name, value in attrs.items()}
-    call = (len(cts), *needs, attrs_key(known), names, *values)
+    call = (len(cts), *needs, attrs_key(known), names, order, *values)
     programs = programs_of(op)
     program = programs.by_call.get(call, UNMET)
     if program is UNMET:
-        vjp = _Vjp(op, len(cts), tuple(needs), known, names)
+        vjp = _Vjp(op, len(cts), tuple(needs), known, names, order)
         program = programs.remember(call, _find(vjp, values))
     if program is None or program.executable is None:
         return None
     arrays += [as_array(attrs[name], first.dtype) for name in names]
-    results = run(program.executable, arrays)
-    if results is None:
+    found = run(program.executable, arrays)
+    if found is None:
         return None
     pulled: list[Any] = [None] * len(args)
     if program.rest is not None:
         assert op.vjp is not None
         pulled = list(op.vjp(program.rest, ct, out, *args, **attrs))
-    results = results if type(results) is tuple else (results,)
-    for i, result in zip(program.native, results, strict=True):
-        pulled[i] = result
+    found = found if type(found) is tuple else (found,)
+    for i, result in zip(program.native, found, strict=True):
+        pulled[i] = result if order is None else _turn_back(result, order)
     return pulled
+
+
+def _order_of(values: Sequence[Any]) -> Order | None:
+    """The order of dims in which all arrays of values lie, if that is not the one they have."""
+    arrays = [a for v in values if type(a := getattr(v, "_data", None)) is np.ndarray]
+    return None if all([a.flags.c_contiguous for a in arrays]) else order_of(arrays)
+
+
+def _turn_back(result: Array, order: Order) -> Array:
+    return result.transpose(np.argsort(order)) if result.ndim == len(order) else result
 
 
 def _any_large(values: Sequence[Any]) -> bool:
@@ -141,7 +157,11 @@ def _any_large(values: Sequence[Any]) -> bool:
 
 
 def _hand_over(
-    results: Sequence[Any], args: Sequence[Any], dtype: Any, arrays: list[Array]
+    results: Sequence[Any],
+    args: Sequence[Any],
+    dtype: Any,
+    arrays: list[Array],
+    order: Order | None,
 ) -> list[Any] | None:
     """What a program is to know of the cotangents and results, and of the arguments: the fields of
     a `_Value` of each, or None; ``arrays`` takes what is handed over of them. None if some are no
@@ -157,9 +177,18 @@ def _hand_over(
         elif data.flags.c_contiguous:
             values.append((data.dtype, data.shape))
             arrays.append(data)
+        elif order and (turned := _turned(data, order)) is not None:
+            values.append((data.dtype, data.shape, (), False, None, True))
+            arrays.append(turned)
         else:
             values.append(_without_repeats(data, arrays))
     return values
+
+
+def _turned(array: Array, order: Order) -> Array | None:
+    """An array with its dims in an order; None unless it is row-major then."""
+    turned = array.transpose(order) if array.ndim == len(order) else array
+    return turned if turned.flags.c_contiguous else None
 
 
 def _describe(a: Any, dtype: Any, arrays: list[Array]) -> Any:
@@ -201,13 +230,15 @@ def _shape_of(shape: tuple[int, ...], dtype: Any) -> Array:
 @dataclass(frozen=True, slots=True)
 class _Vjp:
     """The vjp of an op as calls want it: with so many ``results``, for the arguments that
-    ``needs`` marks, with ``attrs``, of which ``numbers`` are operands."""
+    ``needs`` marks, with ``attrs``, of which ``numbers`` are operands; what is turned, and the
+    cotangents of as many dims, have these in an ``order``."""
 
     op: Op
     results: int
     needs: tuple[bool, ...]
     attrs: Mapping[str, Any]
     numbers: tuple[str, ...] = ()
+    order: Order | None = None
 
 
 @functools.cache
@@ -231,8 +262,16 @@ def _find(vjp: _Vjp, fields: Sequence[Any]) -> _Program | None:
             for i, v in enumerate(values)
         ]
     )
-    known = vjp.results, vjp.needs, attrs_key(vjp.attrs), vjp.numbers
+    known = vjp.results, vjp.needs, attrs_key(vjp.attrs), vjp.numbers, vjp.order
     return programs_of(vjp.op).find(known, functools.partial(_compile, vjp), unsized, values)
+
+
+def _in_order(y: Symbol, order: Order | None) -> Symbol:
+    """A symbol with its dims in an order, if it has so many."""
+    if order is None or y.ndim != len(order):
+        return y
+    turned: Symbol = permute(y, order)
+    return turned
 
 
 def _compile(vjp: _Vjp, values: Sequence[_Value | None]) -> _Program:
@@ -240,7 +279,7 @@ def _compile(vjp: _Vjp, values: Sequence[_Value | None]) -> _Program:
     fused = [i for i, y in enumerate(pulled) if y is not None and _is_worth_it(y.node)]
     if not fused:
         return _Program()
-    outputs = [pulled[i].node for i in fused]
+    outputs = [_in_order(pulled[i], vjp.order).node for i in fused]
     if any(n.op is param and n not in params for n in toposort(outputs)):
         raise AutogradError(f"the vjp of {vjp.op.name} uses a value that was not kept")
     graph = close(params, outputs, equalities)
@@ -278,6 +317,11 @@ def _trace(
             return Symbol(new_param(type, "unkept"))  # whose type alone may be used
         if value.number is not None:
             return value.number
+        if value.turned:
+            assert vjp.order is not None
+            turned = TensorType(type.dtype, tuple(type.shape[d] for d in vjp.order))
+            back = [vjp.order.index(d) for d in range(type.ndim)]
+            return permute(add_param(turned), back)
         shape = [1 if d in value.stretched else n for d, n in enumerate(type.shape)]
         array = add_param(TensorType(type.dtype, tuple(shape)))
         if value.stretched:

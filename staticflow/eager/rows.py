@@ -11,6 +11,7 @@ from staticflow.eager.costs import NEAR, SHORT, STEPS
 
 __all__ = [
     "Steps",
+    "in_dims",
     "in_lines",
     "in_order",
     "in_rows",
@@ -64,17 +65,26 @@ def lies_apart(a: Array) -> bool:
     return True
 
 
-def order_of(arrays: Sequence[Array]) -> Sequence[int] | None:
+def order_of(arrays: Sequence[Array]) -> tuple[int, ...] | None:
     """The order of dims in which all arrays lie in rows, if that is not the one they have: what is
-    computed by element then needs no copies, and its result lies as they do."""
-    turned = next((a for a in arrays if not a.flags.c_contiguous), None)
-    if turned is None or 0 in turned.strides:
+    computed by element then needs no copies, and its result lies as they do. Arrays of fewer dims
+    have dims of size 1 before them, as in broadcasting."""
+    turned = next((a for a in arrays if not a.flags.c_contiguous and 0 not in a.strides), None)
+    if turned is None:
         return None
     order = tuple(np.argsort(turned.strides, kind="stable")[::-1].tolist())
     if order == tuple(range(len(order))):
         return None
-    whole = (not a.ndim or (a.ndim == turned.ndim and in_rows(a.transpose(order))) for a in arrays)
-    return order if all(whole) else None
+    if any(a.ndim > turned.ndim for a in arrays):
+        return None
+    return order if all(not a.ndim or in_rows(in_dims(a, order)) for a in arrays) else None
+
+
+def in_dims(a: Array, order: tuple[int, ...]) -> Array:
+    """``a`` with its dims in an order; of fewer dims, with dims of size 1 before them."""
+    if a.ndim < len(order):
+        a = a.reshape((1,) * (len(order) - a.ndim) + a.shape)
+    return a.transpose(order)
 
 
 def steps_of(a: Array) -> Steps:

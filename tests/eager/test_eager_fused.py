@@ -86,6 +86,36 @@ def test_operands_that_broadcast_and_do_not_lie_in_order() -> None:
         assert_close(found, sf.autograd.grad(gap.__wrapped__(x.t(), y), [x]))
 
 
+@pytest.mark.parametrize("order", [(1, 0, 2), (2, 1, 0), (0, 2, 1), (1, 2, 0)])
+def test_operands_that_are_turned_alike_are_not_copied(
+    order: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor are their results and gradients in another order than they."""
+
+    @fused("ScaledBackward0", only_large=True)
+    def scaled(x: Any, y: Any, dim: int) -> Any:
+        total = (x * y).sum(dim, keepdim=True)
+        return x / total - y, total.sum(dim)
+
+    given: list[Any] = []
+    run = calls._run
+    monkeypatch.setattr(calls, "_run", lambda p, arrays: given.append(arrays) or run(p, arrays))
+    for dim in range(3):
+        leaves = [drawn(30, 40, 60).requires_grad_() for _ in range(2)]
+        x, y = (leaf.permute(order) for leaf in leaves)
+        ways = []
+        for fn in (scaled, scaled.__wrapped__):
+            out, total = fn(x, y, dim)
+            assert out.stride() == x.stride() and total.shape == x.sum(dim).shape
+            loss = (out * out).sum() + total.sum()
+            ways.append((out, total, *sf.autograd.grad(loss, [x, y])))
+        for found, wanted in zip(*ways, strict=True):
+            assert_close(found, wanted, rtol=1e-4, atol=1e-5)
+        assert ways[0][2].stride() == x.stride()
+    operands = [a for arrays in given for a in arrays[:2]]
+    assert len(given) == 6 and all(a.flags.c_contiguous for a in operands)
+
+
 def test_what_does_not_fit_is_an_error_of_the_ops() -> None:
     gap = new()
     with pytest.raises(sf.ShapeError, match=r"sub.*test_eager_fused"):

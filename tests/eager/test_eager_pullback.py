@@ -43,8 +43,9 @@ def largest(samples: list[Sample]) -> Sample:
     return max(samples, key=lambda s: sum(a.size for a in arrays_of(s)))
 
 
-def gradients(name: str, sample: Sample) -> list[Any]:
-    leaves = [sf.tensor(a, requires_grad=a.dtype == np.float64) for a in arrays_of(sample)]
+def gradients(name: str, sample: Sample, turned: bool = False) -> list[Any]:
+    leaves = [sf.from_numpy(a.copy("F" if turned else "C")) for a in arrays_of(sample)]
+    leaves = [t.requires_grad_(t.dtype is float64) for t in leaves]
     outs = [o for o in call(ROWS[name], sample, leaves) if o.requires_grad]
     wanted = [t for t in leaves if t.requires_grad]
     if not outs:
@@ -55,12 +56,15 @@ def gradients(name: str, sample: Sample) -> list[Any]:
     return list(sf.autograd.grad(outs, wanted, cts, allow_unused=True))
 
 
+@pytest.mark.parametrize("turned", [False, True], ids=["rows", "columns"])
 @differentiable
-def test_as_op_by_op(name: str, made: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_as_op_by_op(
+    name: str, turned: bool, made: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     sample = largest(list(ROWS[name].samples(float64, True)))
-    found = gradients(name, sample)
+    found = gradients(name, sample, turned)
     monkeypatch.setattr(pullback, "LARGE", 1 << 62)
-    for a, b in zip(found, gradients(name, sample), strict=True):
+    for a, b in zip(found, gradients(name, sample, turned), strict=True):
         assert (a is None) == (b is None)
         if a is not None:
             np.testing.assert_allclose(a.numpy(), b.numpy(), 1e-12, 1e-13)
@@ -129,6 +133,24 @@ def test_numbers_share_a_program_unless_a_rule_knows_them(made: list[str]) -> No
     assert len(made) == 1
     np.testing.assert_allclose(back(lambda x: x**2, x)[0], 2 * x, 1e-6)
     assert len(made) == 2
+
+
+def test_what_is_turned_alike_is_not_copied(
+    made: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[Any] = []
+    run = pullback.run
+    monkeypatch.setattr(pullback, "run", lambda p, arrays: given.append(arrays) or run(p, arrays))
+    x, y, ct = (np.random.default_rng(i).uniform(0.5, 1.5, (3, 4, 5)) for i in range(3))
+    order = (1, 2, 0)
+    expected = back(lambda x, y: x / y, x.transpose(order).copy(), y.transpose(order).copy(),
+                    ct=sf.from_numpy(ct.transpose(order).copy()))  # fmt: skip
+    given.clear()
+    found = back(lambda x, y: x / y, x.transpose(order), y.transpose(order),
+                 ct=sf.from_numpy(ct.transpose(order)))  # fmt: skip
+    assert given and all(a.flags.c_contiguous for arrays in given for a in arrays)
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(a, b)
 
 
 def test_recorded_backward_goes_op_by_op(made: list[str]) -> None:
