@@ -187,6 +187,10 @@ FLAT = [
 """Functions without a gradient worth the name."""
 
 
+STEPPED = ("x", "y", "unit", "over1", "flags")
+"""Arrays of which the layouts are."""
+
+
 class Tensors:
     """The arrays of an operation, in a library: ``x`` and ``y`` in a layout, and what goes with
     them. ``x`` is laid out inside of the operation, so that compiled programs see how it lies."""
@@ -196,16 +200,22 @@ class Tensors:
 
     def __getattr__(self, name: str) -> Any:
         leaf = self.leaves[name]
+        if name in STEPPED and self.layout == "stepped":
+            return leaf[:, ::2]
+        if name in STEPPED and self.layout == "expanded":
+            return leaf.expand(*self.leaves["full"].shape)
         return leaf.t() if self.layout == "columns" and leaf.ndim == 2 else leaf
 
     @property
     def flat(self) -> Any:
-        """``x`` as a vector."""
-        return self.leaves["x"].reshape(-1)
+        """``x`` as a vector, in the order in which it lies where that is whole."""
+        whole = self.layout not in ("stepped", "expanded")
+        return (self.leaves["x"] if whole else self.x).reshape(-1)
 
 
-def arrays_of(shape: tuple[int, int], layout: str) -> dict[str, Array]:
-    """The arrays by name. Those that a layout turns are square or turned before."""
+def arrays_of(shape: tuple[int, int], layout: str, dtype: str = "float32") -> dict[str, Array]:
+    """The arrays by name, the real ones in a dtype. Those that a layout turns are square or turned
+    before; those that it steps through are twice as wide, and those that it expands one row."""
     rng = np.random.default_rng(0)
     rows, columns = shape
     if layout == "threes":
@@ -213,7 +223,7 @@ def arrays_of(shape: tuple[int, int], layout: str) -> dict[str, Array]:
     shown = (columns, rows) if layout == "columns" else (rows, columns)
     side = min(int((rows * columns) ** 0.5), 512)
     square = rng.standard_normal((side, side)).astype(np.float32)
-    return {
+    arrays = {
         "x": rng.standard_normal((rows, columns)).astype(np.float32),
         "y": rng.uniform(0.5, 1.5, (rows, columns)).astype(np.float32),
         "unit": rng.uniform(0.01, 0.99, (rows, columns)).astype(np.float32),
@@ -235,6 +245,15 @@ def arrays_of(shape: tuple[int, int], layout: str) -> dict[str, Array]:
         ).astype(np.float32),
         "small_right": rng.standard_normal((max(rows * columns // 9, 1), 3, 1)).astype(np.float32),
     }
+    if layout == "stepped":
+        arrays |= {n: np.repeat(arrays[n], 2, axis=1) for n in STEPPED}
+    if layout == "expanded":
+        arrays |= {n: arrays[n][:1].copy() for n in STEPPED}
+    arrays["full"] = np.empty((rows, columns), np.bool_)
+    if dtype != "float32":
+        scale = 10 if np.dtype(dtype).kind == "i" else 1
+        arrays |= {n: (a * scale).astype(dtype) for n, a in arrays.items() if a.dtype == np.float32}
+    return arrays
 
 
 def along(name: str, source: str, dim: int) -> Operation:

@@ -2,7 +2,8 @@
 without its gradient, of several sizes and layouts, and the ratios sorted, worst first.
 
 What counts is what is far behind. The layouts are those in which an operation meets its arrays:
-long rows, the columns of such (`x.t()`), and many rows of three numbers. On one thread processor
+long rows, the columns of such (`x.t()`), many rows of three numbers, and, if asked for, every other
+column (`x[:, ::2]`) and one row expanded. On one thread processor
 time is taken, which other work on the machine changes little; on more the time that passes.
 """
 
@@ -22,10 +23,13 @@ import numpy as np
 from common import settle_threads
 from op_table import Array, Operation, Tensors, arrays_of, operations
 
-SIZES = {"1e3": (10, 100), "1e5": (100, 1000), "1e6": (1000, 1000)}
+SIZES = {"1e3": (10, 100), "1e4": (50, 200), "1e5": (100, 1000), "1e6": (1000, 1000)}
 """Rows and columns."""
 
-LAYOUTS = ("rows", "columns", "threes")
+LAYOUTS = ("rows", "columns", "threes", "stepped", "expanded")
+
+MORE = {"expanded": ("full",)}
+"""Further arrays that a layout is made by."""
 
 MODES = ("static", "eager")
 
@@ -38,7 +42,7 @@ def static_run(operation: Operation, leaves: dict[str, Array], layout: str, wrt:
     out = operation(sf, Tensors(sf, layout, inputs))
     outputs = [out]
     if wrt:
-        ct = sf.from_numpy(_cotangent(out.shape))
+        ct = sf.from_numpy(_cotangent(out.shape)).to(out.dtype)
         outputs += sf.grad((out * ct).sum(), [inputs[n] for n in wrt])
     program = sf.compile([*inputs.values()], outputs)
     arguments = [sf.from_numpy(a) for a in leaves.values()]
@@ -67,7 +71,7 @@ def eager_run(
             return [out]
         for n in wrt:
             tensors[n].grad = None
-        ct = lib.from_numpy(_cotangent(tuple(out.shape))) if ct is None else ct
+        ct = lib.from_numpy(_cotangent(tuple(out.shape))).to(out.dtype) if ct is None else ct
         out.backward(ct)
         return [out.detach(), *(tensors[n].grad for n in wrt)]
 
@@ -111,16 +115,17 @@ def rows_of(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
 
     torch.set_num_threads(options.threads)
     clock = time.process_time if options.threads == 1 else time.perf_counter
-    for size, shape in SIZES.items():
-        for layout in LAYOUTS:
-            arrays = arrays_of(shape, layout)
+    for size in options.sizes:
+        for layout in options.layouts:
+            arrays = arrays_of(SIZES[size], layout, options.dtype)
             for name, (operation, uses, wrt) in operations().items():
                 title = f"{name}, {size}, {layout}"
                 if re.search(options.only, title) is None:
                     continue
                 if layout != "rows" and not {"x", "y", "unit", "over1", "flags", "small"} & {*uses}:
                     continue
-                leaves = {n: arrays[n] for n in uses}
+                leaves = {n: arrays[n] for n in (*uses, *MORE.get(layout, ()))}
+                wrt = () if np.dtype(options.dtype).kind == "i" else wrt
                 for way, of in {"forward": (), "and backward": wrt}.items():
                     if way == "and backward" and not of:
                         continue
@@ -158,6 +163,9 @@ def rows_of(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     add = parser.add_argument
+    add("--sizes", nargs="+", default=["1e3", "1e5", "1e6"], choices=SIZES)
+    add("--layouts", nargs="+", default=["rows", "columns", "threes"], choices=LAYOUTS)
+    add("--dtype", default="float32", help="of the real arrays")
     add("--only", default="", metavar="REGEX", help="titles: operation, size, layout")
     add("--modes", default="", metavar="REGEX", help="static or eager")
     add("--seconds", type=float, default=0.004, help="for a turn")
