@@ -20,7 +20,7 @@ written here, in these ideas, each with its modules:
 - An *in-place operation* gives a memory new elements, and tensors new histories (`in_place`). A
   *subscript* is a view or a selection (`indexed`).
 - *Dispatch* is the choice of what computes an op: NumPy, a kernel or another op (`choose`), by
-  measured *costs* (`costs`) and by how large its result is (`joint_size`).
+  measured *costs* (`costs`) and by how much work it is to NumPy (`work`).
 - A *program* is a function traced on symbols and compiled for the kind of its operands
   (`programs`): how their arrays lie (`rows`), and which are numbers (`numbers`). Programs are a
   *kernel* of one op (`kernels`); a *pullback*, the vjp of one (`pullback`); an *update*, which

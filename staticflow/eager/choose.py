@@ -17,9 +17,11 @@ import numpy as np
 
 from staticflow.codegen.thresholds import LEAST_ROWS
 from staticflow.eager.costs import (
-    BETWEEN,
+    FEW_IN_ROW,
     LARGE,
+    NARROW,
     PRODUCT,
+    ROW,
     SMALL,
     SPREAD,
     kernel_from,
@@ -28,12 +30,12 @@ from staticflow.eager.costs import (
 from staticflow.eager.kernels import kernels_of, prepare
 from staticflow.eager.overwrite import copy_into, make_copy
 from staticflow.eager.rows import in_lines, in_order, order_of
+from staticflow.eager.work import joint_work, work_by_rows
 from staticflow.graph.dtypes import BY_PYTHON, bfloat16, float16, float32, float64
-from staticflow.graph.op import NumPy, Op
-from staticflow.ops.along.order import FEW, topk_op
+from staticflow.graph.op import NumPy, Op, takes
 from staticflow.ops.basics.arithmetic import cast, clone, mul
 from staticflow.ops.basics.creation import full
-from staticflow.ops.basics.reduce import sum_op
+from staticflow.ops.basics.reduce import all_op, any_op, count_op, sum_op
 from staticflow.ops.basics.slicing import embed_op
 from staticflow.ops.basics.view import contiguous_op
 from staticflow.ops.declaring.declare import elementwise
@@ -43,7 +45,7 @@ from staticflow.ops.matrices.contract import linear_op, matmul_op
 from staticflow.runtime.aligned import aligned_empty
 from staticflow.runtime.threads import get_num_threads
 
-__all__ = ["bound", "by_numpy", "compute_of", "kernel_of", "latest_kernel", "pays_often"]
+__all__ = ["bound", "by_numpy", "compute_of", "kernel_of", "latest_kernel", "pays_often", "reduces"]
 
 Array = np.ndarray[Any, Any]
 
@@ -81,30 +83,50 @@ def _spread(op: Op) -> Callable[..., Any]:
 
     def compute(xp: Any, *operands: Any, **attrs: Any) -> Any:
         arrays = [a for a in operands if isinstance(a, np.ndarray)]
-        if arrays[-1].dtype in _NARROW:
+        if arrays[-1].dtype in _HALVES:
             pays = True
         elif even:
             whole = all(map(in_lines, arrays)) or order_of(arrays) is not None
-            size = np.broadcast(*arrays).size
-            least = LARGE if any([1 < a.size < size for a in arrays]) else SPREAD
-            pays = whole and size >= least
+            pays = whole and _even_work(arrays)
         else:
-            pays = max([a.size for a in arrays]) >= SPREAD
+            pays = max([a.size for a in arrays]) >= (LARGE if any(map(_short, arrays)) else SPREAD)
         return (native if pays else op.reference)(xp, *operands, **attrs)
 
     return compute
 
 
-_NARROW = frozenset(d.numpy for d in (float16, bfloat16))
+def _short(a: Array) -> bool:
+    """Whether an array has short rows, with which NumPy begins anew each time."""
+    return a.ndim > 1 and a.shape[-1] < ROW
+
+
+def _even_work(arrays: Sequence[Array]) -> bool:
+    """Whether what is computed by element of arrays is as much work as pays for a kernel, of an op
+    at which NumPy is as fast where they do not broadcast and lie as one row each, all in one
+    order."""
+    size = np.broadcast(*arrays).size
+    if not any([1 < a.size < size for a in arrays]):
+        whole = [a.flags for a in arrays if a.size > 1]
+        as_one = all([f.c_contiguous for f in whole]) or all([f.f_contiguous for f in whole])
+        return size >= (SPREAD if as_one else LARGE)
+    if len(arrays) == 2:
+        (a, b) = arrays
+        size = joint_work(a.shape, a.ndim, b.shape, b.ndim)
+    return size >= LARGE
+
+
+_HALVES = frozenset(d.numpy for d in (float16, bfloat16))
 _WIDE = frozenset(d.numpy for d in (float32, float64))
 
 
 def _by_rows(op: Op) -> Callable[..., Any]:
-    """An op along a dim, which NumPy is slow at where that is not the last, or of few elements."""
+    """An op along a dim, which NumPy is slow at where neighbours along it lie apart, unless only a
+    few lie between, and where it has few elements."""
     native = kernels_of(op)
 
     def compute(xp: Any, x: Any, *, dim: int, **attrs: Any) -> Any:
-        by_kernel = dim < x.ndim - 1 or x.shape[dim] in BETWEEN
+        apart = x.strides[dim] // x.itemsize
+        by_kernel = x.shape[dim] < FEW_IN_ROW or not 0 <= apart <= NARROW
         return (native if by_kernel else op.reference)(xp, x, dim=dim, **attrs)
 
     return compute
@@ -147,7 +169,7 @@ def _pow(xp: Any, x: Any, y: Any) -> Any:
     dtype = (x if hasattr(x, "dtype") else y).dtype
     if xp is not np or dtype.kind in "biu":
         return pow.reference(xp, x, y)
-    if type(y) is np.ndarray and not y.ndim and dtype in _NARROW:
+    if type(y) is np.ndarray and not y.ndim and dtype in _HALVES:
         y = y.item()  # as numbers beside bfloat16 come
     if isinstance(y, int | float):
         if y == 2:
@@ -186,9 +208,15 @@ def _spreads(x: Any) -> bool:
     return type(x) is np.ndarray and x.size >= SPREAD and get_num_threads() > 1
 
 
-def _topk(xp: Any, x: Any, *, k: int, **attrs: Any) -> Any:
-    compute = kernels_of(topk_op) if k <= FEW else topk_op.reference
-    return compute(xp, x, k=k, **attrs)
+def _truth(op: Op) -> Callable[..., Any]:
+    """A reduction of bools: to one number NumPy is faster, while threads do not pay."""
+    native = kernels_of(op)
+
+    def compute(xp: Any, x: Any, *, dims: tuple[int, ...], keepdim: bool) -> Any:
+        to_one = len(dims) == x.ndim and x.size < SPREAD
+        return (op.reference if to_one else native)(xp, x, dims=dims, keepdim=keepdim)
+
+    return compute
 
 
 def _matmul(xp: Any, x: Any, y: Any) -> Any:
@@ -239,8 +267,9 @@ def _embed(xp: Any, x: Any, *, shape: Any, start: Any, step: Any) -> Any:
 
 
 _ALONE: dict[Op, Callable[..., Any]] = {
-    pow: _pow, full: _full, clone: _clone, contiguous_op: _contiguous, topk_op: _topk,
+    pow: _pow, full: _full, clone: _clone, contiguous_op: _contiguous,
     matmul_op: _matmul, linear_op: _linear, embed_op: _embed,
+    **{op: _truth(op) for op in (all_op, any_op, count_op)},
 }  # fmt: skip
 """Ops that others compute, or a program for all sizes and values, or what an attribute says."""
 
@@ -265,7 +294,7 @@ def by_numpy(op: Op, arrays: Sequence[Any], attrs: Mapping[str, Any]) -> Callabl
     """The one function of NumPy that `Op.reference` comes to on arrays like these."""
     if op is cast:
         return methodcaller("astype", attrs["dtype"].numpy)
-    if op is sum_op and arrays[0].dtype not in _NARROW:
+    if op is sum_op and arrays[0].dtype not in _HALVES:
         dtype = None if arrays[0].dtype.kind == "f" else arrays[0].dtype  # NumPy's are wider
         return functools.partial(
             np.add.reduce, axis=attrs["dims"], keepdims=attrs["keepdim"], dtype=dtype
@@ -273,8 +302,17 @@ def by_numpy(op: Op, arrays: Sequence[Any], attrs: Mapping[str, Any]) -> Callabl
     return None
 
 
+@functools.cache
+def reduces(op: Op) -> bool:
+    """Whether an op reduces dims, and so goes along rows."""
+    _, _, attrs = takes(op)
+    return attrs is not None and attrs >= {"dims", "keepdim"}
+
+
 def _runs_as_kernel(op: Op, arrays: Sequence[Any]) -> bool:
     size = max(a.size for a in arrays if isinstance(a, np.ndarray))
+    if reduces(op):
+        size = work_by_rows(arrays[0].shape, arrays[0].ndim)
     return size >= kernel_from(op) and (size < LARGE or op not in _ALONE)
 
 

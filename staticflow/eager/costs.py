@@ -14,8 +14,8 @@ from math import inf
 from staticflow.graph.op import NumPy, Op
 
 __all__ = [
-    "BEYOND", "FIRST", "LARGE", "NARROW", "NEAR", "PRODUCT", "SHORT", "SMALL", "SPREAD", "STEPS",
-    "kernel_from", "often_below",
+    "BEYOND", "FEW_IN_ROW", "FIRST", "LARGE", "NARROW", "NEAR", "PRODUCT", "ROW", "SHORT", "SMALL",
+    "SPREAD", "STEPS", "kernel_from", "often_below",
 ]  # fmt: skip
 
 # -- sizes ---------------------------------------------------------------------------------------
@@ -26,6 +26,10 @@ SMALL = 1 << 12
 LARGE = 1 << 16
 """Elements from which on a pass over an array takes so long (a sum of two 4 microseconds, `exp` 21)
 that a kernel is worth it, which takes some 20 ms to make."""
+
+ROW = 64
+"""Elements that NumPy takes for as long as for a row of few, where it goes along rows: it adds up
+rows of two or three in 15 nanoseconds each, and finds the largest of them in 36."""
 
 SPREAD = 1 << 19
 """Elements from which on several threads take less time for what NumPy does on one, and a program
@@ -57,9 +61,9 @@ NARROW = 4
 running extremes down three columns take 130 microseconds for 100 000 elements, and 310 where the
 kernel finds out at each row that a vector is not full."""
 
-BETWEEN = range(12, 128)
-"""Elements of a row in which NumPy is 1.3 to 4 times slower to find the largest than a kernel is;
-it takes 30 ns for each row, and is 1.6 times faster along longer ones."""
+FEW_IN_ROW = 128
+"""Elements of a row below which NumPy is slower to find the largest than a kernel is, 1.3 to 25
+times; it takes 12 to 30 ns for each row, and is 1.6 times faster along longer ones."""
 
 NEAR = 16
 """Bytes up to which neighbours of a row lie apart in what a kernel takes as it lies; and elements,

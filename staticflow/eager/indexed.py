@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from staticflow.eager.costs import SPREAD
+from staticflow.eager.choose import compute_of
+from staticflow.eager.costs import LARGE, SPREAD
 from staticflow.eager.in_place import stored_at
 from staticflow.eager.memory import Memory
 from staticflow.eager.saved import SavedType
@@ -73,17 +74,18 @@ def _indices(key: Any, a: Any) -> tuple[Any, ...] | None:
     if k.dtype is _bool:
         thread.state.sizes += 1
         return places_of(k) if k.shape == a.shape[: k.ndim] else None
-    return (k,) if k.dtype.kind in "iu" and a.size < SPREAD else None
+    return (k,) if k.dtype.kind in "iu" and a.size < LARGE else None
 
 
 def _select(x: Any, a: Any, key: Any, indices: tuple[Any, ...]) -> Any:
     """What `index_op` gives of ``x``."""
-    out = x._wrap(a[indices])
+    dims = tuple(range(len(indices)))
+    out = x._wrap(compute_of(index_op, a.size >= LARGE)(np, a, *indices, dims=dims))
     edge = x._current_vertex() if thread.state.recording else None
     if edge is not None:
         memory = key._own_memory() if indices[0] is key._data else Memory()
         kept = [(p, memory, memory.version) for p in indices]
-        attrs = {"dims": tuple(range(len(indices)))}
+        attrs = {"dims": dims}
         edges = (edge, *(None for _ in indices))
         args = [SavedType(x), *kept]
         out._vertex = make_entry(TapeEntry, index_op, attrs, edges, args, None, _getframe(2))

@@ -13,16 +13,24 @@ from typing import Any
 
 import numpy as np
 
-from staticflow.eager.costs import NARROW
+from staticflow.eager.costs import NEAR
 from staticflow.eager.numbers import as_array, numbers_among, with_operands
-from staticflow.eager.programs import ArrayKind, Programs, compile_function, run, with_sizes
-from staticflow.eager.rows import in_lines, in_order, in_rows, order_of, steps_of
+from staticflow.eager.programs import (
+    ArrayKind,
+    Programs,
+    compile_function,
+    run,
+    sizes_along_rows,
+    with_sizes,
+)
+from staticflow.eager.rows import in_dims, in_lines, in_order, in_rows, order_of, steps_of
 from staticflow.graph.graph import attrs_key
 from staticflow.graph.node import make_node
 from staticflow.graph.op import Op
 from staticflow.graph.rowmajor import row_major
-from staticflow.ops.basics.axes import permute_op
+from staticflow.ops.basics.axes import flip_op, permute_op
 from staticflow.ops.declaring.lowering import Elementwise
+from staticflow.ops.indexing.gather_ops import gather_op
 from staticflow.ops.matrices.contract import linear_op, matmul_op
 from staticflow.ops.symbols.symbol import Symbol, results_of
 from staticflow.runtime.executable import Executable
@@ -34,7 +42,7 @@ Array = np.ndarray[Any, Any]
 Order = tuple[int, ...]
 
 _PRODUCTS = frozenset((matmul_op, linear_op))
-_transpose = np.ndarray.transpose
+
 _NO_NAMES: tuple[str, ...] = ()
 
 
@@ -118,19 +126,15 @@ class _Kernels:
             kernel = self.kernel(_permute(arrays, orders), attrs, names, orders)
             return _Permuted(kernel, orders, None)
         by_element = self._by_element
-        reduces = "dims" in attrs and "keepdim" in attrs
-        order = order_of(arrays) if by_element or reduces else None
+        # (what PyTorch gives in the order of the operands; other results are row-major)
+        keeps_order = by_element or op is flip_op or ("dims" in attrs and "keepdim" in attrs)
+        order = order_of(arrays) if keeps_order else None
         if order is not None:  # all of them in one
-            back = order
-            if reduces:
-                dims = attrs["dims"]
-                attrs = {**attrs, "dims": tuple([i for i, d in enumerate(order) if d in dims])}
-                if not attrs["keepdim"]:
-                    back = [d for d in order if d not in dims]
-            orders = tuple([tuple(order) if a.ndim else () for a in arrays])
+            attrs, back = (attrs, order) if by_element else _turned(attrs, order)
+            orders = tuple([order if a.ndim else () for a in arrays])
             kernel = self.kernel(_permute(arrays, orders), attrs, names)
             return _Permuted(kernel, orders, tuple(np.argsort(back).tolist()))
-        if all(map(in_lines if by_element else in_rows, arrays)):
+        if all(map(in_lines if by_element or _picks_few(op, arrays) else in_rows, arrays)):
             return self.kernel(arrays, attrs, names)
         return None
 
@@ -171,7 +175,22 @@ def _apply(op: Op, attrs: Mapping[str, Any], orders: Sequence[Order], *operands:
 
 
 def _permute(arrays: Sequence[Array], orders: Sequence[Order]) -> list[Array]:
-    return [*map(_transpose, arrays, orders)]
+    return [*map(in_dims, arrays, orders)]
+
+
+def _turned(attrs: Mapping[str, Any], order: Order) -> tuple[Mapping[str, Any], Order]:
+    """The attributes of an op of arrays whose dims are in an ``order``, and the order that the dims
+    of its result then have."""
+    dims = attrs["dims"]
+    gone = () if attrs.get("keepdim", True) else dims
+    attrs = {**attrs, "dims": tuple([i for i, d in enumerate(order) if d in dims])}
+    return attrs, tuple([d for d in order if d not in gone])
+
+
+def _picks_few(op: Op, arrays: Sequence[Array]) -> bool:
+    """Whether so little of an array is read, a line of the cache for each element at most, that a
+    copy of all of it would take longer."""
+    return op is gather_op and NEAR * arrays[1].size <= arrays[0].size
 
 
 def _in_memory(a: Array) -> Order:
@@ -188,9 +207,7 @@ def sizes_known(op: Op, i: int, shape: tuple[int, ...]) -> tuple[int, ...]:
     if op in _PRODUCTS:
         return (0,) * len(shape)
     if not op.batched or i < 0:
-        ones = tuple([int(n == 1) for n in shape])
-        is_narrow = len(shape) > 1 and shape[-1] <= NARROW
-        return (*ones[:-1], shape[-1]) if is_narrow and not _by_element(op) else ones
+        return tuple([int(n == 1) for n in shape]) if _by_element(op) else sizes_along_rows(shape)
     return (int(shape[0] == 1), *shape[1:]) if i in op.batched else shape
 
 

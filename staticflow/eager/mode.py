@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from staticflow.eager.choose import compute_of
-from staticflow.eager.costs import FIRST, LARGE
+from staticflow.eager.choose import compute_of, reduces
+from staticflow.eager.costs import FIRST, LARGE, ROW
 from staticflow.eager.device import run_on_gpu
 from staticflow.eager.inference import unrecordable
-from staticflow.eager.joint_size import joint_size
 from staticflow.eager.vertex import record
 from staticflow.eager.views import is_view, wrap_view
+from staticflow.eager.work import joint_work, work_by_rows
 from staticflow.errors import (
     DTypeError,
     IndexRangeError,
@@ -206,15 +206,18 @@ class EagerMode:
 def _compute(op: Op, arrays: Sequence[Any]) -> Any:
     hosted = [a for a in arrays if type(a) is np.ndarray]
     large = max([a.size for a in hosted], default=0) >= LARGE or _is_wide(hosted)
+    large = large or (reduces(op) and work_by_rows(hosted[0].shape, hosted[0].ndim) >= LARGE)
     return compute_of(op, large or not arrays)  # which looks at the size of what is filled
 
 
 def _is_wide(arrays: Sequence[Any]) -> bool:
     """Whether an array and another of another shape make a large one."""
-    if len(arrays) != 2 or arrays[0].size * arrays[1].size < LARGE:
+    if len(arrays) != 2:
         return False
     a, b = arrays
-    return joint_size(a.shape, a.ndim, b.shape, b.ndim) >= LARGE
+    if a.size < 2 or b.size < 2 or a.size * b.size * ROW < LARGE:
+        return False
+    return joint_work(a.shape, a.ndim, b.shape, b.ndim) >= LARGE
 
 
 def _agree(op: Op, arrays: Sequence[Any]) -> bool:

@@ -33,6 +33,7 @@ from staticflow.eager.rows import in_lines, in_order, in_rows, lies_apart
 from staticflow.graph.dtypes import BY_NUMPY, bfloat16
 from staticflow.graph.graph import Graph, exactly
 from staticflow.graph.node import constant, param, toposort
+from staticflow.graph.rowmajor import copy_to
 from staticflow.ops.basics.arithmetic import cast, clone, maximum, minimum, mul
 from staticflow.ops.basics.expand import expand
 from staticflow.ops.declaring.lowering import Elementwise, Generate, LoopNest, View
@@ -177,7 +178,7 @@ def copy_into(target: Array, source: Array) -> None:
     if target.size < SPREAD or alone or not _copy_by_program(target, source):
         if target.dtype == source.dtype == _BFLOAT16:  # which NumPy moves one by one
             target, source = target.view(np.uint16), source.view(np.uint16)
-        np.copyto(target, source)  # of one thread as fast, and on a GPU too
+        copy_to(target, source)  # of one thread as fast, and on a GPU too
 
 
 def make_copy(array: Array) -> Array:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
-__all__ = ["is_slow", "row_major"]
+__all__ = ["copy_to", "is_slow", "row_major"]
 
 _LARGE = 1 << 14  # elements: more than what the nearest cache holds
 _SOME = 8  # passes over the copy that take less time than one element after another
@@ -17,17 +18,15 @@ def row_major(array: Any) -> Any:
     """A copy of ``array``, of NumPy or cupy, in row-major order.
 
     NumPy copies a transposed matrix row by row, and reads a line of cache for each element. In
-    strips of some columns the lines are still there for the next rows. It is slow, too, where each
-    element is repeated a few times.
+    strips of some columns the lines are still there for the next rows. It is slow, too, where it
+    moves a few elements at a time (`copy_to`).
     """
-    if _repeats(array):
-        out = np.empty(array.shape, array.dtype)
-        for column in range(array.shape[-1]):
-            out[..., column] = array[..., 0]
-        return out
-    if not _is_turned(array):
+    if not is_slow(array):
         return array.copy(order="C")
     out = np.empty(array.shape, array.dtype)
+    if _short_dim(out, array) is not None:
+        copy_to(out, array)
+        return out
     for begin in range(0, array.shape[-1], _WIDTH):
         strip = ..., slice(begin, begin + _WIDTH)
         out[strip] = array[strip]
@@ -36,20 +35,44 @@ def row_major(array: Any) -> Any:
 
 def is_slow(array: Any) -> bool:
     """Whether `row_major` copies a large array otherwise than NumPy does."""
-    return _repeats(array) or _is_turned(array)
-
-
-def _repeats(array: Any) -> bool:
-    """Whether the elements of a large array of NumPy are each there a few times in a row."""
-    if type(array) is not np.ndarray or array.size < _LARGE or array.strides[-1] != 0:
+    if type(array) is not np.ndarray or array.size < _LARGE or array.flags.c_contiguous:
         return False
-    return bool(1 < array.shape[-1] <= _SOME)
+    return _is_turned(array) or _short_dim(None, array) is not None
+
+
+def copy_to(target: Any, source: Any) -> None:
+    """Copy an array to another, of NumPy or cupy, which it is broadcast to. Where NumPy would move
+    a few elements at a time, it is given one of these after the other."""
+    dim = _short_dim(target, source) if target.shape == source.shape else None
+    if dim is None:
+        np.copyto(target, source)
+        return
+    for i in range(target.shape[dim]):
+        at = (*(slice(None),) * dim, i)
+        target[at] = source[at]
+
+
+def _short_dim(target: Any, source: Any) -> int | None:
+    """A dim of a few elements that NumPy would go along between two large arrays: in one of them at
+    least no other dim goes on where it ends. None if there is none. Without a ``target`` that is a
+    row-major array."""
+    if type(source) is not np.ndarray or source.size < _LARGE:
+        return None
+    dims = range(source.ndim)
+    rows = [source.itemsize * math.prod(source.shape[d + 1 :]) for d in dims]
+    steps = rows if target is None else target.strides
+    for d in reversed(dims):
+        n = source.shape[d]
+        if 1 < n <= _SOME and not any(
+            all(s[e] == n * s[d] or s[d] == source.shape[e] * s[e] for s in (steps, source.strides))
+            for e in dims
+            if e != d and source.shape[e] > 1
+        ):
+            return d
+    return None
 
 
 def _is_turned(array: Any) -> bool:
-    """Whether an array of NumPy is large and neighbours along another dim than the last lie nearer
-    in memory."""
-    if type(array) is not np.ndarray or array.size < _LARGE or array.flags.c_contiguous:
-        return False
+    """Whether neighbours along another dim than the last lie nearer in memory."""
     steps = [abs(s) for s, n in zip(array.strides, array.shape, strict=True) if n > 1]
     return len(steps) > 1 and steps[-1] > min(steps) > 0

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 import staticflow as sf
-from staticflow.eager import choose, costs, indexed, kernels, overwrite, programs, pullback
+from staticflow.eager import costs, kernels, overwrite, programs, pullback
 from staticflow.eager.choose import compute_of
 from staticflow.eager.costs import LARGE
+from staticflow.eager.mode import EAGER
 from staticflow.graph.dtypes import DTYPES
-from staticflow.graph.rowmajor import row_major
+from staticflow.graph.rowmajor import copy_to, row_major
 from staticflow.ops import OPS
 from staticflow.ops.along.order import FEW
 
@@ -239,26 +240,31 @@ def test_floats_of_16_bits_need_a_kernel_earlier(compilations: list[Any]) -> Non
         assert compilations == made
 
 
-MOVES: dict[str, Any] = {
-    "cat": lambda x: sf.cat([x, x[:2]], 0), "stack": lambda x: sf.stack([x, x], 1),
-    "flip": lambda x: x.flip(0, 1), "roll": lambda x: x.roll(2, 1),
-    "repeat": lambda x: x.repeat(2, 3), "index": lambda x: x[sf.tensor([2, 0, -1])],
-    "index_select": lambda x: x.index_select(1, sf.tensor([3, 3, 0])),
-    "embedding": lambda x: F.embedding(sf.tensor([[1, 0], [2, 2]]), x),
+MOVES: dict[str, tuple[Any, Any]] = {
+    "cat": (lambda x: sf.cat([x, x[:2]], 0), lambda x: np.concatenate([x, x[:2]])),
+    "stack": (lambda x: sf.stack([x, x], 1), lambda x: np.stack([x, x], 1)),
+    "flip": (lambda x: x.flip(0, 1), lambda x: x[::-1, ::-1]),
+    "roll": (lambda x: x.roll(2, 1), lambda x: np.roll(x, 2, 1)),
+    "repeat": (lambda x: x.repeat(2, 3), lambda x: np.tile(x, (2, 3))),
+    "index": (lambda x: x[sf.tensor([2, 0, -1])], lambda x: x[[2, 0, -1]]),
+    "index_select": (lambda x: x.index_select(1, sf.tensor([3, 3, 0])), lambda x: x[:, [3, 3, 0]]),
+    "embedding": (lambda x: F.embedding(sf.tensor([[1, 0], [2, 2]]), x),
+                  lambda x: x[[[1, 0], [2, 2]]]),
 }  # fmt: skip
+"""What moves elements, and the same in NumPy."""
 
 
+@pytest.mark.parametrize("columns", [8, costs.ROW])
 @pytest.mark.parametrize("name", MOVES)
-def test_moves_are_kernels(name: str, compilations: list[Any]) -> None:
-    rows = costs.SPREAD // 8
+def test_moves_are_kernels(name: str, columns: int, compilations: list[Any]) -> None:
+    """Of short rows sooner, and of what NumPy is slow at."""
+    alone = OPS[name].numpy == "alone" and columns >= costs.ROW
+    rows = (costs.SPREAD if alone else LARGE) // columns
     counts = []
     for n in (rows // 2, rows + 9, rows + 31):
-        x = sf.from_numpy(np.random.default_rng(0).random((n, 8)))
-        found = MOVES[name](x)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(choose, "SPREAD", 1 << 62)
-            patch.setattr(indexed, "SPREAD", 1 << 62)
-            np.testing.assert_array_equal(found.numpy(), MOVES[name](x).numpy())
+        x = np.random.default_rng(0).random((n, columns))
+        move, expected = MOVES[name]
+        np.testing.assert_array_equal(move(sf.from_numpy(x)).numpy(), expected(x))
         counts.append(compilations.count(name))
     assert counts[0] == 0 < counts[1] == counts[2]
 
@@ -304,6 +310,44 @@ def test_results_of_elementwise_kernels_lie_as_the_operands(order: tuple[int, ..
     np.testing.assert_array_equal(mixed, np.where(x > 0.5, x, x + 1))
 
 
+def test_an_operand_of_fewer_dims_is_turned_with_the_others() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.random((3, 4, 5), np.float32).transpose(2, 0, 1)
+    for y in (rng.random(4), rng.random((3, 1)), rng.random((3, 4)), rng.random((1, 1, 4))):
+        y = y.astype(np.float32)
+        found = kernels.kernels_of(OPS["add"])(np, x, y)
+        np.testing.assert_array_equal(found, x + y)
+        assert found.strides == x.strides
+
+
+@pytest.mark.parametrize("order", [(1, 0, 2), (2, 1, 0), (0, 2, 1), (1, 2, 0)])
+def test_flips_of_turned_arrays_copy_nothing(
+    order: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = np.random.default_rng(0).random((3, 4, 5)).transpose(order)
+    given: list[Any] = []
+    run = kernels.run
+    monkeypatch.setattr(kernels, "run", lambda p, arrays: given.append(arrays) or run(p, arrays))
+    for dims in ((0,), (1,), (2,), (0, 2), (0, 1, 2)):
+        turned = kernels.kernels_of(OPS["flip"])(np, x, dims=dims)
+        np.testing.assert_array_equal(turned, np.flip(x, dims))
+        assert turned.strides == x.strides
+    assert all(a.flags.c_contiguous for arrays in given for a in arrays)
+
+
+@pytest.mark.parametrize(("columns", "copies"), [(1, 0), (50, 1)])
+def test_a_turned_array_is_copied_where_much_of_it_is_read(
+    columns: int, copies: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Any] = []
+    monkeypatch.setattr(kernels, "row_major", lambda a: made.append(a) or row_major(a))
+    rng = np.random.default_rng(0)
+    x, index = rng.random((70, 90)).T, rng.integers(0, 70, (90, columns))
+    found = kernels.kernels_of(OPS["gather"])(np, x, index, dim=1)
+    np.testing.assert_array_equal(found, np.take_along_axis(x, index, 1))
+    assert len(made) == copies
+
+
 @pytest.mark.parametrize("order", [(1, 0, 2), (2, 1, 0), (0, 2, 1), (1, 2, 0)])
 def test_reductions_of_turned_arrays_copy_nothing(
     order: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
@@ -335,6 +379,24 @@ def test_row_major_copies(shape: tuple[int, ...]) -> None:
             np.testing.assert_array_equal(found, view)
 
 
+@pytest.mark.parametrize("dim", [0, 1, 2])
+def test_short_rows_are_copied_one_element_of_each_after_the_other(dim: int) -> None:
+    """As they are from part of an array to part of another, or turned."""
+    shape = [130, 70]
+    shape.insert(dim, 3)
+    whole = np.random.default_rng(0).random([n + 2 for n in shape])
+    part = whole[:-2, 1:-1, 2:]
+    for source in (part, part[:, ::-1], np.broadcast_to(part[:, :, :1], shape), whole[0, 0, 0]):
+        target = np.zeros([n + 1 for n in shape])
+        copy_to(target[1:, 1:, :-1], source)
+        np.testing.assert_array_equal(target[1:, 1:, :-1], np.broadcast_to(source, shape))
+        assert not target[0].any() and not target[:, 0].any() and not target[..., -1].any()
+    for order in ((1, 0, 2), (2, 1, 0), (0, 2, 1), (1, 2, 0)):
+        found = row_major(part.transpose(order))
+        assert found.flags.c_contiguous
+        np.testing.assert_array_equal(found, part.transpose(order))
+
+
 @pytest.mark.parametrize("largest", [True, False])
 def test_topk_looks_at_few_and_chooses_as_a_sort_does(largest: bool) -> None:
     rng = np.random.default_rng(0)
@@ -349,14 +411,14 @@ def test_topk_looks_at_few_and_chooses_as_a_sort_does(largest: bool) -> None:
 
 
 @pytest.mark.parametrize("name", ["argmax", "argmin", "max", "min"])
-@pytest.mark.parametrize("row", [costs.BETWEEN.start - 1, costs.BETWEEN.start, 256])
+@pytest.mark.parametrize("row", [3, 11, costs.FEW_IN_ROW - 1, costs.FEW_IN_ROW])
 def test_extremes_along_columns_and_rows_of_some_are_found_by_a_kernel(
     name: str, row: int, compilations: list[Any]
 ) -> None:
     a = np.round(np.random.default_rng(0).standard_normal((LARGE // row + 1, row)), 1)
-    a[5, 7] = a[9, 7] = np.nan
-    own = int(row in costs.BETWEEN)
-    for dim, made in ((1, own), (0, own + 1)):
+    a[5, 2] = a[9, 2] = np.nan
+    own, other = int(row < costs.FEW_IN_ROW), int(row > costs.NARROW)  # of few columns NumPy's
+    for dim, made in ((1, own), (0, own + other)):
         found = getattr(sf.from_numpy(a), name)(dim)
         places = getattr(np, name if name.startswith("arg") else f"arg{name}")(a, dim)
         indices = found if name.startswith("arg") else found.indices
@@ -368,7 +430,7 @@ def test_extremes_along_columns_and_rows_of_some_are_found_by_a_kernel(
 
 def test_a_few_of_large_rows_are_found_by_a_kernel(compilations: list[Any]) -> None:
     x = np.random.default_rng(0).integers(-999, 999, (costs.SPREAD // 512, 512))
-    for k, made in ((5, ["topk"]), (FEW + 1, ["topk"])):
+    for k, made in ((5, ["topk"]), (FEW + 1, ["topk"] * 2)):
         found = sf.from_numpy(x).topk(k, largest=False)
         assert compilations == made
         order = np.argsort(x, axis=1, kind="stable")[:, :k]
@@ -382,6 +444,23 @@ def test_what_broadcasts_to_a_large_array_is_a_kernel(compilations: list[Any]) -
         row = sf.from_numpy(np.random.default_rng(0).random((1, n)))
         column = sf.from_numpy(np.random.default_rng(1).random((n, 1)))
         np.testing.assert_array_equal((row + column).numpy(), row.numpy() + column.numpy())
+        assert compilations.count("add") == made
+
+
+def test_short_rows_are_a_kernels_sooner(compilations: list[Any]) -> None:
+    """NumPy begins anew with each: where they are reduced, and where another array is broadcast
+    along them."""
+    rows = LARGE // costs.ROW
+    for n, made in ((rows - 1, 0), (rows, 1), (rows + 1, 1)):
+        x = np.random.default_rng(n).random((n, 3), np.float32)
+        t, row = sf.from_numpy(x), sf.from_numpy(x[0])
+        general = EAGER.general(OPS["sum"], (t,), {"dims": (1,), "keepdim": False})
+        for _ in range(4):  # the function, its plan, and often
+            np.testing.assert_array_equal((t + row).numpy(), x + x[0])
+            np.testing.assert_array_equal(t.sum(1).numpy(), general.numpy())
+        np.testing.assert_allclose(general.numpy(), x.sum(1), 1e-6)
+        assert compilations.count("sum") == compilations.count("add") == made
+        assert (t + t).numpy().sum() == (x + x).sum()  # one row of memory to NumPy, too
         assert compilations.count("add") == made
 
 

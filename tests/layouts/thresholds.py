@@ -37,6 +37,7 @@ SIZES: Mapping[str, str] = {
     "eager.costs.LARGE": "elements",
     "eager.costs.SPREAD": "elements",
     "eager.costs.SHORT": "length",
+    "eager.costs.ROW": "length",
     "codegen.lower.blocks._LEAST": "elements",
     "codegen.lower.contract._LARGE": "elements",
     "codegen.lower.loops.LANES_PART": "length",
@@ -141,8 +142,8 @@ NO_SIZES: Mapping[str, str] = {
         "elements of a row of which some are sought, of which tests/codegen/test_selection.py has fewer and more": (
             "ops.along.order.NETWORK", "ops.along.selection._BITS", "ops.along.selection._VALUES",
         ),
-        "a row of `topk` or of `isin`, whose samples have fewer and more": (
-            "ops.along.order.FEW", "ops.along.sets._FEW",
+        "a row of `topk`, of `isin` or of products, whose samples have fewer and more": (
+            "ops.along.order.FEW", "ops.along.sets._FEW", "ops.along.multiplication._IN_REGISTERS",
         ),
         "counts operations, of which an element takes from two to hundreds: above between LARGE and SPREAD": (
             "codegen.thresholds.SHARED_WORK",

@@ -36,7 +36,7 @@ native code holds and drops each reference, reads fields and fills tuples, each 
 where it runs as Python: of a product `apply` and `record` would take about 110 and 60 frames so,
 and `EagerMode.general` and `vertex.record` take about 15 each. `tests/eager/test_eager_fast.py`
 holds them together on samples of all ops. What is of numbers alone is one function: the general
-path calls `staticflow.eager.joint_size` on shapes::
+path calls `staticflow.eager.work` on shapes::
 
     apply.apply               mode.EagerMode.general
     apply.wrap_one            mode.EagerMode.finish

@@ -3,14 +3,14 @@ that did so last on large arrays, or by NumPy."""
 
 from __future__ import annotations
 
-from staticflow.eager.costs import LARGE
+from staticflow.eager.costs import LARGE, ROW
 from staticflow.eager.fast.classes import State, asarray
 from staticflow.eager.fast.entry import find_edges
 from staticflow.eager.fast.objects import has_flag, operand_array
 from staticflow.eager.fast.operands import is_recording
 from staticflow.eager.fast.records import FLAGS, MOST, Call, Cell, KnownOp, Step
 from staticflow.eager.fast.view import part_of
-from staticflow.eager.joint_size import joint_size
+from staticflow.eager.work import joint_work, work_by_rows
 from staticflow.native import cpython
 from staticflow.native.cpython import is_array, is_tuple
 from staticflow.native.language import (
@@ -27,7 +27,7 @@ from staticflow.native.language import (
 
 __all__ = ["call_in_context", "compute_call", "is_unrecorded", "kernel_at", "try_compute"]
 
-RECORDABLE = FLAGS["RECORDABLE"]
+RECORDABLE, REDUCES = FLAGS["RECORDABLE"], FLAGS["REDUCES"]
 
 
 # -- kernels -------------------------------------------------------------------------------------
@@ -116,7 +116,7 @@ def compute_call(call: Call, state: State) -> Owned[Object | None]:
         operand = call.operands[i]
         arrays[i] = trust(operand.array, Object, "what is open holds an array or a number")
         any_large |= operand.size >= LARGE
-    large = any_large or is_wide(call)
+    large = any_large or is_wide(call) or has_short_rows(call)
     step = call.step
     attrs = call.attrs
     by_kernel = large and attrs is None
@@ -145,11 +145,25 @@ def is_wide(call: Call) -> bool:
         return False
     x = call.operands[0]
     y = call.operands[1]
-    if x.size * y.size < LARGE:  # 0 of a number
+    if x.size < 2 or y.size < 2:  # 0 of a number
+        return False
+    if x.size * y.size * ROW < LARGE:
         return False
     a = operand_array(x)
     b = operand_array(y)
-    return joint_size(a.dims, a.ndim, b.dims, b.ndim) >= LARGE
+    return joint_work(a.dims, a.ndim, b.dims, b.ndim) >= LARGE
+
+
+@native
+def has_short_rows(call: Call) -> bool:
+    """Whether the rows of an array are so many and so short that reducing it is much work."""
+    if not has_flag(call.op, REDUCES):
+        return False
+    x = call.operands[0]
+    if x.size * ROW < LARGE:
+        return False
+    a = operand_array(x)
+    return work_by_rows(a.dims, a.ndim) >= LARGE
 
 
 @inline

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from staticflow.data_classes import dataclass
-from staticflow.eager.choose import compute_of, latest_kernel
+from staticflow.eager.choose import compute_of, latest_kernel, reduces
 from staticflow.eager.fast.core import NAMES, can_be_read, compile_core
 from staticflow.eager.fast.in_place_forms import InPlaceMethod, in_place_table
 from staticflow.eager.fast.methods import render_methods
@@ -177,6 +177,7 @@ def _flags(op: Op) -> dict[str, bool]:
         "ANY_DTYPES": not promoted,
         "TAIL": op.promote == "tail",
         "VIEW": type(op.lowering) is lowering.View and op.numpy == "faster",
+        "REDUCES": reduces(op),
     }
 
 

@@ -25,11 +25,11 @@ MOST = 32
 
 
 FLAGS = {name: 1 << i for i, name in enumerate(
-    ("RECORDABLE", "PER_ELEMENT", "NUMBERS", "BY_NUMBER", "ANY_DTYPES", "TAIL", "VIEW")
+    ("RECORDABLE", "PER_ELEMENT", "NUMBERS", "BY_NUMBER", "ANY_DTYPES", "TAIL", "VIEW", "REDUCES")
 )}  # fmt: skip
 """What an op's flags say: it has a vjp; its vjp is one of `PerElementEntry`; numbers may stand
 beside its tensors, and reach what computes it as they are and not as arrays; its tensors are of any
-dtypes, or the first is; it gives a view."""
+dtypes, or the first is; it gives a view; it reduces dims."""
 
 CODES = 256
 """Of so many code objects it is remembered whether they are the user's."""

@@ -184,6 +184,7 @@ sort_op = Op(
     reference=_sort_reference,
     vjp=scatter_vjp,
     lowering=LoopNest(_sort_emit),
+    numpy="small",
     exact=True,
     grad_name="SortBackward0",
 )
@@ -364,7 +365,7 @@ topk_op = Op(
     reference=strict(_topk_infer, _topk_reference),
     vjp=scatter_vjp,
     decompose=_topk_decompose,
-    numpy="alone",
+    numpy="small",
     exact=True,
     grad_name="TopkBackward0",
 )

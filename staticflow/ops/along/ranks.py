@@ -100,6 +100,7 @@ kthvalue_op = Op(
     reference=strict(_kth_infer, choose_reference(_kth_positions)),
     vjp=choose_vjp,
     decompose=_kth_decompose,
+    numpy="small",
     exact=True,
     grad_name="KthvalueBackward0",
 )
@@ -141,6 +142,7 @@ median_dim_op = Op(
     reference=strict(choose_infer, choose_reference(_median_positions)),
     vjp=choose_vjp,
     decompose=_median_decompose,
+    numpy="small",
     exact=True,
     grad_name="MedianBackward1",
 )
@@ -166,6 +168,7 @@ median_op = Op(
     reference=strict(_median_infer, _median_reference),
     vjp=shared_vjp,
     decompose=_whole_median,
+    numpy="small",
     exact=True,
     grad_name="MedianBackward0",
 )

@@ -224,7 +224,7 @@ def _logical(name: str, op: str) -> Any:
         name, f"Whether ``x`` {op} ``y`` are nonzero, a bool.",
         name,
         lambda k, x, y: k.apply(op, _truth(k, x), _truth(k, y)),
-        result=bool_,
+        result=bool_, numpy="small", exact=True,
     )  # fmt: skip
 
 
@@ -235,7 +235,7 @@ logical_not = elementwise(
     "logical_not", "Whether ``x`` is zero, a bool.",
     "logical_not",
     lambda k, x: k.apply("not", _truth(k, x)),
-    result=bool_,
+    result=bool_, numpy="small", exact=True,
 )  # fmt: skip
 
 

@@ -194,7 +194,7 @@ flip_op: Op = Op(
             d - 1 - p if axis in dims else p for axis, (p, d) in enumerate(zip(i, src, strict=True))
         )
     ),
-    numpy="alone",
+    numpy="small",
     exact=True,
     grad_name="FlipBackward0",
 )

@@ -186,7 +186,7 @@ all_op = Op(
     reference=lambda xp, x, *, dims, keepdim: xp.all(x, axis=dims, keepdims=keepdim),
     vjp=None,
     lowering=Reduce("and"),
-    numpy="alone",
+    numpy="small",
     exact=True,
 )
 
@@ -197,7 +197,7 @@ any_op = Op(
     reference=lambda xp, x, *, dims, keepdim: xp.any(x, axis=dims, keepdims=keepdim),
     vjp=None,
     lowering=Reduce("or"),
-    numpy="alone",
+    numpy="small",
     exact=True,
 )
 
@@ -219,6 +219,8 @@ count_op = Op(
     reference=_count_reference,
     vjp=None,
     decompose=lambda x, *, dims, keepdim: sum_op(cast(x, dtype=int64), dims=dims, keepdim=keepdim),
+    numpy="small",
+    exact=True,
 )
 
 

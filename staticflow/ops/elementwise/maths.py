@@ -72,7 +72,7 @@ log10 = real_function(
 )  # fmt: skip
 sqrt = real_function(
     "sqrt", "The square root; NaN below 0.",
-    "sqrt", lambda ct, out, x: ct * 0.5 / out,
+    "sqrt", lambda ct, out, x: ct * 0.5 / out, numpy="small", exact=True,
 )  # fmt: skip
 rsqrt = real_function(
     "rsqrt", "``1 / sqrt(x)``.",
@@ -81,7 +81,7 @@ rsqrt = real_function(
 )  # fmt: skip
 reciprocal = real_function(
     "reciprocal", "``1 / x``.",
-    "reciprocal", lambda ct, out, x: -ct * (out * out),
+    "reciprocal", lambda ct, out, x: -ct * (out * out), numpy="small", exact=True,
 )  # fmt: skip
 
 

@@ -56,7 +56,7 @@ copysign = elementwise(
     "copysign",
     lambda k, x, y: k.apply("copysign", x, y),
     (lambda ct, out, x, y: ct * (sign(x) * sign(out)), lambda ct, out, x, y: zeros_like(ct)),
-    kinds="f", promote="float",
+    kinds="f", promote="float", numpy="small", exact=True,
 )  # fmt: skip
 
 # -- the larger and the smaller, beside NaN -------------------------------------------------------

@@ -177,7 +177,7 @@ def _pick(name: str, doc: str, grad_name: str, wrap: bool, vjp: Any = _pick_vjp)
         reference=reference,
         vjp=vjp,
         lowering=LoopNest(emit, checks=_checks(1, wrap)),
-        numpy="alone",
+        numpy="small",
         exact=True,
         grad_name=grad_name,
     )

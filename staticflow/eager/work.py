@@ -1,0 +1,45 @@
+"""How much work arrays are to NumPy, in elements, in native code and in Python by one function.
+
+NumPy goes along the last dim, and begins anew with each row. Where rows are short that is most of
+its work: a short row is counted as `ROW` elements.
+"""
+
+from __future__ import annotations
+
+from staticflow.eager.costs import ROW
+from staticflow.native.language import Row, native
+
+__all__ = ["joint_work", "work_by_rows"]
+
+
+@native
+def joint_work(sizes: Row[int], ndim: int, others: Row[int], other_ndim: int) -> int:
+    """How many elements two arrays have that are broadcast together, by their sizes, ``ndim`` and
+    ``other_ndim`` many, short rows counted as longer unless the sizes are the same. The general
+    path runs it as Python, on shapes."""
+    rows = 1
+    last = 1
+    same = ndim == other_ndim
+    for k in range(1, max(ndim, other_ndim) + 1):
+        size = sizes[ndim - k] if k <= ndim else 1
+        other = others[other_ndim - k] if k <= other_ndim else 1
+        if size != other:
+            same = False
+        if size == 1:
+            size = other
+        if k == 1:
+            last = size
+        else:
+            rows *= size
+    return rows * last if same or last < 2 else rows * max(last, ROW)
+
+
+@native
+def work_by_rows(sizes: Row[int], ndim: int) -> int:
+    """How many elements an array has by its sizes, ``ndim`` many, short rows counted as longer. The
+    general path runs it as Python, on a shape."""
+    rows = 1
+    for k in range(ndim - 1):
+        rows *= sizes[k]
+    last = sizes[ndim - 1] if ndim > 0 else 1
+    return rows * last if ndim < 2 or last < 2 else rows * max(last, ROW)
