@@ -209,11 +209,11 @@ def test_powers_of_large_arrays(dtype: Any) -> None:
         np.testing.assert_allclose((2.0 ** sf.from_numpy(x)).numpy(), np.exp2(x), near)
 
 
-SPREAD_OPS = [op for op in OPS.values() if op.ufunc and op.numpy == "alone"]
+EXACT_OPS = [op for op in OPS.values() if op.ufunc and op.exact]
 
 
-@pytest.mark.parametrize("op", SPREAD_OPS, ids=lambda op: op.name)
-def test_what_threads_do_natively_has_numpys_bits(op: Any) -> None:
+@pytest.mark.parametrize("op", EXACT_OPS, ids=lambda op: op.name)
+def test_what_kernels_do_exactly_has_numpys_bits(op: Any) -> None:
     special = [0.0, -0.0, 1, -1, 0.5, 3, -2.5, np.inf, -np.inf, np.nan, 1e-40, -1e30, 7.25]
     for dtype in DTYPES:
         if dtype.kind not in ("f" if op.promote == "float" else op.kinds):

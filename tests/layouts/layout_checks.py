@@ -37,7 +37,7 @@ ROUNDING = {
 }  # fmt: skip
 """Of ops that round more often, or magnify it."""
 
-RUNNING = {"cumsum", "cumprod", "logcumsumexp", "recurrence"}
+RUNNING = {"cumsum", "cumprod", "logcumsumexp", "product_of_others", "recurrence"}
 """Ops whose results follow from all that lies before along a dim."""
 
 
