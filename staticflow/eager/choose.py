@@ -45,7 +45,10 @@ from staticflow.ops.matrices.contract import linear_op, matmul_op
 from staticflow.runtime.aligned import aligned_empty
 from staticflow.runtime.threads import get_num_threads
 
-__all__ = ["bound", "by_numpy", "compute_of", "kernel_of", "latest_kernel", "pays_often", "reduces"]
+__all__ = [
+    "bound", "broadcasts", "by_numpy", "compute_of", "kernel_of", "latest_kernel", "pays_often",
+    "reduces",
+]  # fmt: skip
 
 Array = np.ndarray[Any, Any]
 
@@ -111,7 +114,7 @@ def _even_work(arrays: Sequence[Array]) -> bool:
         return size >= (SPREAD if as_one else LARGE)
     if len(arrays) == 2:
         (a, b) = arrays
-        size = joint_work(a.shape, a.ndim, b.shape, b.ndim)
+        size = joint_work(a.shape, a.ndim, b.shape, b.ndim, True)
     return size >= LARGE
 
 
@@ -300,6 +303,12 @@ def by_numpy(op: Op, arrays: Sequence[Any], attrs: Mapping[str, Any]) -> Callabl
             np.add.reduce, axis=attrs["dims"], keepdims=attrs["keepdim"], dtype=dtype
         )
     return None
+
+
+@functools.cache
+def broadcasts(op: Op) -> bool:
+    """Whether an op goes through operands of one dtype by element; numbers may be among them."""
+    return type(op.lowering) is Elementwise and op.promote != "none"
 
 
 @functools.cache

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from staticflow.eager.choose import compute_of, reduces
+from staticflow.eager.choose import broadcasts, compute_of, reduces
 from staticflow.eager.costs import FIRST, LARGE, ROW
 from staticflow.eager.device import run_on_gpu
 from staticflow.eager.inference import unrecordable
@@ -205,19 +205,19 @@ class EagerMode:
 
 def _compute(op: Op, arrays: Sequence[Any]) -> Any:
     hosted = [a for a in arrays if type(a) is np.ndarray]
-    large = max([a.size for a in hosted], default=0) >= LARGE or _is_wide(hosted)
+    large = max([a.size for a in hosted], default=0) >= LARGE or _is_wide(op, hosted)
     large = large or (reduces(op) and work_by_rows(hosted[0].shape, hosted[0].ndim) >= LARGE)
     return compute_of(op, large or not arrays)  # which looks at the size of what is filled
 
 
-def _is_wide(arrays: Sequence[Any]) -> bool:
+def _is_wide(op: Op, arrays: Sequence[Any]) -> bool:
     """Whether an array and another of another shape make a large one."""
     if len(arrays) != 2:
         return False
     a, b = arrays
     if a.size < 2 or b.size < 2 or a.size * b.size * ROW < LARGE:
         return False
-    return joint_work(a.shape, a.ndim, b.shape, b.ndim) >= LARGE
+    return joint_work(a.shape, a.ndim, b.shape, b.ndim, broadcasts(op)) >= LARGE
 
 
 def _agree(op: Op, arrays: Sequence[Any]) -> bool:

@@ -13,25 +13,27 @@ __all__ = ["joint_work", "work_by_rows"]
 
 
 @native
-def joint_work(sizes: Row[int], ndim: int, others: Row[int], other_ndim: int) -> int:
+def joint_work(
+    sizes: Row[int], ndim: int, others: Row[int], other_ndim: int, by_element: bool
+) -> int:
     """How many elements two arrays have that are broadcast together, by their sizes, ``ndim`` and
-    ``other_ndim`` many, short rows counted as longer unless the sizes are the same. The general
-    path runs it as Python, on shapes."""
+    ``other_ndim`` many. Where an op goes through them ``by_element`` short rows count as longer,
+    unless the sizes are the same. The general path runs it as Python, on shapes."""
     rows = 1
     last = 1
-    same = ndim == other_ndim
+    as_one = ndim == other_ndim
     for k in range(1, max(ndim, other_ndim) + 1):
         size = sizes[ndim - k] if k <= ndim else 1
         other = others[other_ndim - k] if k <= other_ndim else 1
         if size != other:
-            same = False
+            as_one = False
         if size == 1:
             size = other
         if k == 1:
             last = size
         else:
             rows *= size
-    return rows * last if same or last < 2 else rows * max(last, ROW)
+    return rows * last if as_one or last < 2 or not by_element else rows * max(last, ROW)
 
 
 @native

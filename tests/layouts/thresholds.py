@@ -38,6 +38,7 @@ SIZES: Mapping[str, str] = {
     "eager.costs.SPREAD": "elements",
     "eager.costs.SHORT": "length",
     "eager.costs.ROW": "length",
+    "eager.costs.FEW_IN_ROW": "length",
     "codegen.lower.blocks._LEAST": "elements",
     "codegen.lower.contract._LARGE": "elements",
     "codegen.lower.loops.LANES_PART": "length",

@@ -27,7 +27,7 @@ from staticflow.native.language import (
 
 __all__ = ["call_in_context", "compute_call", "is_unrecorded", "kernel_at", "try_compute"]
 
-RECORDABLE, REDUCES = FLAGS["RECORDABLE"], FLAGS["REDUCES"]
+RECORDABLE, NUMBERS, REDUCES = FLAGS["RECORDABLE"], FLAGS["NUMBERS"], FLAGS["REDUCES"]
 
 
 # -- kernels -------------------------------------------------------------------------------------
@@ -151,7 +151,8 @@ def is_wide(call: Call) -> bool:
         return False
     a = operand_array(x)
     b = operand_array(y)
-    return joint_work(a.dims, a.ndim, b.dims, b.ndim) >= LARGE
+    by_element = has_flag(call.op, NUMBERS)
+    return joint_work(a.dims, a.ndim, b.dims, b.ndim, by_element) >= LARGE
 
 
 @native

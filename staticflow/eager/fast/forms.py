@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from staticflow.data_classes import dataclass
-from staticflow.eager.choose import compute_of, latest_kernel, reduces
+from staticflow.eager.choose import broadcasts, compute_of, latest_kernel, reduces
 from staticflow.eager.fast.core import NAMES, can_be_read, compile_core
 from staticflow.eager.fast.in_place_forms import InPlaceMethod, in_place_table
 from staticflow.eager.fast.methods import render_methods
@@ -172,7 +172,7 @@ def _flags(op: Op) -> dict[str, bool]:
     return {
         "RECORDABLE": op.vjp is not None,
         "PER_ELEMENT": elementwise and promoted and bare and isinstance(op.vjp, PerElement),
-        "NUMBERS": elementwise and promoted,
+        "NUMBERS": broadcasts(op),
         "BY_NUMBER": op.ufunc is None,
         "ANY_DTYPES": not promoted,
         "TAIL": op.promote == "tail",
