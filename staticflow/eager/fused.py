@@ -44,6 +44,7 @@ from staticflow.eager.residuals import Derivative, differentiate
 from staticflow.eager.rows import order_of
 from staticflow.eager.saved import check_unchanged, save_value
 from staticflow.eager.saved_hooks import Packed
+from staticflow.eager.turned import turned
 from staticflow.eager.vertex import TapeEntry, Vertex, attach, make_entry, user_frame
 from staticflow.errors import StaticflowError, VerifyError
 from staticflow.graph.dims import Dim
@@ -109,9 +110,10 @@ class _Program:
     def _in_order(self, *tensors: Any) -> Any:
         """`of`, its tensors and results with their dims in the order."""
         found = self.of(*_turn(tensors, self.back, permute))
+        assert self.order is not None
         if type(found) in (tuple, list):
-            return tuple(_turn(found, self.order, permute))
-        return _turn((found,), self.order, permute)[0]
+            return tuple([turned(o, self.order) for o in found])
+        return turned(found, self.order)
 
     def run(self, arrays: Sequence[Any]) -> Any:
         """What the program forward gives of arrays; None if these are no operands for it."""

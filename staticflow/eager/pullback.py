@@ -23,6 +23,7 @@ from staticflow.eager.kernels import sizes_known
 from staticflow.eager.numbers import as_array, is_apart, number_dtype, numbers_among
 from staticflow.eager.programs import MOST_CALLS, UNMET, ArrayKind, Programs, compile_graph, run
 from staticflow.eager.rows import order_of
+from staticflow.eager.turned import turned
 from staticflow.errors import AutogradError
 from staticflow.graph.dtypes import BY_PYTHON, float32
 from staticflow.graph.equalities import Equality, unify
@@ -177,18 +178,18 @@ def _hand_over(
         elif data.flags.c_contiguous:
             values.append((data.dtype, data.shape))
             arrays.append(data)
-        elif order and (turned := _turned(data, order)) is not None:
+        elif order and (whole := _row_major_in(data, order)) is not None:
             values.append((data.dtype, data.shape, (), False, None, True))
-            arrays.append(turned)
+            arrays.append(whole)
         else:
             values.append(_without_repeats(data, arrays))
     return values
 
 
-def _turned(array: Array, order: Order) -> Array | None:
+def _row_major_in(array: Array, order: Order) -> Array | None:
     """An array with its dims in an order; None unless it is row-major then."""
-    turned = array.transpose(order) if array.ndim == len(order) else array
-    return turned if turned.flags.c_contiguous else None
+    part = array.transpose(order) if array.ndim == len(order) else array
+    return part if part.flags.c_contiguous else None
 
 
 def _describe(a: Any, dtype: Any, arrays: list[Array]) -> Any:
@@ -266,20 +267,13 @@ def _find(vjp: _Vjp, fields: Sequence[Any]) -> _Program | None:
     return programs_of(vjp.op).find(known, functools.partial(_compile, vjp), unsized, values)
 
 
-def _in_order(y: Symbol, order: Order | None) -> Symbol:
-    """A symbol with its dims in an order, if it has so many."""
-    if order is None or y.ndim != len(order):
-        return y
-    turned: Symbol = permute(y, order)
-    return turned
-
-
 def _compile(vjp: _Vjp, values: Sequence[_Value | None]) -> _Program:
     params, pulled, equalities = _trace(vjp, values)
     fused = [i for i, y in enumerate(pulled) if y is not None and _is_worth_it(y.node)]
     if not fused:
         return _Program()
-    outputs = [_in_order(pulled[i], vjp.order).node for i in fused]
+    given = [pulled[i] if vjp.order is None else turned(pulled[i], vjp.order) for i in fused]
+    outputs = [y.node for y in given]
     if any(n.op is param and n not in params for n in toposort(outputs)):
         raise AutogradError(f"the vjp of {vjp.op.name} uses a value that was not kept")
     graph = close(params, outputs, equalities)
@@ -319,9 +313,9 @@ def _trace(
             return value.number
         if value.turned:
             assert vjp.order is not None
-            turned = TensorType(type.dtype, tuple(type.shape[d] for d in vjp.order))
+            as_it_lies = TensorType(type.dtype, tuple(type.shape[d] for d in vjp.order))
             back = [vjp.order.index(d) for d in range(type.ndim)]
-            return permute(add_param(turned), back)
+            return permute(add_param(as_it_lies), back)
         shape = [1 if d in value.stretched else n for d, n in enumerate(type.shape)]
         array = add_param(TensorType(type.dtype, tuple(shape)))
         if value.stretched:

@@ -116,6 +116,30 @@ def test_operands_that_are_turned_alike_are_not_copied(
     assert len(given) == 6 and all(a.flags.c_contiguous for a in operands)
 
 
+@pytest.mark.parametrize("dim", [0, 1])
+def test_what_is_computed_of_turned_operands_is_not_turned_by_a_copy(
+    dim: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Any] = []
+    compiled = calls.compile_graph
+    monkeypatch.setattr(
+        calls, "compile_graph", lambda g, **n: made.append(compiled(g, **n)) or made[-1]
+    )
+
+    @fused("PartsBackward0", only_large=True)
+    def parts(x: Any, dim: int) -> Any:
+        return (x * 2).narrow(dim, 1, 299) - x.narrow(dim, 0, 299).exp()
+
+    x = drawn(300, 300, requires_grad=True)
+    parts(x, 1 - dim).sum().backward()
+    parts(x.t(), dim).sum().backward()
+    given, x.grad = x.grad, None
+    parts.__wrapped__(x.t(), dim).sum().backward()
+    assert_close(given, x.grad * 2)
+    straight, back, turned, turned_back = [len(e.program.kernels) for e in made]
+    assert (turned, turned_back) == (straight, back)
+
+
 def test_what_does_not_fit_is_an_error_of_the_ops() -> None:
     gap = new()
     with pytest.raises(sf.ShapeError, match=r"sub.*test_eager_fused"):

@@ -73,7 +73,10 @@ def _recurrence(b: Array, a: Array) -> Array:
 
 
 def _others(rows: Array) -> Array:
-    return np.stack([np.prod(np.delete(rows, j, 0), 0, dtype=rows.dtype) for j in range(len(rows))])
+    out = rows.copy()
+    for j in range(len(rows)):
+        out[j] = np.prod(np.delete(rows, j, 0), 0, dtype=rows.dtype)
+    return out
 
 
 def _extremes(better: Callable[[Any, Any], bool]) -> Callable[..., tuple[Array, Array]]:

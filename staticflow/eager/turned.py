@@ -1,0 +1,56 @@
+"""Symbols with their dims in another order: what programs of arrays that are turned alike give.
+
+A program takes such arrays in the order in which they lie. What it computes of them is in the order
+of the dims that its function knows, and would be turned by a copy at the end. Here the operations
+themselves are turned, as far as they go by element or take a part, down to the arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from staticflow.graph.node import Node, make_node
+from staticflow.ops.basics.axes import permute_op
+from staticflow.ops.basics.expand import expand_op
+from staticflow.ops.basics.slicing import embed_op, slice_op
+from staticflow.ops.declaring.lowering import Elementwise
+from staticflow.ops.symbols.symbol import Symbol
+
+__all__ = ["turned"]
+
+Order = tuple[int, ...]
+
+_BY_DIM = frozenset((embed_op, expand_op, slice_op))
+"""Ops whose attributes have an entry for each dim."""
+
+
+def turned(y: Symbol, order: Order) -> Symbol:
+    """``y`` with its dims in an order, if it has so many; ``y`` itself if not."""
+    return Symbol(_turn(y.node, order, {})) if y.ndim == len(order) else y
+
+
+def _turn(y: Node, order: Order, known: dict[Node, Node]) -> Node:
+    """A node of as many dims as an ``order`` has, in that; ``known`` are those that were turned."""
+    if y not in known:
+        known[y] = _turned_operation(y, order, known)
+    return known[y]
+
+
+def _turned_operation(y: Node, order: Order, known: dict[Node, Node]) -> Node:
+    rank = len(order)
+    if y.op is permute_op:
+        dims = tuple(y.attrs["dims"][d] for d in order)
+        (x,) = y.args
+        return x if dims == tuple(range(rank)) else make_node(permute_op, (x,), {"dims": dims})
+    ranks = [a.tensor_type.ndim for a in y.args]
+    by_element = type(y.op.lowering) is Elementwise and all(n in (0, rank) for n in ranks)
+    if by_element or (y.op in _BY_DIM and ranks == [rank]):
+        args = [_turn(a, order, known) if n else a for a, n in zip(y.args, ranks, strict=True)]
+        attrs = y.attrs if by_element else _turned_attrs(y.attrs, order)
+        return make_node(y.op, tuple(args), attrs, y.locs)
+    return make_node(permute_op, (y,), {"dims": order})
+
+
+def _turned_attrs(attrs: Mapping[str, Any], order: Order) -> dict[str, Any]:
+    return {name: tuple(value[d] for d in order) for name, value in attrs.items()}
