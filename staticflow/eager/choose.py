@@ -19,6 +19,7 @@ from staticflow.codegen.thresholds import LEAST_ROWS
 from staticflow.eager.costs import (
     FEW_IN_ROW,
     LARGE,
+    LONG,
     NARROW,
     PRODUCT,
     ROW,
@@ -29,10 +30,12 @@ from staticflow.eager.costs import (
 )
 from staticflow.eager.kernels import kernels_of, prepare
 from staticflow.eager.overwrite import copy_into, make_copy
-from staticflow.eager.rows import in_lines, in_order, order_of
+from staticflow.eager.rows import in_lines, in_order, in_rows, order_of
 from staticflow.eager.work import joint_work, work_by_rows
 from staticflow.graph.dtypes import BY_PYTHON, bfloat16, float16, float32, float64
 from staticflow.graph.op import NumPy, Op, takes
+from staticflow.ops.along.order import FEW, NETWORK, sort_op, topk_op
+from staticflow.ops.along.ranks import kthvalue_op, median_dim_op
 from staticflow.ops.basics.arithmetic import cast, clone, mul
 from staticflow.ops.basics.creation import full
 from staticflow.ops.basics.reduce import all_op, any_op, count_op, sum_op
@@ -41,6 +44,7 @@ from staticflow.ops.basics.view import contiguous_op
 from staticflow.ops.declaring.declare import elementwise
 from staticflow.ops.declaring.lowering import Elementwise
 from staticflow.ops.elementwise.maths import pow, reciprocal
+from staticflow.ops.indexing.index_ops import index_op, index_select_op, take_op
 from staticflow.ops.matrices.contract import linear_op, matmul_op
 from staticflow.runtime.aligned import aligned_empty
 from staticflow.runtime.threads import get_num_threads
@@ -222,6 +226,29 @@ def _truth(op: Op) -> Callable[..., Any]:
     return compute
 
 
+def _sorted(op: Op) -> Callable[..., Any]:
+    """An op that looks for an order: NumPy is faster along rows of middle length."""
+    native = kernels_of(op)
+
+    def compute(xp: Any, x: Any, *, dim: int, **attrs: Any) -> Any:
+        n = x.shape[dim]
+        pays = n <= NETWORK or n >= LONG or (op is topk_op and attrs["k"] <= FEW)
+        return (native if pays else op.reference)(xp, x, dim=dim, **attrs)
+
+    return compute
+
+
+def _picked(op: Op) -> Callable[..., Any]:
+    """Rows of an array that indices say; of one that lies otherwise all would be copied before."""
+    native = kernels_of(op)
+
+    def compute(xp: Any, x: Any, *indices: Any, **attrs: Any) -> Any:
+        pays = in_rows(x) or x.size >= SPREAD
+        return (native if pays else op.reference)(xp, x, *indices, **attrs)
+
+    return compute
+
+
 def _matmul(xp: Any, x: Any, y: Any) -> Any:
     if xp is np and x.shape[-1] == 1 == y.shape[-2] and x.dtype.kind == "f":
         return compute_of(mul, True)(xp, x, y)  # each element is one product, and there is no sum
@@ -273,6 +300,8 @@ _ALONE: dict[Op, Callable[..., Any]] = {
     pow: _pow, full: _full, clone: _clone, contiguous_op: _contiguous,
     matmul_op: _matmul, linear_op: _linear, embed_op: _embed,
     **{op: _truth(op) for op in (all_op, any_op, count_op)},
+    **{op: _sorted(op) for op in (kthvalue_op, median_dim_op, sort_op, topk_op)},
+    **{op: _picked(op) for op in (index_op, index_select_op, take_op)},
 }  # fmt: skip
 """Ops that others compute, or a program for all sizes and values, or what an attribute says."""
 

@@ -38,8 +38,8 @@ negative."""
 
 NumPy = Literal["faster", "slower", "small", "alone", "rows"]
 """Where NumPy is as fast at an op as the compiler's kernel of it: everywhere (``faster``); nowhere
-(``slower``); on ``small`` arrays; on one thread (``alone``); along the last dim (``rows``). What
-runs the op eagerly follows from it (`staticflow.eager.costs`)."""
+(``slower``); on ``small`` arrays; on one thread (``alone``); along some ``rows``, by their length
+and by how they lie. What runs the op eagerly follows from it (`staticflow.eager.costs`)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -17,7 +17,7 @@ from staticflow.eager.mode import EAGER
 from staticflow.graph.dtypes import DTYPES
 from staticflow.graph.rowmajor import copy_to, row_major
 from staticflow.ops import OPS
-from staticflow.ops.along.order import FEW
+from staticflow.ops.along.order import FEW, NETWORK
 
 F = sf.nn.functional
 LARGE_OPS = sorted(
@@ -430,12 +430,40 @@ def test_extremes_along_columns_and_rows_of_some_are_found_by_a_kernel(
 
 def test_a_few_of_large_rows_are_found_by_a_kernel(compilations: list[Any]) -> None:
     x = np.random.default_rng(0).integers(-999, 999, (costs.SPREAD // 512, 512))
-    for k, made in ((5, ["topk"]), (FEW + 1, ["topk"] * 2)):
+    for k, made in ((5, ["topk"]), (FEW + 1, ["topk"])):
         found = sf.from_numpy(x).topk(k, largest=False)
         assert compilations == made
         order = np.argsort(x, axis=1, kind="stable")[:, :k]
         np.testing.assert_array_equal(found.indices.numpy(), order)
         np.testing.assert_array_equal(found.values.numpy(), np.take_along_axis(x, order, 1))
+
+
+ORDERS: dict[str, Any] = {
+    "sort": lambda x, dim: x.sort(dim),
+    "topk": lambda x, dim: x.topk(min(FEW + 1, x.shape[dim]), dim),
+    "kthvalue": lambda x, dim: x.kthvalue(2, dim), "median_dim": lambda x, dim: x.median(dim),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ORDERS)
+@pytest.mark.parametrize(
+    ("length", "made"),
+    [(3, 1), (NETWORK, 1), (20, 0), (costs.LONG - 1, 0), (costs.LONG, 1)],
+)
+def test_order_is_found_by_a_kernel_along_short_and_long_rows(
+    name: str, length: int, made: int, compilations: list[Any]
+) -> None:
+    x = np.round(np.random.default_rng(0).standard_normal((LARGE // length + 1, length)), 2)
+    x[3, 1] = np.nan
+    with np.errstate(invalid="ignore"):
+        for dim, a in ((1, x), (0, x.T.copy())):
+            found = ORDERS[name](sf.from_numpy(a), dim)
+            small = [ORDERS[name](sf.from_numpy(row.copy()), 0) for row in x[:5]]
+            along = 1 - dim if found.values.ndim == 2 else 0
+            for i, one in enumerate(small):
+                np.testing.assert_array_equal(found.values.numpy().take(i, along), one.values)
+                np.testing.assert_array_equal(found.indices.numpy().take(i, along), one.indices)
+    assert compilations.count(name) == 2 * made
 
 
 def test_what_broadcasts_to_a_large_array_is_a_kernel(compilations: list[Any]) -> None:

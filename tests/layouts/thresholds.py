@@ -39,6 +39,7 @@ SIZES: Mapping[str, str] = {
     "eager.costs.SHORT": "length",
     "eager.costs.ROW": "length",
     "eager.costs.FEW_IN_ROW": "length",
+    "eager.costs.LONG": "length",
     "codegen.lower.blocks._LEAST": "elements",
     "codegen.lower.contract._LARGE": "elements",
     "codegen.lower.loops.LANES_PART": "length",

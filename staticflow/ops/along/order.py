@@ -184,7 +184,7 @@ sort_op = Op(
     reference=_sort_reference,
     vjp=scatter_vjp,
     lowering=LoopNest(_sort_emit),
-    numpy="small",
+    numpy="rows",
     exact=True,
     grad_name="SortBackward0",
 )
@@ -365,7 +365,7 @@ topk_op = Op(
     reference=strict(_topk_infer, _topk_reference),
     vjp=scatter_vjp,
     decompose=_topk_decompose,
-    numpy="small",
+    numpy="rows",
     exact=True,
     grad_name="TopkBackward0",
 )

@@ -100,7 +100,7 @@ kthvalue_op = Op(
     reference=strict(_kth_infer, choose_reference(_kth_positions)),
     vjp=choose_vjp,
     decompose=_kth_decompose,
-    numpy="small",
+    numpy="rows",
     exact=True,
     grad_name="KthvalueBackward0",
 )
@@ -142,7 +142,7 @@ median_dim_op = Op(
     reference=strict(choose_infer, choose_reference(_median_positions)),
     vjp=choose_vjp,
     decompose=_median_decompose,
-    numpy="small",
+    numpy="rows",
     exact=True,
     grad_name="MedianBackward1",
 )
