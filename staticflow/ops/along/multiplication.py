@@ -31,7 +31,7 @@ from staticflow.ops.basics.reduce import (
 )
 from staticflow.ops.basics.view import reshape
 from staticflow.ops.declaring.by_shape import by_shape
-from staticflow.ops.declaring.declare import per_arg
+from staticflow.ops.declaring.declare import per_arg, strict
 from staticflow.ops.declaring.lowering import LoopNest, Reduce
 from staticflow.ops.declaring.numpy_names import numpy_names
 
@@ -159,7 +159,7 @@ others_op: Op = Op(
     name="product_of_others",
     doc="For each element the product of all others along ``dim``.",
     infer=_others_infer,
-    reference=_others_reference,
+    reference=strict(_others_infer, _others_reference),
     vjp=per_arg(_others_vjp),
     lowering=LoopNest(_others_emit),
     kinds="f",
