@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from staticflow.codegen.kernel import (
+    ACCESSES,
     LANE_SYM,
     Accumulate,
     Active,
@@ -29,6 +30,7 @@ from staticflow.codegen.kernel import (
     Kernel,
     Let,
     Load,
+    Local,
     Loop,
     Operand,
     Reg,
@@ -46,11 +48,13 @@ from staticflow.codegen.kernel import (
 )
 from staticflow.codegen.primitives import PRIMITIVES
 from staticflow.data_classes import dataclass
-from staticflow.graph.dim_queries import symbols_of
+from staticflow.graph.dim_queries import substitute_dim, symbols_of
 from staticflow.graph.dims import Dim, Size, Sym, is_provably_ge
 from staticflow.graph.dtypes import DType, bool_, int64
 
 __all__ = ["Builder", "Loose"]
+
+_ONE_LANE: dict[Sym, Size] = {LANE_SYM: 0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +101,8 @@ class Builder:
     def kernel(self, name: str) -> Kernel:
         """The kernel, once its body is complete."""
         (body,) = self._blocks
-        return Kernel(name, tuple(self.buffers.values()), self.sizes, tuple(body))
+        buffers = tuple(b for b in self.buffers.values() if b.access in ACCESSES)
+        return Kernel(name, buffers, self.sizes, tuple(body))
 
     # -- statements --------------------------------------------------------------------------
 
@@ -170,6 +175,7 @@ class Builder:
 
     def store(self, buffer: str, index: Size, value: Operand, bound: Size | None = None) -> None:
         """Write ``value`` at ``index``."""
+        index = index if value.lanes > 1 else substitute_dim(index, _ONE_LANE)
         self.emit(Store(buffer, index, value, bound))
 
     def check(self, cond: Operand, code: int) -> None:
@@ -179,6 +185,14 @@ class Builder:
     def reserve(self, buffer: str, count: Size) -> None:
         """Give a buffer that grows room for ``count`` elements."""
         self.emit(Reserve(buffer, count))
+
+    def local(self, dtype: DType, count: int, place: str) -> str:
+        """An array of ``count`` elements of a team (``shared``), or of each of its threads
+        (``private``)."""
+        name = f"local{next(self._serial)}"
+        self.buffers[name] = Buffer(name, dtype, place)
+        self.emit(Local(name, dtype, count, place))
+        return name
 
     def bind(
         self, value: Operand, name: str = "b", upper: Size | None = None, *, held: bool = False
@@ -253,6 +267,7 @@ class Builder:
     def load(self, buffer: str, index: Size, lanes: int = 1, bound: Size | None = None) -> Reg:
         """The element at ``index``, or ``lanes`` of them if the index names ``lane``."""
         dtype = self.buffers[buffer].dtype
+        index = index if lanes > 1 else substitute_dim(index, _ONE_LANE)
         if lanes > 1 and LANE_SYM not in symbols_of(index):
             return self.let(Splat(self.let(Load(buffer, index), dtype)), dtype, lanes)
         return self.let(Load(buffer, index, bound), dtype, lanes)

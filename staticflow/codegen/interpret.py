@@ -12,8 +12,10 @@ import numpy as np
 from staticflow.codegen.kernel import (
     IN_ORDER,
     LANE_SYM,
+    TEAMS,
     Accumulate,
     Active,
+    Aligned,
     Apply,
     Bind,
     Bitcast,
@@ -26,6 +28,7 @@ from staticflow.codegen.kernel import (
     Kernel,
     Let,
     Load,
+    Local,
     Loop,
     Operand,
     Reg,
@@ -38,7 +41,11 @@ from staticflow.codegen.kernel import (
     Worker,
     Workers,
     Zip,
+    combine_threads,
+    scan_threads,
+    totals_of,
 )
+from staticflow.codegen.primitives import identity
 from staticflow.codegen.text import format_statement
 from staticflow.errors import IndexRangeError, VerifyError
 from staticflow.graph.dim_queries import evaluate_dim
@@ -57,8 +64,8 @@ def interpret_kernel(
 
     ``buffers`` holds a flat array of the right dtype for every buffer; those that the kernel
     stores to are written in place, those that grow are replaced by longer ones. Every operation
-    rounds to its own dtype. The iterations of parallel and grid loops run last to first, so that a
-    result that depends on their order shows.
+    rounds to its own dtype. The iterations of loops that are in no order run last to first, so that
+    a result that depends on their order shows.
 
     Raises `IndexRangeError` for an access outside its buffer and ZeroDivisionError for an integer
     division by zero, both of which are undefined in native code, and `VerifyError` for buffers or
@@ -74,9 +81,10 @@ def interpret_kernel(
         if sizes.get(size, -1) < 0:
             raise VerifyError(f"kernel {kernel.name}: size {size} needs a non-negative number")
     with np.errstate(all="ignore"):
-        return _Run(kernel.name, buffers, {s: int(sizes[s]) for s in kernel.sizes}).block(
-            kernel.body
-        )
+        run = _Run(kernel.name, dict(buffers), {s: int(sizes[s]) for s in kernel.sizes})
+        code = run.block(kernel.body)
+    buffers.update((b.name, run.buffers[b.name]) for b in kernel.buffers)
+    return code
 
 
 _WORKERS = 3  # as if there were so many
@@ -93,6 +101,8 @@ class _Run:
         self.symbols = symbols
         self.regs: dict[str, Array] = {}
         self.worker = 0
+        self.team = self.thread = 0  # threads of a team, and the one that runs
+        self.private: dict[str, int] = {}  # elements of an array that a thread has
 
     def block(self, block: Block) -> int:
         """Run the statements until one gives a code that is not 0."""
@@ -127,7 +137,7 @@ class _Run:
         """The elements that the lanes that are on touch, in order."""
         on = lanes if part.bound is None else min(max(self.size(part.bound), 0), lanes)
         elements = self.lane_sizes(part.index, range(on))
-        length = len(self.buffers[part.buffer])
+        length = self.private.get(part.buffer, len(self.buffers[part.buffer]))
         for element in elements:
             if not 0 <= element < length:
                 values = ", ".join(f"{s}={v}" for s, v in self.symbols.items())
@@ -135,6 +145,8 @@ class _Run:
                     f"kernel {self.name}: {format_statement(stmt)}\n  element {element} of "
                     f"{part.buffer}, which has {length}, where {values}"
                 )
+        if part.buffer in self.private:
+            return [self.thread * length + element for element in elements]
         return elements
 
     # -- statements ------------------------------------------------------------------------------
@@ -162,6 +174,11 @@ class _Run:
 
     def loop(self, stmt: Loop) -> int:
         iterations = range(self.size(stmt.lo), self.size(stmt.hi), stmt.step)
+        if stmt.kind == "threads":
+            return self.threads(stmt, iterations)
+        if stmt.kind == "scan":
+            return self.scan(stmt, iterations)
+        self.team = TEAMS.get(stmt.kind, self.team)
         around = self.worker
         for iteration in iterations if stmt.kind in IN_ORDER else reversed(iterations):
             if stmt.going is not None and not self.operand(stmt.going)[0]:
@@ -175,6 +192,66 @@ class _Run:
                 return code
         self.worker = around
         return 0
+
+    def threads(self, stmt: Loop, iterations: range) -> int:
+        """A loop that the threads of a team share, the last thread first."""
+        totals = totals_of(stmt)
+        before = {reg: self.regs[reg.name] for reg in totals}
+        partial: dict[Reg, list[Array]] = {reg: [] for reg in totals}
+        for thread in reversed(range(self.team)):
+            self.thread = thread
+            for reg, op in totals.items():
+                self.regs[reg.name] = np.full(1, identity(op, reg.dtype), reg.dtype.numpy)
+            for iteration in iterations[thread :: self.team]:
+                self.symbols[stmt.var] = iteration
+                code = self.block(stmt.body)
+                if code:
+                    return code
+            for reg, values in partial.items():
+                values.insert(0, self.regs[reg.name])
+        for reg, op in totals.items():
+            combine = _PRIMITIVES[op]
+            together = combine_threads(partial[reg], combine)
+            self.regs[reg.name] = combine(before[reg], together)
+        return 0
+
+    def scan(self, stmt: Loop, iterations: range) -> int:
+        """A loop in rounds of a team's threads: all of them up to the last `Accumulate`, then all
+        from there on, the last thread first."""
+        totals = totals_of(stmt)
+        last = max(i for i, s in enumerate(stmt.body) if isinstance(s, Accumulate))
+        for start in range(0, len(iterations), self.team):
+            before = {reg: self.regs[reg.name] for reg in totals}
+            given: dict[Reg, list[Array]] = {reg: [] for reg in totals}
+            states = []
+            for iteration in iterations[start : start + self.team]:
+                for reg, op in totals.items():
+                    neutral = np.full(1, identity(op, reg.dtype), reg.dtype.numpy)
+                    self.regs[reg.name] = neutral
+                self.symbols[stmt.var] = iteration
+                self.scan_block(stmt.body[: last + 1], given)
+                states.append((dict(self.regs), dict(self.symbols)))
+            for reg, op in totals.items():
+                neutral = np.full(1, identity(op, reg.dtype), reg.dtype.numpy)
+                given[reg] += [neutral] * (self.team - len(given[reg]))
+                found = scan_threads(given[reg], _PRIMITIVES[op])
+                for thread, (regs, _) in enumerate(states):
+                    regs[reg.name] = _PRIMITIVES[op](before[reg], found[thread])
+                before[reg] = _PRIMITIVES[op](before[reg], found[-1])
+            for regs, symbols in reversed(states):
+                self.regs, self.symbols = regs, symbols
+                code = self.block(stmt.body[last + 1 :])
+                if code:
+                    return code
+            self.regs |= {reg.name: value for reg, value in before.items()}
+        return 0
+
+    def scan_block(self, block: Block, given: Mapping[Reg, list[Array]]) -> None:
+        for stmt in block:
+            if isinstance(stmt, Accumulate):
+                given[stmt.reg].append(self.operand(stmt.value))
+            else:
+                self.block((stmt,))
 
     def branch(self, stmt: If) -> int:
         return self.block(stmt.then if self.operand(stmt.cond)[0] else stmt.orelse)
@@ -190,6 +267,17 @@ class _Run:
         held = self.buffers[stmt.buffer]
         missing = max(self.size(stmt.count) - len(held), 0)
         self.buffers[stmt.buffer] = np.concatenate([held, np.zeros(missing, held.dtype)])
+        return 0
+
+    def local(self, stmt: Local) -> int:
+        """An array that is unset: every byte of it is 0xff."""
+        count = stmt.count
+        if stmt.place == "private":
+            self.private[stmt.name] = count
+            count *= self.team
+        self.buffers[stmt.name] = np.full(count * stmt.dtype.itemsize, 0xFF, np.uint8).view(
+            stmt.dtype.numpy
+        )
         return 0
 
     # -- expressions -----------------------------------------------------------------------------
@@ -242,6 +330,7 @@ _STATEMENTS: dict[type, Callable[[_Run, Any], int]] = {
     Bind: _Run.bind_symbol,
     Check: _Run.check,
     Reserve: _Run.reserve,
+    Local: _Run.local,
 }
 _EXPRESSIONS: dict[type, Callable[[_Run, Reg, Any], Array]] = {
     Apply: _Run.apply,
@@ -254,6 +343,7 @@ _EXPRESSIONS: dict[type, Callable[[_Run, Reg, Any], Array]] = {
     Active: _Run.active,
     Worker: _Run.number,
     Workers: _Run.count,
+    Aligned: lambda run, reg, expr: np.array([True]),
 }
 
 # -- primitives ------------------------------------------------------------------------------------

@@ -15,6 +15,8 @@ The grammar, in the text that `print_kernel` writes::
                                                               an integer register as an index symbol
              | "check" operand CODE                          stop and return CODE unless true
              | "reserve" NAME index                          room for so many elements
+             | "local" NAME ":" DTYPE INT ("shared" | "private")
+                                                              an array of a team or a thread
     expr    := OP "(" [operand ("," operand)*] ")"           one of `primitives.PRIMITIVES`
              | "load" NAME "[" index "]" [bound]
              | "cast" operand | "bitcast" operand            to the dtype of the bound register
@@ -24,6 +26,7 @@ The grammar, in the text that `print_kernel` writes::
              | "index" index                                 an index expression as an int64 value
              | "active" index                                lane < index, a bool vector
              | "worker" index                                the thread of the iteration, an int64
+             | "aligned" NAME*                               whether buffers begin at 16 bytes
              | "workers"                                     how many threads there may be, an int64
     operand := reg | CONST ":" type                          CONST is a Python literal, inf or nan,
     reg     := "%" NAME                                        true or false
@@ -46,15 +49,31 @@ A register or bound symbol is visible in its block after its statement, and in n
 registers of a kernel have the same name, and no two symbols are equal, but that blocks beside each
 other may bind one again. Only a `var` is ever set or accumulated into. A loop runs while
 ``variable < hi``; ``kind`` says how its iterations may be spread: ``serial`` (in order),
-``parallel`` (in any order, on any thread), ``grid`` (one GPU thread each; a kernel has at most one,
-at its top level) or ``long`` (in order, and between any two it looks whether the user wants to
-stop). A serial or long loop with ``while`` also ends before an iteration that finds that `var`, a
-bool, false; it may be the only end (`ENDLESS`). Iterations of a parallel or grid loop change no
-register bound outside it. In the body of one, and not in a block nested there, `worker` is less
+``parallel`` (in any order, on any thread), ``long`` (in order, and between any two it looks whether
+the user wants to stop), or in one of the ways of a GPU. At the top level, and one after the other:
+``grid`` (in any order, one GPU thread each), ``warps`` and ``blocks`` (in any order, each by a
+*team* of `TEAMS` GPU threads). In the body of the last two, ``threads``: the threads of the team
+take the iterations in turn, thread t the iterations number t, t + team, t + 2 team and so on.
+A ``scan`` is a ``threads`` loop with a step of 1 that in the end of its body reads what it
+accumulates: iteration i finds in the register what it was before the loop and all iterations up to
+i have given it, in the order of `scan_threads`, one round of a team's threads after the other.
+Before the last `accumulate` of its body there is nothing but `let`, `bind` and others, and it has
+no `check`.
+A serial or long loop with ``while`` also ends before an iteration that finds that `var`, a
+bool, false; it may be the only end (`ENDLESS`). Iterations of a loop that is not in order change no
+register bound outside it, but that those of a ``threads`` loop may `accumulate` into one, always
+with the same OP, and do not read it: each thread combines what its iterations give, in order, from
+the identity of OP on; then `combine_threads` combines what the threads have; and the register
+becomes ``OP(register, that)``. In the body of a parallel loop or one of the top level,
+and not in a block nested there, `worker` is less
 than its index, which is what it was before the loop, and no two of them that run at the same time
-find the same number: no more threads than that run the loop.
+find the same number: no more threads, or teams, than that run the loop.
 Distinct buffers of a kernel do not overlap. A kernel returns 0, the code of the first `Check` that
 failed, `INTERRUPTED` or `NO_ROOM`; what it stored until then is unspecified.
+
+A local array stands in the body of a loop over warps or blocks and is unset at first. There is one
+of a *shared* array in a team; a *private* one is there once for each of its threads, which touch
+their own in ``threads`` loops alone.
 
 Of a buffer that *grows* nothing can be touched but what was reserved, in the block of a `Reserve`
 or one nested there, after it; the nested ones reserve no more of it. What the buffer holds stays,
@@ -63,9 +82,9 @@ also from one call of the kernel to the next.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from staticflow.data_classes import dataclass
 from staticflow.graph.dims import Dim, Size, Sym
@@ -78,8 +97,15 @@ __all__ = [
     "IN_ORDER",
     "KINDS",
     "LANE",
+    "LAUNCHED",
+    "PLACES",
+    "SHARED",
+    "TEAMS",
+    "VECTOR_BYTES",
+    "WARP",
     "Accumulate",
     "Active",
+    "Aligned",
     "Apply",
     "Bind",
     "Bitcast",
@@ -95,6 +121,7 @@ __all__ = [
     "Kernel",
     "Let",
     "Load",
+    "Local",
     "Loop",
     "Operand",
     "Reg",
@@ -107,10 +134,15 @@ __all__ = [
     "Worker",
     "Workers",
     "Zip",
+    "combine_threads",
     "operands_of",
+    "scan_threads",
     "sizes_of",
+    "totals_of",
     "walk",
 ]
+
+T = TypeVar("T")
 
 LANE_SYM = Sym("lane")
 LANE: Dim = Dim.of(LANE_SYM)
@@ -119,11 +151,27 @@ LANE: Dim = Dim.of(LANE_SYM)
 ENDLESS = 1 << 62
 """The ``hi`` of a loop that counts to no end."""
 
+VECTOR_BYTES = 16
+"""What a thread of a GPU loads or stores at once, at most."""
+
+PLACES = ("shared", "private")
 ACCESSES = ("in", "out", "inout", "grows")
 HALVES = ("low", "high")
-KINDS = ("serial", "parallel", "grid", "long")
+KINDS = ("serial", "parallel", "grid", "warps", "blocks", "threads", "scan", "long")
+SHARED = ("threads", "scan")
+"""The kinds of loops whose iterations the threads of a team take in turn."""
+
 IN_ORDER = ("serial", "long")
 """The kinds of loops whose iterations run one after the other."""
+
+WARP = 32
+"""Threads of a GPU that run in step."""
+
+TEAMS = {"warps": WARP, "blocks": 256}
+"""How many GPU threads run an iteration of a loop of a kind together."""
+
+LAUNCHED = ("grid", *TEAMS)
+"""The kinds of loops whose iterations are spread over a GPU; each such loop is a launch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,13 +284,22 @@ class Worker:
 
 
 @dataclass(frozen=True, slots=True)
+class Aligned:
+    """Whether the first elements of some buffers lie at multiples of `VECTOR_BYTES`, a bool. In a
+    block that is run if it is true neighbours are loaded and stored together. No result may depend
+    on it."""
+
+    buffers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Workers:
     """How many threads may run the iterations of parallel loops, an int64: at least 1, and another
     number each time. It is there to cut work for threads; no result may depend on it."""
 
 
 Expr: TypeAlias = (
-    Apply | Load | Cast | Bitcast | Splat | Fold | Zip | Index | Active | Worker | Workers
+    Apply | Load | Cast | Bitcast | Splat | Fold | Zip | Index | Active | Worker | Workers | Aligned
 )
 
 
@@ -340,7 +397,17 @@ class Reserve:
     count: Size
 
 
-Stmt: TypeAlias = Let | Var | Set | Accumulate | Store | Loop | If | Bind | Check | Reserve
+@dataclass(frozen=True, slots=True)
+class Local:
+    """An array of a team, or of each of its threads: ``place`` is one of `PLACES`."""
+
+    name: str
+    dtype: DType
+    count: int
+    place: str
+
+
+Stmt: TypeAlias = Let | Var | Set | Accumulate | Store | Loop | If | Bind | Check | Reserve | Local
 Block: TypeAlias = tuple[Stmt, ...]
 
 
@@ -425,3 +492,45 @@ def _fields_of(kind: type) -> _Fields:
             tuple([n for n, k in kinds.items() if k == "Size"]),
         )
     return found
+
+
+def totals_of(loop: Loop) -> dict[Reg, str]:
+    """The registers from outside a loop that its body accumulates into, each with its primitive."""
+    own = {s.reg.name for s in walk(loop.body) if isinstance(s, (Let, Var))}
+    changes = (s for s in walk(loop.body) if isinstance(s, Accumulate))
+    return {s.reg: s.op for s in changes if s.reg.name not in own}
+
+
+def combine_threads(values: Sequence[T], combine: Callable[[T, T], T]) -> T:
+    """What the threads of a team have, a value each, as one: first the values of each warp, then
+    those of the warps, always the second half of what there is with the first.
+
+    >>> combine_threads([str(t) for t in range(4)], lambda a, b: f"({a}{b})")
+    '((02)(13))'
+    """
+    warps = [_halve(values[t : t + WARP], combine) for t in range(0, len(values), WARP)]
+    return _halve(warps, combine)
+
+
+def scan_threads(values: Sequence[T], combine: Callable[[T, T], T]) -> list[T]:
+    """What each thread of a team finds of the values of all, up to its own: within a warp each
+    takes in what stands 1, 2, 4, 8 and 16 before it; then come the warps before, added up in order.
+
+    >>> scan_threads(["0", "1", "2"], lambda a, b: f"({a}{b})")
+    ['0', '(01)', '(0(12))']
+    """
+    found: list[T] = []
+    for start in range(0, len(values), WARP):
+        lanes, step = [*values[start : start + WARP]], 1
+        while step < len(lanes):
+            lanes = [v if t < step else combine(lanes[t - step], v) for t, v in enumerate(lanes)]
+            step *= 2
+        found += [combine(found[-1], v) for v in lanes] if found else lanes
+    return found
+
+
+def _halve(values: Sequence[T], combine: Callable[[T, T], T]) -> T:
+    while len(values) > 1:
+        half = len(values) // 2
+        values = [combine(a, b) for a, b in zip(values[:half], values[half:], strict=True)]
+    return values[0]

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from staticflow.codegen.kernel import (
     Accumulate,
     Active,
+    Aligned,
     Apply,
     Bind,
     Bitcast,
@@ -25,6 +26,7 @@ from staticflow.codegen.kernel import (
     Kernel,
     Let,
     Load,
+    Local,
     Loop,
     Reg,
     Reserve,
@@ -47,8 +49,8 @@ __all__ = ["Names", "copy_block", "find_loop", "replace_loop", "rewrite", "symbo
 T = TypeVar("T")
 
 _PARTS = (
-    Let, Var, Set, Accumulate, Store, Loop, If, Bind, Check, Reserve,
-    Apply, Load, Cast, Bitcast, Splat, Fold, Zip, Index, Active, Worker, Workers,
+    Let, Var, Set, Accumulate, Store, Loop, If, Bind, Check, Reserve, Local,
+    Apply, Load, Cast, Bitcast, Splat, Fold, Zip, Index, Active, Worker, Workers, Aligned,
 )  # fmt: skip
 _FIELDS: dict[type, tuple[str, ...]] = {c: tuple(f.name for f in fields(c)) for c in _PARTS}
 

@@ -15,8 +15,10 @@ from staticflow.codegen.kernel import (
     HALVES,
     KINDS,
     LANE_SYM,
+    PLACES,
     Accumulate,
     Active,
+    Aligned,
     Apply,
     Bind,
     Bitcast,
@@ -32,6 +34,7 @@ from staticflow.codegen.kernel import (
     Kernel,
     Let,
     Load,
+    Local,
     Loop,
     Operand,
     Reg,
@@ -154,6 +157,7 @@ _FORMAT: dict[type, Callable[[Any], str]] = {
     Bind: _format_bind,
     Check: lambda s: f"check {_operand(s.cond)} {s.code}",
     Reserve: lambda s: f"reserve {s.buffer} {s.count}",
+    Local: lambda s: f"local {s.name}: {s.dtype} {s.count} {s.place}",
     Apply: lambda e: f"{e.op}({', '.join(map(_operand, e.args))})",
     Load: lambda e: f"load {e.buffer}[{e.index}]{_bound_text(e.bound)}",
     Cast: lambda e: f"cast {_operand(e.arg)}",
@@ -165,6 +169,7 @@ _FORMAT: dict[type, Callable[[Any], str]] = {
     Active: lambda e: f"active {e.bound}",
     Worker: lambda e: f"worker {e.most}",
     Workers: lambda e: "workers",
+    Aligned: lambda e: " ".join(["aligned", *e.buffers]),
 }
 
 # -- parsing ---------------------------------------------------------------------------------------
@@ -288,6 +293,14 @@ class _Parser:
     def reserve(self) -> Reserve:
         return Reserve(self.buffer_name(), self.size())
 
+    def local(self) -> Local:
+        name = self.tokens.name("the name of an array")
+        self.tokens.expect(":")
+        dtype = _DTYPE[self.one_of(_DTYPE)]
+        count, place = self.tokens.integer(), self.one_of(PLACES)
+        self.buffers[name] = Buffer(name, dtype, place)
+        return Local(name, dtype, count, place)
+
     # -- expressions -----------------------------------------------------------------------------
 
     def expr(self) -> Expr:
@@ -305,6 +318,12 @@ class _Parser:
     def load(self) -> Load:
         buffer, index = self.element()
         return Load(buffer, index, self.read_bound())
+
+    def aligned(self) -> Aligned:
+        names = [self.buffer_name()]
+        while self.tokens.next in self.buffers:
+            names.append(self.tokens.take())
+        return Aligned(tuple(names))
 
     def fold(self) -> Fold:
         return Fold(self.one_of(COMBINES), self.operand())
@@ -394,6 +413,7 @@ _STATEMENTS: dict[str, Callable[[_Parser], Stmt]] = {
     "bind": _Parser.bind,
     "check": _Parser.check,
     "reserve": _Parser.reserve,
+    "local": _Parser.local,
 }
 _EXPRESSIONS: dict[str, Callable[[_Parser], Expr]] = {
     "load": _Parser.load,
@@ -406,4 +426,5 @@ _EXPRESSIONS: dict[str, Callable[[_Parser], Expr]] = {
     "active": lambda p: Active(p.size()),
     "worker": lambda p: Worker(p.size()),
     "workers": lambda p: Workers(),
+    "aligned": _Parser.aligned,
 }

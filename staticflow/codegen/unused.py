@@ -6,21 +6,25 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from staticflow.codegen.kernel import (
+    Accumulate,
     Bind,
     Block,
     If,
     Let,
     Loop,
     Reg,
+    Set,
     Stmt,
+    Var,
     operands_of,
     sizes_of,
     walk,
 )
+from staticflow.codegen.rewrite import symbol_of
 from staticflow.graph.dim_queries import symbols_of
 from staticflow.graph.dims import Sym
 
-__all__ = ["innermost_loops", "without_unused"]
+__all__ = ["bound_by", "innermost_loops", "reads", "without_unused"]
 
 
 def without_unused(block: Block) -> Block:
@@ -48,9 +52,7 @@ def _drop_unread(block: Block, read: set[str | Sym]) -> Block:
             needed = not isinstance(stmt, Bind) or stmt.sym in read
         if needed:
             kept.append(stmt)
-            for part in (stmt, stmt.expr) if isinstance(stmt, Let) else (stmt,):
-                read.update(o.name for o in operands_of(part) if isinstance(o, Reg))
-                read.update(s for size in sizes_of(part) for s in symbols_of(size))
+            read |= _own_reads(stmt)
     return tuple(reversed(kept))
 
 
@@ -59,3 +61,37 @@ def innermost_loops(block: Block) -> Iterator[Loop]:
     for stmt in walk(block):
         if isinstance(stmt, Loop) and not any(isinstance(s, Loop) for s in walk(stmt.body)):
             yield stmt
+
+
+def reads(block: Block) -> set[str | Sym]:
+    """The registers, by name, and the symbols that a block reads; those that it changes, too."""
+    found: set[str | Sym] = set()
+    for stmt in walk(block):
+        if isinstance(stmt, (Set, Accumulate)):
+            found.add(stmt.reg.name)
+        found |= _own_reads(stmt)
+    return found
+
+
+def _own_reads(stmt: Stmt) -> set[str | Sym]:
+    """What a statement reads, and what bounds the symbol that it binds, nested blocks left out."""
+    found: set[str | Sym] = set()
+    for part in (stmt, stmt.expr) if isinstance(stmt, Let) else (stmt,):
+        found.update(o.name for o in operands_of(part) if isinstance(o, Reg))
+        found.update(s for size in sizes_of(part) for s in symbols_of(size))
+    symbol = symbol_of(stmt)
+    if symbol is not None and symbol.upper is not None:
+        found |= symbols_of(symbol.upper)
+    return found
+
+
+def bound_by(stmt: Stmt) -> set[str | Sym]:
+    """The registers, by name, and the symbols that a statement binds, or one in it."""
+    found: set[str | Sym] = set()
+    for s in walk((stmt,)):
+        symbol = symbol_of(s)
+        if symbol is not None:
+            found.add(symbol)
+        elif isinstance(s, (Let, Var)):
+            found.add(s.reg.name)
+    return found

@@ -15,8 +15,13 @@ from staticflow.codegen.kernel import (
     IN_ORDER,
     KINDS,
     LANE_SYM,
+    LAUNCHED,
+    PLACES,
+    SHARED,
+    TEAMS,
     Accumulate,
     Active,
+    Aligned,
     Apply,
     Bind,
     Bitcast,
@@ -31,6 +36,7 @@ from staticflow.codegen.kernel import (
     Kernel,
     Let,
     Load,
+    Local,
     Loop,
     Operand,
     Reg,
@@ -42,6 +48,8 @@ from staticflow.codegen.kernel import (
     Worker,
     Workers,
     Zip,
+    totals_of,
+    walk,
 )
 from staticflow.codegen.primitives import COMBINES, PRIMITIVES
 from staticflow.codegen.statuses import INTERRUPTED, NO_ROOM
@@ -108,7 +116,10 @@ class _Verifier:
     shared: int = -1  # the depth of the body of the innermost parallel or grid loop
     before: set[Sym] = field(default_factory=set)  # the symbols bound before that
     in_order: bool = True
-    has_grid: bool = False
+    team: bool = False  # whether this is the body of a loop whose iterations are teams'
+    in_threads: bool = False
+    scanned: int = -1  # the depth of the body of the scan around
+    totals: frozenset[str] = frozenset()  # what may be accumulated into, but not read
 
     def signature(self, kernel: Kernel) -> None:
         _require_name(kernel.name, "a kernel")
@@ -127,14 +138,16 @@ class _Verifier:
     def scope(self) -> Iterator[None]:
         """What is bound inside is not visible after it."""
         saved = self.symbols, self.regs, self.variables, self.reserved, self.in_order
-        shared = self.shared, self.before
+        shared = self.shared, self.before, self.team, self.totals, self.in_threads, self.scanned
+        buffers = dict(self.buffers)
         self.symbols, self.regs = set(self.symbols), dict(self.regs)
         self.variables, self.reserved = set(self.variables), dict(self.reserved)
         self.depth += 1
         yield
         self.depth -= 1
         self.symbols, self.regs, self.variables, self.reserved, self.in_order = saved
-        self.shared, self.before = shared
+        self.shared, self.before, self.team, self.totals, self.in_threads, self.scanned = shared
+        self.buffers = buffers
 
     def block(self, block: Block) -> None:
         for stmt in block:
@@ -153,6 +166,10 @@ class _Verifier:
             return
         found = self.regs.get(arg.name)
         _require(found is not None, f"%{arg.name} is not bound here")
+        _require(
+            arg.name not in self.totals,
+            f"%{arg.name} is known behind the loop only, whose threads accumulate into it",
+        )
         _require(
             found == arg,
             f"%{arg.name} is used as {_type_of(arg)} but bound as {_type_of(found or arg)}",
@@ -188,6 +205,10 @@ class _Verifier:
 
     def usable_buffer(self, name: str) -> Buffer:
         buffer = self.buffer(name)
+        _require(
+            buffer.access != "private" or self.in_threads,
+            f"{name} is there once for each thread; only a threads loop touches it",
+        )
         _require(
             buffer.access != "grows" or name in self.reserved, f"nothing is reserved of {name} here"
         )
@@ -230,8 +251,8 @@ class _Verifier:
         self.operand(reg)
         _require(
             reg.name in self.variables,
-            f"%{reg.name} cannot change here: only a var can, and inside a parallel or grid loop "
-            "only one of the same iteration",
+            f"%{reg.name} cannot change here: only a var can, and inside a loop that is in no "
+            "order only one of the same iteration",
         )
         self.operand(value)
         self.result(reg, value.dtype, value.lanes)
@@ -241,6 +262,12 @@ class _Verifier:
 
     def accumulate(self, stmt: Accumulate) -> None:
         _check_combine(stmt.op, stmt.value)
+        if stmt.reg.name in self.totals:
+            self.operand(stmt.value)
+            if self.depth == self.scanned:  # from here on it can be read
+                self.totals = self.totals - {stmt.reg.name}
+            self.result(stmt.reg, stmt.value.dtype, stmt.value.lanes)
+            return
         self.check_change(stmt.reg, stmt.value)
 
     def store(self, stmt: Store) -> None:
@@ -267,10 +294,14 @@ class _Verifier:
             _require(
                 stmt.kind in IN_ORDER, "only a loop in order asks a register before each iteration"
             )
-        if stmt.kind == "grid":
-            _require(self.depth == 0, "a grid loop must be at the kernel's top level")
-            _require(not self.has_grid, "a kernel has only one grid loop")
-            self.has_grid = True
+        if stmt.kind in LAUNCHED:
+            _require(self.depth == 0, f"a {stmt.kind} loop must be at the kernel's top level")
+        if stmt.kind in SHARED:
+            _require(
+                self.team,
+                f"a {stmt.kind} loop must be in a loop over warps or blocks, not in another that "
+                "the team shares",
+            )
         upper = stmt.var.upper
         _require(
             upper is None or is_provably_ge(upper, stmt.hi),
@@ -278,10 +309,29 @@ class _Verifier:
         )
         with self.scope():
             if stmt.kind not in IN_ORDER:
+                self.totals = self.check_totals(stmt)
                 self.variables, self.in_order = set(), False
-                self.shared, self.before = self.depth, set(self.symbols)
+                self.team, self.in_threads = stmt.kind in TEAMS, stmt.kind in SHARED
+                self.scanned = self.depth if stmt.kind == "scan" else -1
+                if stmt.kind not in SHARED:
+                    self.shared, self.before = self.depth, set(self.symbols)
             self.bind_symbol(stmt.var, self.all_symbols)
             self.block(stmt.body)
+
+    def check_totals(self, loop: Loop) -> frozenset[str]:
+        """What the iterations of a loop accumulate into together, those around it too."""
+        if loop.kind not in SHARED:
+            return frozenset()
+        totals = totals_of(loop)
+        for reg, op in totals.items():
+            if reg.name in self.variables:
+                _require(reg.lanes == 1, f"%{reg.name} has {reg.lanes} lanes; threads add up one")
+            for s in walk(loop.body):
+                if isinstance(s, Accumulate) and s.reg == reg:
+                    _require(s.op == op, f"%{reg.name} is accumulated into by {op} and {s.op}")
+        if loop.kind == "scan":
+            _check_scan(loop)
+        return frozenset(reg.name for reg in totals if reg.name in self.variables)
 
     def branch(self, stmt: If) -> None:
         self.scalar_bool(stmt.cond)
@@ -313,6 +363,14 @@ class _Verifier:
         _require(self.in_order, "only what runs in order reserves")
         self.size(stmt.count, "the number of elements")
         self.reserved[buffer.name] = self.depth
+
+    def local(self, stmt: Local) -> None:
+        _require_name(stmt.name, "an array")
+        _require(stmt.name not in self.buffers, f"there are two buffers {stmt.name}")
+        _require(self.team, "a local array must be in a loop over warps or blocks, for its team")
+        _require(stmt.count >= 1, f"{stmt.name} has {stmt.count} elements; it needs at least one")
+        _require(stmt.place in PLACES, f"{stmt.place!r} is none of {', '.join(PLACES)}")
+        self.buffers[stmt.name] = Buffer(stmt.name, stmt.dtype, stmt.place)
 
     # -- expressions -----------------------------------------------------------------------------
 
@@ -385,10 +443,15 @@ class _Verifier:
         self.check_bound(expr.bound)
         self.result(reg, bool_, reg.lanes)
 
+    def aligned(self, reg: Reg, expr: Aligned) -> None:
+        for name in expr.buffers:
+            self.buffer(name)
+        self.result(reg, bool_, 1)
+
     def worker(self, reg: Reg, expr: Worker) -> None:
         _require(
             self.depth == self.shared,
-            "only the body of a parallel or grid loop itself, no block in it, asks for the worker",
+            "only the body of a loop in no order itself, no block in it, asks for the worker",
         )
         late = sorted(s.name for s in symbols_of(expr.most) - self.before)
         _require(not late, f"the number of threads names {', '.join(late)}, not bound before")
@@ -410,6 +473,22 @@ def _check_const(const: Const) -> None:
         _require(bool(in_range), f"{value} is out of the range of {const.dtype}")
 
 
+def _check_scan(loop: Loop) -> None:
+    _require(loop.step == 1, f"the step of a scan must be 1, not {loop.step}")
+    changes = [i for i, s in enumerate(loop.body) if isinstance(s, Accumulate)]
+    inside = sum(isinstance(s, Accumulate) and s.reg in totals_of(loop) for s in walk(loop.body))
+    regs = {s.reg for s in loop.body if isinstance(s, Accumulate)}
+    _require(
+        0 < len(changes) == len(regs) == inside,
+        "a scan accumulates into registers from outside, once into each and in no block in it",
+    )
+    _require(not any(isinstance(s, Check) for s in walk(loop.body)), "a scan checks nothing")
+    _require(
+        all(isinstance(s, (Let, Bind, Accumulate)) for s in loop.body[: changes[-1]]),
+        "before the last accumulate of a scan there is nothing but let, bind and others",
+    )
+
+
 def _check_combine(op: str, value: Operand) -> None:
     _require(op in COMBINES, f"{op} is no combination; there are {', '.join(COMBINES)}")
     _require(value.dtype.kind in PRIMITIVES[op].kinds, f"{op} is not defined for {value.dtype}")
@@ -426,6 +505,7 @@ _STATEMENTS: dict[type, Callable[[_Verifier, Any], None]] = {
     Bind: _Verifier.bind,
     Check: _Verifier.check,
     Reserve: _Verifier.reserve,
+    Local: _Verifier.local,
 }
 _EXPRESSIONS: dict[type, Callable[[_Verifier, Reg, Any], None]] = {
     Apply: _Verifier.apply,
@@ -438,5 +518,6 @@ _EXPRESSIONS: dict[type, Callable[[_Verifier, Reg, Any], None]] = {
     Index: _Verifier.index_value,
     Active: _Verifier.active,
     Worker: _Verifier.worker,
+    Aligned: _Verifier.aligned,
     Workers: lambda verifier, reg, expr: verifier.result(reg, int64, 1),
 }

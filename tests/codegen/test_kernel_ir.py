@@ -87,7 +87,7 @@ LOAD_A = Let(A, Load("x", 0))
         ((Let(A, Fold("sub", Const(1.0, float32, 4))),), "sub is no combination"),
         ((Store("y", 0, Const(np.float64(1.0), float32)),), "is no f32"),
         ((Var(A, ONE), Accumulate(A, "div", ONE)), "div is no combination"),
-        ((Loop(Sym("i"), 0, n, (), kind="fast"),), "'fast' is none of serial, parallel, grid, long"),
+        ((Loop(Sym("i"), 0, n, (), kind="fast"),), "'fast' is none of serial, parallel, grid, warps, blocks, threads, scan, long"),
         ((Loop(Sym("i j"), 0, n, ()),), "'i j' is no name for a symbol"),
         ((Loop(Sym("i", 0, n), 0, n + 1, ()),), "i is said to be below n"),
         ((Loop(Sym("i"), 0, Dim.of(Sym("k")), ()),), "the loop's end names k"),

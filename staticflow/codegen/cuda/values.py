@@ -298,6 +298,11 @@ void sf_fail(int* status, int code) {
   }
 }""",
     """\
+bool sf_stopped(const int* status, int first) { // whether a launch before this one failed
+  int seen = *(const volatile int*)status;
+  return seen != 0 && seen < first;
+}""",
+    """\
 long long sf_floordiv(long long a, long long b) { // C's division rounds towards zero; 0 < b
   return a / b - (a % b < 0);
 }""",

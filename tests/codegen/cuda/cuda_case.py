@@ -10,7 +10,7 @@ import numpy as np
 from emulator import DeviceArray, Dim3, Module
 
 from staticflow.codegen.builder import Builder
-from staticflow.codegen.cuda.render import entry_name, launch_geometry
+from staticflow.codegen.cuda.render import code_of, entry_name, launch_count, launch_geometry
 from staticflow.codegen.interpret import interpret_kernel
 from staticflow.codegen.kernel import Buffer, Kernel
 from staticflow.graph.dims import Sym
@@ -34,11 +34,6 @@ class Case:
     arrays: Mapping[str, Array]
     sizes: Mapping[Sym, int] = field(default_factory=dict)
     unsigned_zeros: frozenset[str] = frozenset()
-
-    @property
-    def geometry(self) -> Geometry:
-        """The launch that the renderer advises."""
-        return launch_geometry(self.kernel, self.sizes)
 
 
 def interpreted(case: Case) -> tuple[int, dict[str, Array]]:
@@ -86,7 +81,7 @@ def emulated(
     geometry: Geometry | None = None,
     seed: int = 0,
 ) -> tuple[int, dict[str, Array]]:
-    """The code and the buffers after an emulated launch."""
+    """The code and the buffers after all launches, emulated."""
     arrays = {
         b.name: DeviceArray(
             case.arrays[b.name], poisoned=b.access == "out", writable=b.access != "in"
@@ -96,9 +91,10 @@ def emulated(
     sizes = [np.int64(case.sizes[size]) for size in case.kernel.sizes]
     status = DeviceArray(np.zeros(1, np.int32))
     arguments: list[DeviceArray | np.generic] = [*arrays.values(), *sizes, status]
-    grid, block = geometry or case.geometry
-    module.launch(entry_name(case.kernel), grid, block, arguments, order, seed)
-    return int(status.values[0]), {name: array.values for name, array in arrays.items()}
+    for launch in range(launch_count(case.kernel)):
+        grid, block = geometry or launch_geometry(case.kernel, case.sizes, launch)
+        module.launch(entry_name(case.kernel, launch), grid, block, arguments, order, seed)
+    return code_of(int(status.values[0])), {name: array.values for name, array in arrays.items()}
 
 
 def builder_of(

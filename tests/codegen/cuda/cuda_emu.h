@@ -12,6 +12,7 @@
 // A failure (trap, misused barrier) leaves the kernel by siglongjmp, from whatever fiber, and its
 // message names block and thread.
 #pragma once
+#include <algorithm>
 #include <cmath>
 #include <csetjmp>
 #include <csignal>
@@ -75,6 +76,15 @@ struct SharedArray {
   uint64_t block = 0;  // the serial number of the block that it was poisoned for
 };
 
+// The warp operation that lanes wait at. Every lane gives a value; two tables, because lanes may be
+// at the next operation before others have looked at the values of this one.
+struct Warp {
+  uint64_t values[2][32];
+  unsigned operation, returned;
+  int line;
+  std::deque<Fiber*> waiting;
+};
+
 struct Launch {
   dim3 grid, block;
   uint3 block_index;
@@ -88,6 +98,9 @@ struct Launch {
   std::vector<Fiber*> fibers, idle;
   std::deque<Fiber*> ready, waiting;  // able to go on; at a barrier
   int barrier_line;
+  bool votes[2];  // whether a thread has voted for it at this barrier; and at the next
+  unsigned barriers;
+  std::vector<Warp> warps;
   std::vector<SharedArray> shared;
   std::string failure;
 };
@@ -134,6 +147,11 @@ void arrange(Sequence& items) {
     for (size_t i = n; i > 1; i--) std::swap(items[i - 1], items[draw(i)]);
 }
 
+inline unsigned thread_number() {
+  const uint3 t = running->thread;
+  return t.x + now.block.x * (t.y + now.block.y * t.z);
+}
+
 inline void fiber_main() {
   while (true) {
     while (now.started < now.threads.size()) {
@@ -142,6 +160,10 @@ inline void fiber_main() {
       now.returned++;
       if (!now.waiting.empty())
         fail("a thread returned while others wait at the barrier of line %d", now.barrier_line);
+      Warp& warp = now.warps[thread_number() / 32];
+      warp.returned++;
+      if (!warp.waiting.empty())
+        fail("a thread returned while others wait at the warp operation of line %d", warp.line);
     }
     now.idle.push_back(running);
     swapcontext(&running->context, &scheduler);
@@ -164,9 +186,10 @@ inline Fiber* idle_fiber() {
   return fiber;
 }
 
-// Runs one block. Barriers refuse what could deadlock, so in the end every thread has returned.
+// Runs one block. Barriers and warp operations refuse what could deadlock each for itself.
 inline void run_block() {
   now.started = now.returned = 0;
+  now.warps.assign((now.threads.size() + 31) / 32, Warp{});
   while (!now.ready.empty() || now.started < now.threads.size()) {
     if (now.ready.empty()) {
       running = idle_fiber();
@@ -176,19 +199,68 @@ inline void run_block() {
     }
     swapcontext(&scheduler, &running->context);
   }
+  for (const Warp& warp : now.warps)
+    if (!warp.waiting.empty())
+      fail("threads wait at the barrier of line %d and at the warp operation of line %d",
+           now.barrier_line, warp.line);
 }
 
-inline void barrier(int line) {
+// Returns whether any thread of the block gave a true vote.
+inline bool barrier(int line, bool vote = false) {
   if (now.returned) fail("the barrier of line %d comes after threads of the block returned", line);
   if (now.waiting.empty()) now.barrier_line = line;
   if (now.barrier_line != line)
     fail("threads wait at the barriers of lines %d and %d", now.barrier_line, line);
+  bool& any = now.votes[now.barriers % 2];
+  any |= vote;
   now.waiting.push_back(running);
   if (now.waiting.size() == now.threads.size()) {
     now.ready.swap(now.waiting);
     arrange(now.ready);
+    now.votes[++now.barriers % 2] = false;
   }
   swapcontext(&running->context, &scheduler);
+  return any;
+}
+
+// The values that all lanes of the running thread's warp give.
+inline const uint64_t* exchange(unsigned mask, uint64_t value, int line) {
+  const unsigned number = thread_number();
+  Warp& warp = now.warps[number / 32];
+  if (mask != ~0u) fail("the warp operation of line %d is not of all lanes", line);
+  if (number / 32 * 32 + 32 > now.threads.size())
+    fail("the warp operation of line %d is in a warp of fewer than 32 threads", line);
+  if (warp.returned)
+    fail("the warp operation of line %d comes after threads of the warp returned", line);
+  if (warp.waiting.empty()) warp.line = line;
+  if (warp.line != line)
+    fail("threads of a warp wait at the warp operations of lines %d and %d", warp.line, line);
+  uint64_t* values = warp.values[warp.operation % 2];
+  values[number % 32] = value;
+  warp.waiting.push_back(running);
+  if (warp.waiting.size() == 32) {
+    warp.operation++;
+    arrange(warp.waiting);
+    now.ready.insert(now.ready.end(), warp.waiting.begin(), warp.waiting.end());
+    warp.waiting.clear();
+  }
+  swapcontext(&running->context, &scheduler);
+  return values;
+}
+
+// The value of lane `source`, the own one if there is no such lane.
+template <class T>
+T shuffle(unsigned mask, T value, unsigned source, int line) {
+  uint64_t bits = 0;
+  memcpy(&bits, &value, sizeof value);
+  const uint64_t* values = exchange(mask, bits, line);
+  if (source < 32) memcpy(&value, &values[source], sizeof value);
+  return value;
+}
+
+inline bool any_lane(unsigned mask, bool vote, int line) {
+  const uint64_t* values = exchange(mask, vote, line);
+  return std::any_of(values, values + 32, [](uint64_t v) { return v != 0; });
 }
 
 // Shared array number `id` of the running block: poisoned at the block's first use of it, its end
@@ -332,7 +404,15 @@ T update(T* where, Change change) {  // one OS thread: every read and write is a
 #define blockIdx (emu::now.block_index)
 #define blockDim (emu::now.block)
 #define gridDim (emu::now.grid)
-#define __syncthreads() emu::barrier(__LINE__)
+#define __syncthreads() ((void)emu::barrier(__LINE__))
+#define __syncthreads_or(vote) emu::barrier(__LINE__, vote)
+#define __syncwarp() ((void)emu::exchange(~0u, 0, __LINE__))
+#define __any_sync(mask, vote) emu::any_lane(mask, vote, __LINE__)
+#define __shfl_sync(mask, value, lane) emu::shuffle(mask, value, lane, __LINE__)
+#define __shfl_up_sync(mask, value, by) \
+  emu::shuffle(mask, value, emu::thread_number() % 32 - (by), __LINE__)
+#define __shfl_down_sync(mask, value, by) \
+  emu::shuffle(mask, value, emu::thread_number() % 32 + (by), __LINE__)
 #define SF_SHARED(type, name, count) \
   type* const name = emu::shared_array<type>(__COUNTER__, count)
 

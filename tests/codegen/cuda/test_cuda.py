@@ -122,7 +122,11 @@ def test_the_smallest_code_wins_in_every_order_and_launch(module: Module) -> Non
     x = np.zeros(600, np.float32)
     x[[3, 299]], x[[290, 500]] = 1.0, -1.0
     case = Case("two checks", TWO_CHECKS, {"x": x}, {N: 600})
-    geometries: list[Geometry] = [case.geometry, ((1, 1, 1), (1, 1, 1)), ((2, 1, 1), (13, 1, 1))]
+    geometries: list[Geometry] = [
+        launch_geometry(case.kernel, case.sizes),
+        ((1, 1, 1), (1, 1, 1)),
+        ((2, 1, 1), (13, 1, 1)),
+    ]
     codes = {
         emulated(module, case, order, geometry)[0] for order in ORDERS for geometry in geometries
     }

@@ -75,6 +75,45 @@ extern "C" __global__ void early_return(int* y) {
   y[threadIdx.x] = 1;
 }
 
+extern "C" __global__ void shuffles(const int* x, int* y) {
+  int t = threadIdx.x, lane = t % 32, v = x[t], sum = v, before = v;
+  for (int d = 16; d > 0; d /= 2) sum += __shfl_down_sync(0xffffffffu, sum, d);
+  for (int d = 1; d < 32; d *= 2) {
+    int other = __shfl_up_sync(0xffffffffu, before, d);
+    if (lane >= d) before += other;
+  }
+  y[t] = __shfl_sync(0xffffffffu, sum, 0);
+  y[blockDim.x + t] = before;
+  y[2 * blockDim.x + t] = __any_sync(0xffffffffu, v > 90);
+  y[3 * blockDim.x + t] = __syncthreads_or(v > 200);
+}
+
+extern "C" __global__ void through_shared(const int* x, int* y) {
+  SF_SHARED(int, part, 32);
+  part[threadIdx.x] = x[threadIdx.x];
+  __syncwarp();
+  y[threadIdx.x] = part[31 - threadIdx.x];
+}
+
+extern "C" __global__ void some_lanes(int* y) {
+  if (threadIdx.x < 16) y[threadIdx.x] = __shfl_sync(0xffffffffu, 1, 0);
+}
+
+extern "C" __global__ void two_shuffles(int* y) {
+  if (threadIdx.x < 16) y[threadIdx.x] = __shfl_sync(0xffffffffu, 1, 0);
+  else
+    y[threadIdx.x] = __shfl_sync(0xffffffffu, 2, 0);
+}
+
+extern "C" __global__ void shuffle_and_barrier(int* y) {
+  if (threadIdx.x < 16) __syncwarp();
+  else
+    __syncthreads();
+  y[threadIdx.x] = 1;
+}
+
+extern "C" __global__ void half_a_mask(int* y) { y[0] = __shfl_sync(0xffffu, 1, 0); }
+
 extern "C" __global__ void divide(const int* x, int* y) {
   y[threadIdx.x] = 100 / x[threadIdx.x];
 }
@@ -132,6 +171,41 @@ def test_barriers_and_shared_memory(module: Module, order: str) -> None:
     y = DeviceArray(np.empty(3, np.int32), poisoned=True)
     module.launch("block_sum", (3, 1, 1), (64, 1, 1), [DeviceArray(x, writable=False), y], order)
     assert y.values.tolist() == x.reshape(3, 64).sum(1).tolist()
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_warps_exchange_values(module: Module, order: str) -> None:
+    x = np.random.default_rng(0).integers(0, 100, 64).astype(np.int32)
+    y = DeviceArray(np.empty((4, 64), np.int32), poisoned=True)
+    module.launch("shuffles", (1, 1, 1), (64, 1, 1), [DeviceArray(x, writable=False), y], order)
+    warps = x.reshape(2, 32)
+    assert (y.values[0].reshape(2, 32) == warps.sum(1, keepdims=True)).all()
+    assert (y.values[1].reshape(2, 32) == warps.cumsum(1)).all()
+    assert (y.values[2].reshape(2, 32) == (warps > 90).any(1, keepdims=True)).all()
+    assert (y.values[3] == 0).all()
+    z = DeviceArray(np.empty(32, np.int32), poisoned=True)
+    module.launch("through_shared", (1, 1, 1), (32, 1, 1), [DeviceArray(x), z], order)
+    assert z.values.tolist() == x[31::-1].tolist()
+
+
+@pytest.mark.parametrize(
+    ("kernel", "message"),
+    [
+        ("some_lanes", "a thread returned while others wait at the warp operation|after threads"),
+        ("two_shuffles", "wait at the warp operations of lines"),
+        ("shuffle_and_barrier", "at the barrier of line .* and at the warp operation of line"),
+        ("half_a_mask", "not of all lanes"),
+    ],
+)
+def test_warp_operations_of_some_lanes_are_refused(
+    module: Module, kernel: str, message: str
+) -> None:
+    for order in ORDERS:
+        y = DeviceArray(np.empty(32, np.int32))
+        with pytest.raises(EmulatorError, match=message):
+            module.launch(kernel, (1, 1, 1), (32, 1, 1), [y], order)
+    with pytest.raises(EmulatorError, match="a warp of fewer than 32 threads"):
+        module.launch("two_shuffles", (1, 1, 1), (20, 1, 1), [ints(*[0] * 20)])
 
 
 def test_a_missing_barrier_shows_in_some_order(module: Module) -> None:

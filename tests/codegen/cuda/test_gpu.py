@@ -12,7 +12,14 @@ import pytest
 from cuda_case import Array, Case, assert_same, interpreted, poisoned
 from cuda_cases import CASES, KERNELS
 
-from staticflow.codegen.cuda.render import NVRTC_OPTIONS, entry_name, render_cuda_module
+from staticflow.codegen.cuda.render import (
+    NVRTC_OPTIONS,
+    code_of,
+    entry_name,
+    launch_count,
+    launch_geometry,
+    render_cuda_module,
+)
 
 pytestmark = pytest.mark.gpu
 
@@ -38,11 +45,12 @@ def launched(module: Any, case: Case) -> tuple[int, dict[str, Array]]:
     arrays = {name: cupy.asarray(array.view(np.uint8)) for name, array in before.items()}
     sizes = [np.int64(case.sizes[size]) for size in case.kernel.sizes]
     status = cupy.zeros(1, cupy.int32)
-    grid, block = case.geometry
-    function = module.get_function(entry_name(case.kernel))
-    function(grid, block, (*arrays.values(), *sizes, status))
+    for launch in range(launch_count(case.kernel)):
+        grid, block = launch_geometry(case.kernel, case.sizes, launch)
+        function = module.get_function(entry_name(case.kernel, launch))
+        function(grid, block, (*arrays.values(), *sizes, status))
     after = {name: cupy.asnumpy(array).view(before[name].dtype) for name, array in arrays.items()}
-    return int(status.get()[0]), after
+    return code_of(int(status.get()[0])), after
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
