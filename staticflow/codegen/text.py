@@ -319,7 +319,7 @@ class _Parser:
         buffer, index = self.element()
         return Load(buffer, index, self.read_bound())
 
-    def aligned(self) -> Aligned:
+    def read_aligned(self) -> Aligned:
         names = [self.buffer_name()]
         while self.tokens.next in self.buffers:
             names.append(self.tokens.take())
@@ -426,5 +426,5 @@ _EXPRESSIONS: dict[str, Callable[[_Parser], Expr]] = {
     "active": lambda p: Active(p.size()),
     "worker": lambda p: Worker(p.size()),
     "workers": lambda p: Workers(),
-    "aligned": _Parser.aligned,
+    "aligned": _Parser.read_aligned,
 }

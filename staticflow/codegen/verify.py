@@ -443,7 +443,7 @@ class _Verifier:
         self.check_bound(expr.bound)
         self.result(reg, bool_, reg.lanes)
 
-    def aligned(self, reg: Reg, expr: Aligned) -> None:
+    def check_aligned(self, reg: Reg, expr: Aligned) -> None:
         for name in expr.buffers:
             self.buffer(name)
         self.result(reg, bool_, 1)
@@ -518,6 +518,6 @@ _EXPRESSIONS: dict[type, Callable[[_Verifier, Reg, Any], None]] = {
     Index: _Verifier.index_value,
     Active: _Verifier.active,
     Worker: _Verifier.worker,
-    Aligned: _Verifier.aligned,
+    Aligned: _Verifier.check_aligned,
     Workers: lambda verifier, reg, expr: verifier.result(reg, int64, 1),
 }

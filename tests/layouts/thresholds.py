@@ -100,6 +100,17 @@ NO_SIZES: Mapping[str, str] = {
         "rows and columns of a matrix that is factored, of which tests/codegen/test_elimination.py has fewer and more": (
             "ops.matrices.elimination._BLOCK", "ops.matrices.substitution._SMALL", "codegen.lower.nest._NARROW",
         ),
+        "how a kernel is spread over a GPU, on both sides of which tests/codegen/cuda is, or which "
+        "follows from the machine": (
+            "codegen.kernel.TEAMS.blocks", "codegen.kernel.WARP", "codegen.kernel.VECTOR_BYTES",
+            "codegen.target.GPU.vector_bits", "codegen.target.GPU.workers", "codegen.cuda.teams.BLOCK",
+            "codegen.cuda.writer.LATER", "codegen.schedule.gpu.OWNERS", "codegen.schedule.gpu.ROW_OWNERS",
+            "codegen.schedule.gpu._SOME", "codegen.schedule.gpu._WARP_ROW", "codegen.schedule.groups._ENOUGH",
+            "codegen.schedule.groups._MOST", "codegen.schedule.teams.FEW", "codegen.schedule.teams._MANY",
+            "codegen.lower.team_products._TILE", "codegen.lower.team_products._PITCH", "codegen.lower.team_products._DEEP",
+            "codegen.lower.team_products._SIDE", "codegen.lower.team_products._DEPTH",
+            "ops.along.rank_merge._ROUNDS", "ops.along.rank_merge._HALVINGS",
+        ),
         "operations of a process, of which tests/eager/test_first_operations.py runs fewer and more": (
             "eager.costs.FIRST",
         ),
@@ -195,7 +206,7 @@ NO_SIZES: Mapping[str, str] = {
             "runtime.code_cache", "runtime.program_cache",
         ),
         "of GPUs": (
-            "codegen.cuda.render._BLOCK_THREADS", "codegen.cuda.render._FILLING_BLOCKS", "codegen.cuda.render._MAX_BLOCKS",
+            "codegen.cuda.render._FILLING_BLOCKS", "codegen.cuda.render._MAX_BLOCKS",
         ),
     }.items()
     for name in names

@@ -25,6 +25,8 @@ import pytest
 from graph_ops import OPS
 
 from staticflow.codegen.kernel import Kernel
+from staticflow.codegen.lower.cluster import Lowered
+from staticflow.codegen.schedule.gpu import schedule_gpu
 from staticflow.codegen.schedule.loops import bind_grid, parallel, unroll, vectorize
 from staticflow.codegen.text import parse_kernel, print_kernel
 from staticflow.codegen.verify import verify_kernel
@@ -51,6 +53,7 @@ KERNEL_COMMANDS: dict[str, Callable[..., Kernel]] = {
     "unroll": lambda kernel, var, factor: unroll(kernel, Sym(var), int(factor)),
     "parallel": lambda kernel, var: parallel(kernel, Sym(var)),
     "bind_grid": bind_grid,
+    "gpu": lambda kernel: schedule_gpu(Lowered(kernel)).kernel,
 }
 
 

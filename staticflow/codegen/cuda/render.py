@@ -100,7 +100,7 @@ def render_cuda_module(kernels: Iterable[Kernel]) -> str:
 
 def launch_count(kernel: Kernel) -> int:
     """How many launches, one after the other, run ``kernel``."""
-    return max(len(_launched(kernel)), 1)
+    return max(len(_launch_loops(kernel)), 1)
 
 
 def entry_name(kernel: Kernel, launch: int = 0) -> str:
@@ -118,7 +118,7 @@ def launch_geometry(
     There is always a block, for the checks beside the loop. An iteration count that the kernel
     itself loads gets a launch that fills a large GPU, whose threads share the iterations.
     """
-    loops = _launched(kernel)
+    loops = _launch_loops(kernel)
     if not loops:
         return (1, 1, 1), (1, 1, 1)
     loop = loops[launch]
@@ -139,7 +139,7 @@ def code_of(status: int) -> int:
 # -- what can be rendered ------------------------------------------------------------------------
 
 
-def _launched(kernel: Kernel) -> list[Loop]:
+def _launch_loops(kernel: Kernel) -> list[Loop]:
     return [s for s in kernel.body if isinstance(s, Loop) and s.kind in LAUNCHED]
 
 
@@ -212,7 +212,7 @@ def _has_lanes(part: Stmt | Expr) -> bool:
 def _function(kernel: Kernel, number: int) -> str:
     _check_scalar(kernel)
     _check_memory(kernel)
-    loops = _launched(kernel)
+    loops = _launch_loops(kernel)
     if not loops:
         return write_launch(kernel, entry_name(kernel), 0, kernel.body)
     loop = loops[number]

@@ -219,7 +219,7 @@ class _Writer:
 
     def loop(self, stmt: Loop) -> None:
         if stmt.kind in LAUNCHED:
-            self._launched(stmt)
+            self._spread_launch(stmt)
         elif stmt.kind == "threads":
             self._threads(stmt)
         elif stmt.kind == "scan":
@@ -254,7 +254,7 @@ class _Writer:
         self.leave = around
         self.line(f"{label}:;")
 
-    def _launched(self, stmt: Loop) -> None:
+    def _spread_launch(self, stmt: Loop) -> None:
         """The loop of a launch, whose iterations its threads or teams share."""
         team = self._team = Team.of(stmt.kind)
         number, count = (
@@ -309,7 +309,7 @@ class _Writer:
         if checks:
             with self.braces(f"if ({team.any.format(failed)})"):
                 self.line(self.leave)
-        elif self._writable & _touched(stmt.body):
+        elif self._writable & _buffers_touched(stmt.body):
             self.line(team.wait)
 
     def _scan(self, stmt: Loop) -> None:
@@ -350,7 +350,7 @@ class _Writer:
                 self.block(stmt.body[last + 1 :])
             self._partial = {}
         self._alone = False
-        if self._writable & _touched(stmt.body):
+        if self._writable & _buffers_touched(stmt.body):
             self.line(team.wait)
 
     def branch(self, stmt: If) -> None:
@@ -406,7 +406,7 @@ class _Writer:
     def fold(self, expr: Fold, reg: Reg) -> str:
         return self.operand(expr.arg)  # the one lane
 
-    def aligned(self, expr: Aligned, reg: Reg) -> str:
+    def is_aligned(self, expr: Aligned, reg: Reg) -> str:
         names = [(self.buffer(b), self._pointers[b]) for b in expr.buffers]
         self._aligned[reg] = names
         together = " | ".join(f"(unsigned long long){name}" for name, _ in names)
@@ -429,7 +429,7 @@ def _loads_of_all(block: Block) -> set[str]:
     return found
 
 
-def _touched(block: Block) -> set[str]:
+def _buffers_touched(block: Block) -> set[str]:
     """The buffers that a block loads from or stores to."""
     parts = (s.expr if isinstance(s, Let) else s for s in walk(block))
     return {p.buffer for p in parts if isinstance(p, (Load, Store))}
@@ -467,6 +467,6 @@ _EXPRESSIONS: dict[type[Expr], Callable[..., str]] = {
     Index: _Writer.index_value,
     Fold: _Writer.fold,
     Worker: _Writer.number,
-    Aligned: _Writer.aligned,
+    Aligned: _Writer.is_aligned,
     Workers: lambda writer, expr, reg: "sf_threads()",
 }

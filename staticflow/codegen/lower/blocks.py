@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from staticflow.codegen.kernel import Buffer
 from staticflow.codegen.lower.nest import Scratch
 from staticflow.codegen.maths.scalars import Scalars
+from staticflow.codegen.target import Target
 from staticflow.data_classes import dataclass
 from staticflow.graph.dims import Dim, Size, ceil_div, dim_max, dim_min, is_provably_ge, prod
 from staticflow.graph.dtypes import DType
@@ -25,6 +26,9 @@ _MOST = 64
 _LEAST = 1 << 14
 """Elements of a block; fewer are not worth a thread."""
 
+_MOST_OF_TEAMS, _LEAST_OF_TEAMS = 1024, 1 << 12
+"""The same of a GPU, where a block of elements is a team's, and a team adds up what they give."""
+
 _EVEN = 64
 """Elements that whole vectors are made of, so that only the last block has a rest."""
 
@@ -36,6 +40,7 @@ class Blocks:
     iterations: Size
     size: Size
     count: Size
+    most: int
 
     @contextmanager
     def each(self, k: Scalars) -> Iterator[tuple[Dim, Size, Size]]:
@@ -48,19 +53,20 @@ class Blocks:
     def partial(self, k: Scalars, dtype: DType) -> Scratch:
         """A buffer with a number for each block."""
         names = (f"scratch{i}" for i in range(len(k.buffers)))
-        scratch = Scratch(next(n for n in names if n not in k.buffers), dtype, _MOST)
+        scratch = Scratch(next(n for n in names if n not in k.buffers), dtype, self.most)
         k.buffers[scratch.name] = Buffer(scratch.name, dtype, "inout")
         return scratch
 
 
-def cut_blocks(k: Scalars, loops: Shape) -> Blocks | None:
+def cut_blocks(k: Scalars, loops: Shape, target: Target) -> Blocks | None:
     """The blocks of the outermost of ``loops``, or None if there is never more than one."""
     first, inner = loops[0], prod(loops[1:])
-    if is_provably_ge(_LEAST, first * inner):
+    most, least = (_MOST_OF_TEAMS, _LEAST_OF_TEAMS) if target.teams else (_MOST, _LEAST)
+    if is_provably_ge(least, first * inner):
         return None
-    size = dim_max(ceil_div(first, _MOST), ceil_div(_LEAST, dim_max(inner, 1)))
+    size = dim_max(ceil_div(first, most), ceil_div(least, dim_max(inner, 1)))
     if inner == 1:
         size = ceil_div(size, _EVEN) * _EVEN
     if isinstance(size, Dim):
         size = k.bind(k.index_value(size), "size")
-    return Blocks(first, size, ceil_div(first, size))
+    return Blocks(first, size, ceil_div(first, size), most)

@@ -2,7 +2,7 @@
 
 The lowering writes the plain loops that the ops' index maps ask for, and says which of them are the
 innermost whose iterations may share a register; schedules make them fast (`schedule_cpu`, and
-`bind_grid` for a GPU). Matrix products alone are written for a target at once.
+`schedule_gpu` for a GPU). Matrix products alone are written for a target at once.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def _lower_loops(
     types: Sequence[TensorType],
     target: Target,
 ) -> Lowered:
-    kernel, inner, scratch = lower_loops(k, body, names, outs, types)
+    kernel, inner, scratch = lower_loops(k, body, names, outs, types, target)
     return Lowered(kernel, tuple(scratch), tuple(inner), _bits(body))
 
 
@@ -122,7 +122,7 @@ def _lower_rows(
     types: Sequence[TensorType],
     target: Target,
 ) -> Lowered:
-    kernel, inner, scratch = lower_rows(k, body, names, outs, types)
+    kernel, inner, scratch = lower_rows(k, body, names, outs, types, target)
     return Lowered(kernel, tuple(scratch), tuple(inner), _bits(body))
 
 

@@ -12,6 +12,7 @@ from staticflow.codegen.kernel import Buffer, Kernel, Operand
 from staticflow.codegen.lower.correlate import emit_correlate
 from staticflow.codegen.lower.correlate_kernel import emit_correlate_kernel
 from staticflow.codegen.lower.tasks import GROUPS, bind_index, each_in_groups
+from staticflow.codegen.lower.team_products import emit_team_product
 from staticflow.codegen.lower.values import Values
 from staticflow.codegen.lower.windows import COL, ROW, Finish, strided_matrix
 from staticflow.codegen.maths.scalars import Scalars
@@ -43,6 +44,9 @@ def lower_contract(
     """The kernel, and the dtype and number of elements of the scratch memory that it wants."""
     (product,) = (n for n in body.nodes if isinstance(n.op.lowering, Contract))
     finish = _finish(k, body, names, outs, product)
+    if target.teams:
+        emit_team_product(k, product, names, finish)
+        return k.kernel(product.op.name), product.tensor_type.dtype, 0
     windowed = _WINDOWED.get(type(product.op.lowering))
     if windowed is not None:
         used = windowed(k, product, names, target, finish)

@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 
-from staticflow.codegen.kernel import Kernel, Operand, Reg
+from staticflow.codegen.kernel import TEAMS, Kernel, Operand, Reg
 from staticflow.codegen.lower.blocks import cut_blocks
 from staticflow.codegen.lower.loop_dims import LoopDims, choose_loops, runs_inward
 from staticflow.codegen.lower.nest import Scratch
@@ -22,6 +22,7 @@ from staticflow.codegen.lower.saved_row import SavedRow, find_saved_row
 from staticflow.codegen.lower.values import Values
 from staticflow.codegen.maths.scalars import Scalars
 from staticflow.codegen.primitives import identity
+from staticflow.codegen.target import Target
 from staticflow.graph.dim_queries import symbols_of
 from staticflow.graph.dims import Size, Sym, floor_div, prod
 from staticflow.graph.dtypes import DType, float32, float64
@@ -40,6 +41,7 @@ def lower_loops(
     names: Mapping[Node, str],
     outs: list[str],
     types: Sequence[TensorType],
+    target: Target,
 ) -> tuple[Kernel, list[Sym], list[Scratch]]:
     """The kernel of a ``map`` or ``reduce`` cluster whose outputs are of these ``types``, the loops
     in it that run over contiguous elements, and the working memory that it wants."""
@@ -51,10 +53,10 @@ def lower_loops(
         domain, dims = body.outputs[0].tensor_type.shape, ()
     nest = choose_loops(body, types, domain, dims)
     inward = runs_inward(body, types, nest)
-    part = part_of(inward)
+    part = part_of(inward, target)
     results = [*zip(outs, body.outputs, strict=True)]
     kinds = dict(zip(outs, types, strict=True))
-    writer = LoopWriter(k, body, names, results, nest, reductions, kinds, part)
+    writer = LoopWriter(k, body, names, results, nest, reductions, kinds, part, target)
     writer.write()
     kernel = k.kernel("reduce" if reductions else "map")
     innermost = writer.inner_vars if inward else writer.outer_vars
@@ -74,8 +76,10 @@ _ROWS_PART = 8
 """Iterations of the first of several loops, within which there are more additions."""
 
 
-def part_of(inward: bool) -> int:
+def part_of(inward: bool, target: Target) -> int:
     """Elements that are summed up before they go into the total, along a row or down a column."""
+    if inward and target.teams:
+        return TEAMS["blocks"] * _PART
     return LANES_PART if inward else _PART
 
 
@@ -101,9 +105,11 @@ class LoopWriter:
         reductions: list[Node],
         types: Mapping[str, TensorType],
         part: int,
+        target: Target,
     ) -> None:
         """``results`` are the buffers of what the loops store, ``types`` those of the arrays."""
         self.k, self.body, self.names, self.part = k, body, names, part
+        self.target = target
         self.nest, self.reductions, self.types = nest, reductions, types
         self.dims = nest.inner.dims
         self.phase = self._phases()
@@ -226,7 +232,7 @@ class LoopWriter:
         """The sums ``due`` as ``run(start, loops)`` makes them, where there are no loops around: in
         blocks that threads share, if there is work for some."""
         k = self.k
-        blocks = cut_blocks(k, loops)
+        blocks = cut_blocks(k, loops, self.target)
         if blocks is None:
             return self._in_parts(run, due, 0, loops)
         blocked = [blocks.partial(k, self.total_dtype(r)) for r in due]

@@ -89,6 +89,12 @@ class Nest:
         lowering.emit(self)
 
     @property
+    def has_teams(self) -> bool:
+        """Whether threads work in teams, as on a GPU: parallel loops inside others are shared out,
+        too."""
+        return self._target.teams
+
+    @property
     def n_in(self) -> int:
         """How many arguments there are."""
         return len(self._ins)

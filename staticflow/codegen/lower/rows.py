@@ -17,6 +17,7 @@ from staticflow.codegen.lower.loops import LoopWriter, part_of, rounds
 from staticflow.codegen.lower.nest import Scratch
 from staticflow.codegen.lower.values import Values
 from staticflow.codegen.maths.scalars import Scalars
+from staticflow.codegen.target import Target
 from staticflow.graph.dim_queries import symbols_of
 from staticflow.graph.dims import Dim, Size, Sym, ceil_div, dim_min, prod
 from staticflow.graph.dtypes import float64
@@ -48,10 +49,11 @@ def lower_rows(
     names: Mapping[Node, str],
     outs: list[str],
     types: Sequence[TensorType],
+    target: Target,
 ) -> tuple[Kernel, list[Sym], list[Scratch]]:
     """The kernel of a ``rows`` cluster whose outputs are of these ``types``, the loops in it that
     run over contiguous elements, and the working memory that it wants."""
-    writer = _RowsWriter(k, body, names, outs, types)
+    writer = _RowsWriter(k, body, names, outs, types, target)
     writer.write()
     return k.kernel("rows"), [*writer.check_vars, *writer.inner_vars], writer.scratch
 
@@ -73,6 +75,7 @@ class _RowsWriter(LoopWriter):
         names: Mapping[Node, str],
         outs: list[str],
         types: Sequence[TensorType],
+        target: Target,
     ) -> None:
         domain, dims = rows_of(body)
         late = follow_totals(body, domain, dims)
@@ -86,7 +89,7 @@ class _RowsWriter(LoopWriter):
         super().__init__(
             k, body, names, [(name, o) for name, o in results if o not in late], nest,
             [n for n in reductions if n not in totals or n in self.wholes],
-            dict(zip(outs, types, strict=True)), part_of(self.inward),
+            dict(zip(outs, types, strict=True)), part_of(self.inward, target), target,
         )  # fmt: skip
         self.late = [(name, o) for name, o in results if o in late]
         self.width = prod(self.nest.inner.loops)

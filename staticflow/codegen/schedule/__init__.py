@@ -1,1 +1,2 @@
-"""Schedules: a kernel becomes one that computes the same, faster; `cpu` chooses them for a CPU."""
+"""Schedules: a kernel becomes one that computes the same, faster; `cpu` chooses them for a CPU,
+`gpu` for a GPU."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from staticflow.codegen.kernel import (
@@ -30,6 +31,8 @@ __all__ = [
     "bind_grid",
     "is_vectorizable",
     "iteration_count",
+    "merge_nest",
+    "merge_parallel",
     "parallel",
     "split",
     "thread_bound",
@@ -44,8 +47,8 @@ def iteration_count(loop: Loop) -> Size:
 
 
 def thread_bound(loop: Loop) -> Size | None:
-    """How many threads may run a parallel or grid loop at most, where its body asks for the worker,
-    or None."""
+    """How many threads or teams may run a loop at most, where its body asks for the worker, or
+    None."""
     asked = (s.expr for s in loop.body if isinstance(s, Let))
     return next((e.most for e in asked if isinstance(e, Worker)), None)
 
@@ -154,19 +157,33 @@ def bind_grid(kernel: Kernel) -> Kernel:
         return kernel
     if not all(isinstance(stmt, (Let, Var, Bind, Check)) for stmt in before):
         return kernel
+    return kernel.with_body((*before, replace(merge_parallel(loop, Names(kernel)), kind="grid")))
+
+
+def merge_parallel(loop: Loop, names: Names) -> Loop:
+    """One parallel loop for ``loop`` and the parallel ones that are all of its body, over the
+    product of their numbers of iterations, the innermost varying fastest."""
     nest = [loop]
     while (inner := _only_loop(nest[-1].body)) is not None and _is_rectangular(nest, inner):
         nest.append(inner)
+    return merge_nest(nest, nest[-1].body, names)
+
+
+def merge_nest(nest: Sequence[Loop], body: Block, names: Names) -> Loop:
+    """One parallel loop, in which ``body`` is run for all iterations of some loops, each in the
+    other."""
     counts = [iteration_count(loop) for loop in nest]
     total = prod(counts)
-    thread = Sym(Names(kernel).fresh("thread"), 0, total)
+    thread = Sym(names.fresh("thread"), 0, total)
     values: dict[Sym, Size] = {}
     rest: Size = Dim.of(thread)
     for loop, count in reversed(list(zip(nest, counts, strict=True))):
+        if total == 0:  # no iteration, whatever the others are
+            values[loop.var] = loop.lo
+            continue
         values[loop.var] = loop.lo + loop.step * (rest % count if loop is not nest[0] else rest)
         rest = rest // count
-    body = copy_block(nest[-1].body, values)
-    return kernel.with_body((*before, Loop(thread, 0, total, body, 1, "grid")))
+    return Loop(thread, 0, total, copy_block(body, values), 1, "parallel")
 
 
 def _only_loop(body: Block) -> Loop | None:
@@ -178,6 +195,6 @@ def _only_loop(body: Block) -> Loop | None:
     return stmt if thread_bound(stmt) is None else None
 
 
-def _is_rectangular(nest: list[Loop], inner: Loop) -> bool:
+def _is_rectangular(nest: Sequence[Loop], inner: Loop) -> bool:
     outer = {loop.var for loop in nest}
     return not outer & (symbols_of(inner.lo) | symbols_of(inner.hi))

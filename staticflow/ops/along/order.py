@@ -12,6 +12,7 @@ from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.along.extremes import Chosen, max_dim_op, scatter_vjp
 from staticflow.ops.along.radix import Row, Rows, StoredRow, counters, rounds_of, sort_by_digits
+from staticflow.ops.along.rank_merge import merge_by_ranks
 from staticflow.ops.along.selection import each_row_with_rank
 from staticflow.ops.along.stable import stable_order
 from staticflow.ops.basics.reduce import along
@@ -145,7 +146,8 @@ def _sort_network(nest: Any, n: int) -> None:
 
 def _sort_emit(nest: Any) -> None:
     """Rows of a few are sorted in registers, short ones are merged, long ones are sorted by digits;
-    one of unknown length in either of the last two ways."""
+    one of unknown length in either of the last two ways. By teams of threads all but those of a few
+    are merged."""
     k, dim, descending = nest.k, nest.attrs["dim"], nest.attrs["descending"]
     x = nest.out_type(0)
     n: Size = x.shape[dim]
@@ -160,6 +162,10 @@ def _sort_emit(nest: Any) -> None:
         result = _row_in(k, nest.out_name(0), nest.out_name(1), index)
         return Row(lambda j: nest.load(0, at(j)), k.index_value), _row_in(k, *spare, index), result
 
+    if nest.has_teams:
+        with nest.rows(x.shape, dim) as at:
+            merge_by_ranks(k, n, rows_at(at), lambda a, b: before(k, a, b, descending))
+        return
     if is_provably_ge(most, n):
         with nest.rows(x.shape, dim) as at:
             _merge_row(k, n, rows_at(at), descending)

@@ -1,0 +1,307 @@
+"""Products for a GPU: tiles of 64 by 64 elements, each by a block, whose operands pass by in shared
+memory, 16 of the inner dimension at a time.
+
+A thread has 16 elements of the tile, 4 rows by 4 columns that lie 16 apart, so that neighbours read
+and store neighbours. Sums over windows are products too: their operands are never made, but read
+where they lie (an *implicit* product).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+from staticflow.codegen.kernel import TEAMS, Operand
+from staticflow.codegen.lower.tasks import bind_index
+from staticflow.codegen.lower.windows import COL, PART, ROW, Array, Finish
+from staticflow.codegen.maths.scalars import Scalars
+from staticflow.data_classes import dataclass
+from staticflow.graph.dims import Dim, Size, ceil_div, dim_min, floor_div, is_provably_ge, prod
+from staticflow.graph.dtypes import DType, bfloat16, bool_, float16, float32
+from staticflow.graph.node import Node
+from staticflow.graph.types import Shape
+from staticflow.ops.declaring.lowering import Correlate, CorrelateKernel, Index, delinear
+from staticflow.passes.access import broadcast_index
+
+__all__ = ["emit_team_product"]
+
+_TILE = 64
+"""Rows of a tile, and columns."""
+
+_DEPTH = 16
+"""Of the inner dimension, what is in shared memory at a time."""
+
+_SIDE = 16
+"""Threads along a side of a tile."""
+
+_PITCH = _TILE + 1
+"""Elements from one step of the inner dimension to the next, in shared memory: of 64, all would be
+in the same bank."""
+
+_OWN = _TILE // _SIDE
+"""Rows of a thread, and columns."""
+
+_DEEP = 1024
+"""Products that make an element without parts."""
+
+Read: TypeAlias = Callable[[Index, Size, Size], Operand]
+"""``read(batch, row, column)`` loads an element of a matrix, or works it out."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Product:
+    """``out[b, m, n] = sum_k left(b, m, k) * right(b, k, n)``; ``place`` says where that element
+    of the result is. The ``steps`` between neighbours in memory are those of a row and of a column
+    of ``left``, then of ``right``: 1 where they are neighbours."""
+
+    batch: Shape
+    rows: Size
+    columns: Size
+    depth: Size
+    left: Read
+    right: Read
+    left_by_rows: bool
+    right_by_rows: bool
+    place: Callable[[Index, Size, Size], Index]
+
+
+def emit_team_product(k: Scalars, node: Node, names: Mapping[Node, str], finish: Finish) -> None:
+    """Every element of a product or of a sum over windows, handed to ``finish``."""
+    of = _PRODUCTS.get(type(node.op.lowering), _matrices)
+    _Tiles(k, of(k, node, names), node.tensor_type.dtype, finish).emit()
+
+
+class _Tiles:
+    """Writes the loop over tiles."""
+
+    def __init__(self, k: Scalars, product: _Product, dtype: DType, finish: Finish) -> None:
+        self.k, self.p, self.finish, self.dtype = k, product, finish, dtype
+        self.wide = float32 if dtype in (float16, bfloat16) else dtype
+        self.zero = k.const(self.wide.numpy.type(0).item(), self.wide)
+
+    def emit(self) -> None:
+        """The whole kernel."""
+        k, p = self.k, self.p
+        down, across = ceil_div(p.rows, _TILE), ceil_div(p.columns, _TILE)
+        with k.loop("tile", prod(p.batch) * down * across, kind="blocks") as tile:
+            *at, i, j = delinear(tile, (*p.batch, down, across))
+            self.batch = tuple(bind_index(k, x, n) for x, n in zip(at, p.batch, strict=True))
+            self.row = bind_index(k, i * _TILE, p.rows)
+            self.column = bind_index(k, j * _TILE, p.columns)
+            self.left = k.local(self.wide, _DEPTH * _PITCH, "shared")
+            self.right = k.local(self.wide, _DEPTH * _PITCH, "shared")
+            self.sums = k.local(self.wide, _OWN * _OWN, "private")
+            totals = k.local(self.wide, _OWN * _OWN, "private") if self._in_parts else None
+            self._clear(totals or self.sums)
+            if totals is None:
+                self._add_up(0, p.depth)
+            else:
+                with k.loop("part", p.depth, step=PART) as part:
+                    self._clear(self.sums)
+                    self._add_up(part, dim_min(part + PART, p.depth))
+                    self._add_to(totals)
+            self._finish(totals or self.sums)
+
+    @property
+    def _in_parts(self) -> bool:
+        return self.wide.is_floating and not is_provably_ge(_DEEP, self.p.depth)
+
+    def _clear(self, sums: str) -> None:
+        with self.k.loop("t", TEAMS["blocks"], kind="threads"):
+            for own in range(_OWN * _OWN):
+                self.k.store(sums, own, self.zero)
+
+    def _add_to(self, totals: str) -> None:
+        k = self.k
+        with k.loop("t", TEAMS["blocks"], kind="threads"):
+            for own in range(_OWN * _OWN):
+                k.store(totals, own, k.add(k.load(totals, own), k.load(self.sums, own)))
+
+    def _add_up(self, first: Size, end: Size) -> None:
+        """The products of some of the inner dimension, added to the sums."""
+        k = self.k
+        with k.loop("k", end, lo=first, step=_DEPTH) as inner:
+            self._fill(inner)
+            with k.loop("t", TEAMS["blocks"], kind="threads") as t:
+                y, x = _own(t)
+                sums = [k.var(k.load(self.sums, own)) for own in range(_OWN * _OWN)]
+                with k.loop("step", _DEPTH) as step:
+                    at = step * _PITCH
+                    a = [k.load(self.left, at + y + i * _SIDE) for i in range(_OWN)]
+                    b = [k.load(self.right, at + x + j * _SIDE) for j in range(_OWN)]
+                    for own, total in enumerate(sums):
+                        k.set(total, self._multiply_add(a[own // _OWN], b[own % _OWN], total))
+                for own, total in enumerate(sums):
+                    k.store(self.sums, own, total)
+
+    def _multiply_add(self, a: Operand, b: Operand, total: Operand) -> Operand:
+        if self.wide.is_floating:
+            return self.k.fma(a, b, total)
+        times, plus = ("and", "or") if self.wide is bool_ else ("mul", "add")
+        return self.k.apply(plus, total, self.k.apply(times, a, b))
+
+    def _fill(self, inner: Dim) -> None:
+        """Both operands in shared memory, zeros where there are no elements."""
+        k, p = self.k, self.p
+        with k.loop("t", TEAMS["blocks"], kind="threads") as t:
+            for q in range(_DEPTH * _TILE // TEAMS["blocks"]):
+                number = t + q * TEAMS["blocks"]
+                for into, read, by_rows, start, most in (
+                    (self.left, p.left, not p.left_by_rows, self.row, p.rows),
+                    (self.right, p.right, p.right_by_rows, self.column, p.columns),
+                ):
+                    # neighbouring threads read neighbouring elements
+                    step, side = (
+                        divmod_of(number, _TILE) if by_rows else divmod_of(number, _DEPTH)[::-1]
+                    )
+                    self._fill_one(into, read, inner, step, start + side, most, side)
+
+    def _fill_one(
+        self, into: str, read: Read, inner: Dim, step: Size, at: Size, most: Size, side: Size
+    ) -> None:
+        k = self.k
+        value = k.var(self.zero)
+        inside = k.apply(
+            "and",
+            k.compare("lt", k.index_value(at), k.index_value(most)),
+            k.compare("lt", k.index_value(inner + step), k.index_value(self.p.depth)),
+        )
+        with k.when(inside):
+            place = (at, inner + step) if into == self.left else (inner + step, at)
+            k.set(value, k.cast(read(self.batch, *place), self.wide))
+        k.store(into, step * _PITCH + side, value)
+
+    def _finish(self, sums: str) -> None:
+        k, p = self.k, self.p
+        with k.loop("t", TEAMS["blocks"], kind="threads") as t:
+            y, x = _own(t)
+            for own in range(_OWN * _OWN):
+                row = self.row + y + own // _OWN * _SIDE
+                column = self.column + x + own % _OWN * _SIDE
+                total = k.cast(k.load(sums, own), self.dtype)
+                inside = k.apply(
+                    "and",
+                    k.compare("lt", k.index_value(row), k.index_value(p.rows)),
+                    k.compare("lt", k.index_value(column), k.index_value(p.columns)),
+                )
+                with k.when(inside):
+                    at = bind_index(k, row, p.rows), bind_index(k, column, p.columns)
+                    self.finish(total, p.place(self.batch, *at), 1, None)
+
+
+def divmod_of(number: Size, by: int) -> tuple[Size, Size]:
+    """A quotient and the rest."""
+    return floor_div(number, by), number % by
+
+
+def _own(t: Dim) -> tuple[Size, Size]:
+    """The first row and column of a thread."""
+    return divmod_of(t, _SIDE)
+
+
+# -- what is multiplied --------------------------------------------------------------------------
+
+
+def _matrices(k: Scalars, node: Node, names: Mapping[Node, str]) -> _Product:
+    x, y = (Array(a, names) for a in node.args)
+    *batch, rows, columns = node.tensor_type.shape
+    depth = x.shape[-1]
+
+    def reader(a: Array) -> Read:
+        def read(at: Index, row: Size, column: Size) -> Operand:
+            matrix = broadcast_index((row, column), a.shape[-2:])
+            return a.load(k, (*broadcast_index(at, a.shape[:-2]), *matrix))
+
+        return read
+
+    def place(at: Index, row: Size, column: Size) -> Index:
+        return (
+            *broadcast_index(at, tuple(batch)),
+            *broadcast_index((row, column), (rows, columns)),
+        )
+
+    return _Product(
+        tuple(batch), rows, columns, depth, reader(x), reader(y),
+        _lies_by_rows(x), _lies_by_rows(y), place,
+    )  # fmt: skip
+
+
+def _lies_by_rows(a: Array) -> bool:
+    """Whether the elements of a row of a matrix are neighbours in memory."""
+    lead: Index = (0,) * len(a.shape[:-2])
+    index = (*lead, Dim.of(ROW), Dim.of(COL))
+    return a.matrix(index).row != 1
+
+
+def _correlation(k: Scalars, node: Node, names: Mapping[Node, str]) -> _Product:
+    """``out[n, g, o, p] = sum over (c, w) of weight[g, o, c, w] * x[n, g, c, p * stride + w *
+    dilation]``: the columns are the positions of all images."""
+    x, weight = (Array(a, names) for a in node.args)
+    groups: int = node.attrs["groups"]
+    batch, channels, *positions = node.tensor_type.shape
+    _, depth, *window = weight.shape
+    per_group = channels // groups
+
+    def kernel(at: Index, o: Size, kk: Size) -> Operand:
+        c, *offset = _digits(k, kk, (depth, *window))
+        return weight.load(k, (at[0] * per_group + o, c, *offset))
+
+    def image(at: Index, kk: Size, column: Size) -> Operand:
+        c, *offset = _digits(k, kk, (depth, *window))
+        n, *position = _digits(k, column, (batch, *positions))
+        return x.load(k, (n, at[0] * depth + c, *_at_offset(node, tuple(position), tuple(offset))))
+
+    def place(at: Index, o: Size, column: Size) -> Index:
+        n, *position = _digits(k, column, (batch, *positions))
+        return (n, at[0] * per_group + o, *position)
+
+    return _Product(
+        (groups,), per_group, batch * prod(positions), depth * prod(window), kernel, image,
+        True, True, place,
+    )  # fmt: skip
+
+
+def _kernel_correlation(k: Scalars, node: Node, names: Mapping[Node, str]) -> _Product:
+    """``out[g, o, c, w] = sum over (n, p) of y[n, g, o, p] * x[n, g, c, p * stride + w *
+    dilation]``: the columns are the channels of x and the offsets."""
+    x, y = (Array(a, names) for a in node.args)
+    groups: int = node.attrs["groups"]
+    channels, depth, *window = node.tensor_type.shape
+    per_group = channels // groups
+    batch, _, *positions = y.shape
+
+    def gradient(at: Index, o: Size, kk: Size) -> Operand:
+        n, *position = _digits(k, kk, (batch, *positions))
+        return y.load(k, (n, at[0] * per_group + o, *position))
+
+    def image(at: Index, kk: Size, column: Size) -> Operand:
+        n, *position = _digits(k, kk, (batch, *positions))
+        c, *offset = _digits(k, column, (depth, *window))
+        return x.load(k, (n, at[0] * depth + c, *_at_offset(node, tuple(position), tuple(offset))))
+
+    def place(at: Index, o: Size, column: Size) -> Index:
+        c, *offset = _digits(k, column, (depth, *window))
+        return (at[0] * per_group + o, c, *offset)
+
+    return _Product(
+        (groups,), per_group, depth * prod(window), batch * prod(positions), gradient, image,
+        True, False, place,
+    )  # fmt: skip
+
+
+def _digits(k: Scalars, number: Size, sizes: Shape) -> Index:
+    """The index at a position in row-major order."""
+    parts = zip(delinear(number, sizes), sizes, strict=True)
+    return tuple(0 if n == 1 else bind_index(k, i, n) for i, n in parts)
+
+
+def _at_offset(node: Node, position: Index, offset: Index) -> Index:
+    """Where a window at a position has an element."""
+    steps = zip(position, offset, node.attrs["stride"], node.attrs["dilation"], strict=True)
+    return tuple(p * s + o * d for p, o, s, d in steps)
+
+
+_PRODUCTS: dict[type, Callable[[Scalars, Node, Mapping[Node, str]], _Product]] = {
+    Correlate: _correlation,
+    CorrelateKernel: _kernel_correlation,
+}
