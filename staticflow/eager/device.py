@@ -24,8 +24,8 @@ from staticflow.ops.declaring.declare import per_arg
 
 __all__ = [
     "CPU", "array_device", "as_array", "cpu", "cuda", "cupy_module", "find_device",
-    "get_device", "gpu_of", "is_available", "is_cpu", "is_cuda", "is_writeable", "memory_of",
-    "move", "namespace", "run_on_gpu", "shares_memory", "to", "why_unavailable",
+    "get_device", "gpu_of", "is_array_of", "is_available", "is_cpu", "is_cuda", "is_writeable",
+    "memory_of", "move", "namespace", "run_on_gpu", "shares_memory", "to", "why_unavailable",
 ]  # fmt: skip
 
 CPU = device("cpu")
@@ -158,6 +158,11 @@ def run_on_gpu(op: Op, arrays: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
     with xp.cuda.Device(gpu.index), memory_of(gpu):
         there = [move(a, gpu) if p else a for a, p in zip(arrays, devices, strict=True)]
         return op.reference(xp, *there, **attrs)
+
+
+def is_array_of(value: Any, where: device) -> bool:
+    """Whether a value is an array of the GPU ``where``, as a tensor there has one."""
+    return isinstance(value, namespace(where).ndarray) and array_device(value) == where
 
 
 def as_array(data: Any) -> Any:

@@ -21,9 +21,9 @@ from staticflow.measure.units import bytes_in_words, flops_in_words, seconds_in_
 from staticflow.measure.work import COPY, Kernel, size_names, work_of_program
 from staticflow.passes.pipeline import PassReport
 from staticflow.runtime.drafting import lay_out
-from staticflow.runtime.executable import Executable
 from staticflow.runtime.plan import Plan
 from staticflow.runtime.recipe import Recipe
+from staticflow.runtime.runnable import Runnable
 
 __all__ = ["EXAMPLE", "Subject", "explain"]
 
@@ -46,7 +46,7 @@ class Subject:
     graph: Graph
     optimized: Graph
     reports: Sequence[PassReport]
-    executable: Executable
+    executable: Runnable
     inputs: Sequence[str]
     outputs: Sequence[str]
     variables: Sequence[Tensor]
@@ -102,8 +102,10 @@ def _title(subject: Subject) -> list[str]:
     phases = ", ".join(f"{name} {seconds_in_words(s)}" for name, s in subject.phases.items())
     made = lines_in_words(subject.made)
     total = seconds_in_words(sum(subject.phases.values()))
+    where = subject.executable.where
+    on = "" if where.type == "cpu" else f" on {where}"
     return [
-        cut(f"program compiled at {made} in {total}", WIDTH),
+        cut(f"program{on} compiled at {made} in {total}", WIDTH),
         cut(f"            {phases}", WIDTH),
     ]
 

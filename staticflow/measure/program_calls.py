@@ -116,7 +116,7 @@ class ProgramCalls:
         def run_unread(*args: Any, **kwargs: Any) -> Any:
             return get_own(program)(*args, **kwargs)
 
-        is_read = self.programs.read_in_place is not None
+        is_read = self.programs.read_in_place is not None and program.device.type == "cpu"
         recorded = recorder.around(
             run if is_read else run_unread, self.label(program), "program", in_ops
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
@@ -18,6 +19,7 @@ from staticflow.codegen.program.routine import (
     Copy,
     Launch,
     Measure,
+    Multiply,
     Part,
     Place,
     Repeat,
@@ -38,13 +40,16 @@ from staticflow.graph.locs import Locs, format_locs, here, merge_locs
 from staticflow.measure.kernel_work import KernelWork, work_of_kernel
 from staticflow.measure.lines import lines_in_words
 from staticflow.runtime.draft import Signature
-from staticflow.runtime.executable import Executable
 from staticflow.runtime.plan import name_bound_sizes
+from staticflow.runtime.runnable import Runnable
 
-__all__ = ["COPY", "Kernel", "size_names", "work_of_program", "work_of_routine"]
+__all__ = ["COPY", "PRODUCT", "Kernel", "size_names", "work_of_program", "work_of_routine"]
 
 COPY = "copy"
 """The name of the row of copies from array to array."""
+
+PRODUCT = "product"
+"""The name of the row of products that a library of the device computes."""
 
 _EACH = 64
 """Iterations of a loop that are counted one by one where they differ."""
@@ -76,7 +81,7 @@ class _Total:
     uncounted: dict[str, None] = field(default_factory=dict)
 
 
-def size_names(executable: Executable) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def size_names(executable: Runnable) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The names of a program's sizes: those of a call, and those that only the run can tell."""
     routine = executable.program
     late = [str(name) for name in name_bound_sizes(routine).values()]
@@ -84,7 +89,7 @@ def size_names(executable: Executable) -> tuple[tuple[str, ...], tuple[str, ...]
 
 
 def work_of_program(
-    executable: Executable, sizes: Mapping[str, int | Sequence[int]]
+    executable: Runnable, sizes: Mapping[str, int | Sequence[int]]
 ) -> tuple[Kernel, ...]:
     """The kernels of a program in the order in which they are first run, with what they do in one
     call where the unknown sizes have these values, by name.
@@ -102,7 +107,8 @@ def work_of_program(
     nor what rare elements need, as the sine of 1e9. A product in blocks computes whole tiles, also
     where they stick out at its edges, and these count whole.
 
-    Copies from array to array are one more row, ``copy``, and each operation that runs in Python a
+    Copies from array to array are one more row, ``copy``, products by a library of a GPU another,
+    ``product``, and each operation that runs in Python a
     row of its name. Of two branches that the data choose, the one that touches more counts; so do
     all iterations of a loop that may end early, where its longest run is known. A number that only
     the run can tell counts as 1 unless it is among ``sizes``, and is named as ``uncounted``. One
@@ -212,6 +218,16 @@ class _Counter:
         total.bytes += times * moved
         total.flops += times * work.flops
 
+    def multiply(self, step: Multiply, times: int, totals: Totals) -> None:
+        total = totals.setdefault(PRODUCT, _Total())
+        total.locs = merge_locs(total.locs, step.locs)
+        total.launches += times
+        three = [
+            [self.value(n, total) for n in m.shape] for m in (step.target, step.left, step.right)
+        ]
+        total.bytes += times * step.target.dtype.itemsize * sum(map(math.prod, three))
+        total.flops += times * 2 * math.prod(three[0]) * three[1][-1]
+
     def copy(self, step: Copy, times: int, totals: Totals) -> None:
         total = totals.setdefault(COPY, _Total())
         total.launches += times
@@ -319,6 +335,7 @@ def _table_bytes(signature: Signature) -> Iterator[Size]:
 
 
 _COUNT: dict[type, Callable[[_Counter, Any, int, Totals], None]] = {
+    Multiply: _Counter.multiply,
     Copy: _Counter.copy,
     Ask: _Counter.ask,
     Repeat: _Counter.repeat,

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from staticflow.codegen.llvm.arena import capacities_at
-from staticflow.codegen.lower.refusals import REFUSALS
-from staticflow.codegen.statuses import NO_MEMORY, NO_ROOM, SIZES_DIFFER
+from staticflow.codegen.statuses import NO_MEMORY
 from staticflow.data_classes import dataclass
-from staticflow.errors import LinAlgError, ShapeError
-from staticflow.graph.binding import Sizes, bind_arguments, check_equalities
+from staticflow.errors import LinAlgError
+from staticflow.graph.device import device
 from staticflow.graph.dim_queries import evaluate_dim, symbols_of
 from staticflow.graph.dims import Sym
 from staticflow.graph.locs import format_locs
@@ -26,16 +25,16 @@ from staticflow.runtime.fastcall import NativeEntry, decline
 from staticflow.runtime.host import host, host_symbols, memory_symbols
 from staticflow.runtime.native import NativeModule, load_native
 from staticflow.runtime.object_layout import BoxType
-from staticflow.runtime.overlaps import find_sharing, overlaps_itself
+from staticflow.runtime.prepared import prepare
 from staticflow.runtime.program_code import ProgramCode
+from staticflow.runtime.runnable import Runnable
 from staticflow.runtime.sealed import Sealed
 from staticflow.runtime.threads import pool_symbols
 from staticflow.runtime.turn import updating
 
 if TYPE_CHECKING:
-    from staticflow.codegen.program.routine import Ask, Failure, Routine
-    from staticflow.runtime.draft import Draft, Signature
-    from staticflow.runtime.plan import Plan
+    from staticflow.codegen.program.routine import Ask
+    from staticflow.runtime.draft import Draft
 
 __all__ = ["Executable"]
 
@@ -66,7 +65,7 @@ def _free_arena(cell: ctypes.c_void_p, release: Callable[..., None], code: objec
     cell.value = None
 
 
-class Executable(Sealed):
+class Executable(Runnable):
     """Native code for a program. Called with one array for each param; gives the outputs.
 
     ``variables`` are the boxes of the last params, of a class that ``box`` describes; ``fast``
@@ -85,11 +84,8 @@ class Executable(Sealed):
         box: BoxType | None = None,
         stamps: tuple[float, float] = (0.0, 0.0),
     ) -> None:
-        self.code = code
-        self.optimised, self.generated = stamps
-        """When all passes had run, and all text was made, on `time.perf_counter`: both when it was
-        begun where the code was found."""
-        self._draft, self._text = draft, text
+        super().__init__(draft, stamps)  # both when it was begun, where the code was found
+        self.code, self._text = code, text
         functions = [*map(_answer, self._asks())] if code.asks else []
         answers = {f"answer{i}": id(f) for i, f in enumerate(functions)}
         symbols = host_symbols() | answers | (pool_symbols() if code.is_shared else {})
@@ -100,34 +96,30 @@ class Executable(Sealed):
             if box and code.entry
             else None
         )
-        self.fast: Callable[..., Any] = self._entry.fast if self._entry else decline
-        """The native entry. Takes the inputs, each an array or a box; gives the output, or a tuple
-        where there is not one; an int for `fail`; or None if the call is one for `__call__`."""
-
-    @property
-    def draft(self) -> Draft:
-        """What the code was compiled of."""
-        return self._draft()
-
-    @property
-    def program(self) -> Routine:
-        """The routine."""
-        return self._draft().routine
-
-    @property
-    def plan(self) -> Plan:
-        """The memory plan."""
-        return self._draft().plan
-
-    @property
-    def signature(self) -> Signature:
-        """What is taken and given."""
-        return self._draft().signature
+        self.fast = self._entry.fast if self._entry else decline
 
     @property
     def llvm(self) -> str:
         """The text."""
         return self._text()
+
+    @property
+    def kernel_count(self) -> int:
+        """How many different kernels there are."""
+        return self.code.kernels
+
+    @property
+    def where(self) -> device:
+        """The CPU."""
+        return device("cpu")
+
+    def to_host(self, arrays: Sequence[Array]) -> list[Array]:
+        """The arrays, which are the host's."""
+        return list(arrays)
+
+    def sources(self) -> Mapping[str, Callable[[], str]]:
+        """What gives the LLVM text, and the code of this machine."""
+        return {"llvm": self._text, "asm": self.module.assembly}
 
     def _asks(self) -> Iterator[Ask]:
         from staticflow.codegen.program.routine import Ask, walk_steps
@@ -165,7 +157,7 @@ class Executable(Sealed):
             return self._run_on(arrays, values)
 
     def _run_on(self, arrays: Sequence[Array], values: Mapping[Sym, int]) -> list[Array]:
-        ready, write_back = self._prepare(arrays)
+        ready, write_back = prepare(self.signature.params, arrays)
         program = self.program
         outputs = [
             None if _is_late(t, values) else _empty(t, values) for t in self.signature.outputs
@@ -222,72 +214,9 @@ class Executable(Sealed):
         _, *places = capacities_at(cells)
         return tuple(ctypes.c_int64.from_address(arena + at).value for at in places)
 
-    def bind(self, arrays: Sequence[Array]) -> dict[Sym, int]:
-        """The unknown sizes, from the shapes of ``arrays``, all checked."""
-        params = self.signature.params
-        sizes = Sizes()
-        bind_arguments([p.name for p in params], [p.type for p in params], arrays, sizes)
-        check_equalities(self.signature.equalities, sizes)
-        return sizes.values
-
-    def _prepare(self, arrays: Sequence[Array]) -> tuple[list[Array], list[tuple[Array, Array]]]:
-        """The arrays as the native code takes them: contiguous, aligned, and inputs apart from the
-        variables that are overwritten; and the copies of variables to write back."""
-        specs = self.signature.params
-        named = [(s.name, a) for a, s in zip(arrays, specs, strict=True) if s.updated]
-        ready: list[Array] = []
-        write_back: list[tuple[Array, Array]] = []
-        for array, spec in zip(arrays, specs, strict=True):
-            flags = array.flags
-            lies_well = flags.c_contiguous or spec.type.strides is not None
-            own = array if lies_well and flags.aligned else row_major(array)
-            if spec.updated:
-                if not array.flags.writeable:
-                    raise ShapeError(f"{spec.name} is updated, but its memory is read-only")
-                if overlaps_itself(array):
-                    raise ShapeError(
-                        f"{spec.name} is written over, and elements of it (shape "
-                        f"{list(array.shape)}, strides of {list(array.strides)} bytes) lie in one "
-                        "place of memory; give a clone"
-                    )
-                if own is not array:
-                    write_back.append((array, own))
-            elif any(np.may_share_memory(own, u) for _, u in named):
-                own = own.copy()
-            ready.append(own)
-        shared = find_sharing([a for _, a in named])
-        if shared is not None:
-            one, other = (named[i][0] for i in shared)
-            raise ShapeError(
-                f"{one} and {other} are both written over, and share memory; give each its own"
-            )
-        return ready, write_back
-
-    def _in_loops(self, failure: Failure) -> str:
-        """The iterations that it failed in, the innermost first."""
-        if not failure.loops:
-            return ""
-        iterations = (ctypes.c_int64 * self.program.loops).from_address(
-            self.module.address("iterations")
-        )
-        return "".join(
-            f", in iteration {iterations[number]} of the {op} at {format_locs(locs)}"
-            for number, op, locs in reversed(failure.loops)
-        )
-
-    def fail(self, status: int) -> None:
-        """Raise what a status of the native run means."""
-        if status == NO_MEMORY:
-            raise MemoryError(f"no memory for the program's {self.plan.peak_in_words} bytes")
-        site, code = divmod(status, 256)
-        failure = self.program.failures[site - 1]
-        where = format_locs(failure.locs) + self._in_loops(failure)
-        if code == NO_ROOM:
-            raise MemoryError(f"no memory for a {failure.what}, at {where}; nothing was updated")
-        if code == SIZES_DIFFER:
-            raise ShapeError(f"{failure.what}, at {where}; nothing was updated")
-        error, why = [*REFUSALS.values()][code - 1]
-        raise error(f"{failure.what}{why}, at {where}; nothing was updated")
+    def iterations(self, loop: int) -> int:
+        """How many iterations of a loop were done when a run in it failed."""
+        return ctypes.c_int64.from_address(self.module.address("iterations") + 8 * loop).value
 
 
 def _is_late(t: TensorType, values: Mapping[Sym, int]) -> bool:

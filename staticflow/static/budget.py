@@ -18,7 +18,7 @@ from staticflow.graph.dims import Size, Sym, prod
 from staticflow.graph.graph import Graph
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.loops.budget import Budget, budgets_in
-from staticflow.runtime.executable import Executable
+from staticflow.runtime.runnable import Runnable
 
 __all__ = ["Held", "hold_to_budget"]
 
@@ -28,7 +28,7 @@ class Held:
     """Calls a program, ``portable``, that is held to a ``budget``. ``own`` are the bytes that the
     sizes of a call tell, ``grows`` whether there are others."""
 
-    executable: Executable
+    executable: Runnable
     portable: Callable[..., Any]
     arrays: Callable[..., Sequence[Any]]
     budget: Budget
@@ -84,7 +84,7 @@ class Held:
 
 def hold_to_budget(
     graph: Graph,
-    executable: Executable,
+    executable: Runnable,
     portable: Callable[..., Any],
     arrays: Callable[..., Sequence[Any]],
 ) -> Callable[..., Any]:

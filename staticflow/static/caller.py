@@ -10,6 +10,7 @@ import numpy as np
 from staticflow import pytree
 from staticflow.config import config
 from staticflow.data_classes import dataclass
+from staticflow.eager.device import CPU, is_array_of
 from staticflow.eager.tensor import Tensor
 from staticflow.errors import (
     DeviceError,
@@ -19,17 +20,19 @@ from staticflow.errors import (
     StaticflowError,
     SymbolicError,
 )
+from staticflow.graph.device import device
 from staticflow.graph.dtypes import DType, weak_dtype
 from staticflow.graph.graph import Graph
 from staticflow.graph.library_arrays import array_of, refuse_history
 from staticflow.graph.locs import Locs, format_locs, here
 from staticflow.graph.masked_arrays import refuse_masked
 from staticflow.ops.loops.printing import quiet
-from staticflow.runtime.executable import Executable
+from staticflow.runtime.runnable import Runnable
 from staticflow.static.budget import hold_to_budget
 from staticflow.static.donation import Donations
 from staticflow.static.interpretation import interpreter
 from staticflow.static.nan import find_nan
+from staticflow.static.placement import may_stand_beside
 
 __all__ = ["Caller"]
 
@@ -48,7 +51,7 @@ class Caller:
     those that it writes; results come in ``structure``, some of them in the memory of inputs.
     """
 
-    executable: Executable
+    executable: Runnable
     graph: Graph
     names: tuple[str, ...]
     variables: tuple[Tensor, ...]
@@ -93,12 +96,16 @@ class Caller:
     def arrays(self, *args: Any, **named: Any) -> list[Any]:
         """What the executable takes: the arrays of the arguments, and those of the variables."""
         given = self._arguments(self._in_order(args, named) if named else args)
-        return [*given, *(v._data for v in self.variables)]
+        return [*given, *self._variable_arrays()]
+
+    def _variable_arrays(self) -> list[Any]:
+        where = self.executable.where
+        return [_there(v, f"the variable {v.name or ''}".strip(), where) for v in self.variables]
 
     def check_nan(self, *args: Any) -> None:
         """Look for the node of a run on ``args`` that makes the first NaN, as `Program.check_nan`
         says."""
-        given = self.arrays(*args)
+        given = self.executable.to_host(self.arrays(*args))
         try:
             find_nan(self.graph, given, self._flushes)
         except NanError as error:
@@ -119,8 +126,7 @@ class Caller:
                 return results
         if self.donations is not None:
             inputs = self.donations.take(args, inputs)
-        variables = [_on_host(v, f"the variable {v.name or ''}".strip()) for v in self.variables]
-        given = [*inputs, *variables]
+        given = [*inputs, *self._variable_arrays()]
         try:
             if status is not None:
                 self.executable.fail(status)
@@ -140,7 +146,7 @@ class Caller:
         op."""
         try:
             with quiet():
-                interpreter(self._flushes)(self.graph, arrays)
+                interpreter(self._flushes)(self.graph, self.executable.to_host(arrays))
         except type(found) as error:
             return "" if str(error) in str(found) else f" ({error})"
         except Exception:  # of which the program says nothing
@@ -166,24 +172,30 @@ class Caller:
                 f"{len(args)} were given, at {format_locs(here())}"
             )
         return [
-            _as_array(a, n, p.tensor_type.dtype)
+            _as_array(a, n, p.tensor_type.dtype, self.executable.where)
             for a, n, p in zip(args, self.names, self.graph.params, strict=False)
         ]
 
 
-def _on_host(t: Tensor, what: str) -> Any:
-    """The array of a tensor that a program reads."""
-    if t.__sf_gpu__ is not None:
-        raise DeviceError(
-            f"{what} is on {t.device}, and the program was compiled for the CPU; move it with "
-            f".cpu(), at {format_locs(here())}"
-        )
-    return t._data
+def _there(t: Tensor, what: str, where: device) -> Any:
+    """The array of a tensor that a program on the device ``where`` reads; of one that is small it
+    takes that of the CPU, too."""
+    gpu = t.__sf_gpu__
+    if (gpu or CPU) == where or (gpu is None and may_stand_beside(t)):
+        return t._data
+    raise DeviceError(
+        f"{what} is on {t.device}, and the program was compiled for {_named(where)}; move it with "
+        f".to({str(where)!r}), or compile for {_named(t.device)}, at {format_locs(here())}"
+    )
 
 
-def _as_array(value: Any, name: str, dtype: DType) -> Any:
+def _named(where: device) -> str:
+    return "the CPU" if where == CPU else str(where)
+
+
+def _as_array(value: Any, name: str, dtype: DType, where: device) -> Any:
     if isinstance(value, Tensor):
-        return _on_host(value, f"the input {name}")
+        return _there(value, f"the input {name}", where)
     if isinstance(value, np.ndarray | np.generic):
         refuse_masked(value)
         return np.asarray(value)
@@ -191,6 +203,8 @@ def _as_array(value: Any, name: str, dtype: DType) -> Any:
         return np.asarray(value, weak_dtype(value, dtype).numpy)
     if hasattr(value, "__dlpack__"):
         refuse_history(value, f"the input {name}")
+        if where != CPU and is_array_of(value, where):
+            return value
         return array_of(value, f"the input {name}")
     raise SymbolicError(
         f"the input {name} is {type(value).__name__}; give a NumPy array or a tensor, "

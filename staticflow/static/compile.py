@@ -10,6 +10,7 @@ from staticflow.data_classes import dataclass
 from staticflow.eager.tensor import Tensor
 from staticflow.errors import DTypeError
 from staticflow.graph.collector import without_collection
+from staticflow.graph.device import device as device_type
 from staticflow.graph.locs import Locs, format_locs, here
 from staticflow.ops.declaring.foreign import refuses_foreign_in_classes
 from staticflow.ops.declaring.switch import as_bool
@@ -19,9 +20,11 @@ from staticflow.passes.order import PASSES, STABILIZING, choose_passes, passes_f
 from staticflow.runtime.build import build
 from staticflow.runtime.object_layout import box_type
 from staticflow.runtime.recipe import Recipe
+from staticflow.runtime.runnable import Runnable
 from staticflow.static.caller import Caller
 from staticflow.static.compiled import Compiled
 from staticflow.static.donation import Donations
+from staticflow.static.placement import find_place
 from staticflow.static.staleness import Facts
 from staticflow.static.written import Written, write
 
@@ -36,6 +39,8 @@ class Options:
     numerics: str = "strict"
     passes: tuple[str, ...] = PASSES
     flush_subnormals: bool = False
+    device: Any = None
+    """The device that was asked for; None is that of the tensors in the graph."""
 
     @staticmethod
     def of(
@@ -43,11 +48,13 @@ class Options:
         passes: str | Iterable[str] | None,
         stabilize: bool,
         flush_subnormals: bool = False,
+        device: Any = None,
     ) -> Options:
         """The options that a user gives, passes by name."""
         chosen = choose_passes(passes, numerics)
         kept = tuple(p for p in chosen if stabilize or p not in STABILIZING)
-        return Options(numerics, kept, as_bool("flush_subnormals", flush_subnormals))
+        flushes = as_bool("flush_subnormals", flush_subnormals)
+        return Options(numerics, kept, flushes, device)
 
     @property
     def passes_that_run(self) -> tuple[str, ...]:
@@ -88,6 +95,7 @@ def compile(
     stabilize: bool = True,
     flush_subnormals: bool = False,
     donate: str | Symbol | Iterable[str | Symbol] | None = None,
+    device: Any = None,
 ) -> Program:
     """One native program that computes ``outputs`` from ``inputs``.
 
@@ -118,6 +126,12 @@ def compile(
     the call their arrays hold that output; a program of this kind that is given one again raises
     `ArgumentError`, as it does for read-only memory. A call that fails changes nothing.
 
+    The program runs on the ``device`` of the tensors that the symbols mention, or, if there are
+    none, on the one that is named, else on the CPU. Tensors of two devices are a `DeviceError`; but
+    those without dims, and the states of generators, may be on the CPU beside a GPU. A program on a
+    GPU takes arrays of NumPy, which it copies there, and tensors of that GPU, and gives such. An
+    operation that has no kernel on a GPU, as ``sf.linalg.qr``, is a `CompileError`.
+
     The program is compiled once, here; unknown sizes are taken from the arrays of each call.
 
     >>> import staticflow as sf
@@ -127,7 +141,7 @@ def compile(
     >>> step(sf.ones(3, 2)).item(), w
     (6.0, tensor([0.7000, 0.7000]))
     """
-    options = Options.of(numerics, passes, stabilize, flush_subnormals)
+    options = Options.of(numerics, passes, stabilize, flush_subnormals, device)
     with without_collection():
         return Program(write(inputs, outputs, updates, donate), options)
 
@@ -140,7 +154,8 @@ class Program(Compiled):
     __slots__ = ("__call__", "__dict__", "__weakref__")
     __call__: Callable[..., Any]
 
-    def __init__(self, written: Written, options: Options) -> None:
+    def __init__(self, written: Written, options: Options, beside: Sequence[Tensor] = ()) -> None:
+        """``beside`` are tensors whose device it is to be for, as inputs of a jitted function."""
         began = time.perf_counter()
         self._made: Locs = here()
         self.options = options
@@ -157,7 +172,9 @@ class Program(Compiled):
             written.donated,
             options.flush_subnormals,
         )
-        self._executable = build(recipe, box_type(Tensor, "_data"))
+        self.device = find_place((*beside, *sources), options.device)
+        """Where it runs, and where its outputs are."""
+        self._executable = _build(recipe, self.device)
         over = self._executable.signature.donated if written.donated else ()
         self._caller = Caller(
             self._executable,
@@ -239,7 +256,19 @@ class Program(Compiled):
         ins = ", ".join(
             f"{n}: {p.type}" for n, p in zip(self._names, self.graph.params, strict=False)
         )
-        return f"<program ({ins}), {self.kernel_count} kernels, made at {format_locs(self._made)}>"
+        where = "" if self.device.type == "cpu" else f" on {self.device}"
+        return (
+            f"<program ({ins}){where}, {self.kernel_count} kernels, "
+            f"made at {format_locs(self._made)}>"
+        )
+
+
+def _build(recipe: Recipe, where: device_type) -> Runnable:
+    if where.type == "cpu":
+        return build(recipe, box_type(Tensor, "_data"))
+    from staticflow.runtime.device.build import build_on_device
+
+    return build_on_device(recipe, where.index or 0)
 
 
 refuses_foreign_in_classes(Program)

@@ -13,7 +13,7 @@ from staticflow.errors import ArgumentError
 from staticflow.graph.graph import Graph
 from staticflow.graph.locs import Locs, format_locs, here
 from staticflow.ops.declaring.foreign import refuses_foreign_in_classes
-from staticflow.runtime.executable import Executable
+from staticflow.runtime.runnable import Runnable
 from staticflow.static.caller import Caller
 from staticflow.static.written import Written
 
@@ -38,7 +38,7 @@ class Compiled:
     graph: Graph
     options: Options
     phase_seconds: PhaseSeconds
-    _executable: Executable
+    _executable: Runnable
     _caller: Caller
     _names: tuple[str, ...]
     _calls: Sequence[ModuleCall]
@@ -179,7 +179,7 @@ class Compiled:
     @property
     def kernel_count(self) -> int:
         """How many different kernels the program has."""
-        return self._executable.code.kernels
+        return self._executable.kernel_count
 
     def work(self, **sizes: int | Sequence[int]) -> tuple[Kernel, ...]:
         """What each kernel does in one call where the unknown sizes have these values, by name: its
@@ -195,15 +195,17 @@ class Compiled:
 
         return work_of_program(self._executable, sizes)
 
-    def source(self, kind: str = "llvm") -> str:
-        """The program as ``"llvm"`` text, as ``"asm"`` of this machine, or its ``"kernels"``."""
+    def source(self, kind: str | None = None) -> str:
+        """The program as ``"llvm"`` text, as ``"asm"`` of this machine, or its ``"kernels"``; of
+        one on a GPU these, or its text in ``"cuda"`` C."""
         from staticflow.codegen.text import print_kernel
 
         makers: dict[str, Callable[[], str]] = {
-            "llvm": lambda: self._executable.llvm,
-            "asm": self._executable.module.assembly,
+            **self._executable.sources(),
             "kernels": lambda: "\n\n".join(map(print_kernel, self._executable.program.kernels)),
         }
+        if kind is None:
+            kind = next(iter(makers))
         if kind not in makers:
             raise ArgumentError(
                 f"source: {kind!r} is none of {', '.join(makers)}, at {format_locs(here())}"

@@ -14,6 +14,7 @@ from staticflow.data_classes import dataclass
 from staticflow.eager.tensor import Tensor, as_tensor
 from staticflow.eager.vertex import next_serial
 from staticflow.errors import ShapeError, SymbolicError
+from staticflow.graph.device import device
 from staticflow.graph.dims import Size, fresh_sym
 from staticflow.graph.dtypes import BY_PYTHON, DType, get_default_dtype
 from staticflow.graph.graph import attrs_key, new_param
@@ -53,15 +54,17 @@ _MOST_MET = 256
 @dataclass(frozen=True, slots=True)
 class _Leaf:
     """What an argument looks like to the trace: sizes of 1 broadcast, others are unknown; a scalar
-    of NumPy counts as a number beside tensors."""
+    of NumPy counts as a number beside tensors; what is on a GPU has a program there."""
 
     dtype: DType
     ones: tuple[bool, ...]
     is_number: bool
+    gpu: device | None
 
     @staticmethod
     def of(given: Any, t: Tensor) -> _Leaf:
-        return _Leaf(t.dtype, tuple(n == 1 for n in t.shape), isinstance(given, np.generic))
+        ones = tuple(n == 1 for n in t.shape)
+        return _Leaf(t.dtype, ones, isinstance(given, np.generic), t.__sf_gpu__)
 
     def symbol(self, name: str) -> Symbol:
         sizes: list[Size] = [
@@ -131,17 +134,18 @@ class _Kind:
 class Jitted:
     """A function that is traced and compiled when it is first called with arguments of a kind.
 
-    The kind is the structure of the arguments, and of each array its dtype, its rank and which of
-    its sizes are 1; anything that is no array is static and part of the kind by value. A scalar of
-    NumPy is an array that counts as a number beside tensors. Other sizes never trace anew: the
-    first program is for the sizes of the first call, and a later call with others compiles the
-    trace once more, at most three times, with those sizes open that differ (`Traced`); where a pass
-    chooses by sizes, the last bits of a sum may tell these apart. Values that Python reads of a
-    tensor that is no argument do where they change. Part of the kind is, too, whether the modules
-    that ``fn`` calls are training, whether operations are recorded (``no_grad``,
-    ``inference_mode``), what `autocast` says, and the default dtype. Where a module that it calls
-    holds another tensor in the place of one, a tensor of another dtype, or another number or
-    function (``dropout.p = 0.1``) of which its code asks, it is traced anew.
+    The kind is the structure of the arguments, and of each array its dtype, its rank, which of its
+    sizes are 1, and the GPU that it is on, where the program runs then; anything that is no array
+    is static and part of the kind by value. A scalar of NumPy is an array that counts as a number
+    beside tensors. Other sizes never trace anew: the first program is for the sizes of the first
+    call, and a later call with others compiles the trace once more, at most three times, with those
+    sizes open that differ (`Traced`); where a pass chooses by sizes, the last bits of a sum may
+    tell these apart. Values that Python reads of a tensor that is no argument do where they change.
+    Part of the kind is, too, whether the modules that ``fn`` calls are training, whether operations
+    are recorded (``no_grad``, ``inference_mode``), what `autocast` says, and the default dtype.
+    Where a module that it calls holds another tensor in the place of one, a tensor of another
+    dtype, or another number or function (``dropout.p = 0.1``) of which its code asks, it is traced
+    anew.
     """
 
     def __init__(self, fn: Callable[..., Any], options: Options) -> None:
@@ -358,7 +362,15 @@ def _sizes_of(args: tuple[Any, ...], is_recording: bool) -> Hashable | None:
     """What calls share that are of one kind and of the same sizes; None if an argument is no
     tensor."""
     try:
-        sizes = [(a._data.dtype, a._data.shape, a._vertex is None) for a in args]
+        sizes = [
+            (
+                a._data.dtype,
+                a._data.shape,
+                a._vertex is None,
+                None if type(a._data) is np.ndarray else a.__sf_gpu__,
+            )
+            for a in args
+        ]
     except AttributeError:
         return None
     return (is_recording, BY_PYTHON[float], *sizes)

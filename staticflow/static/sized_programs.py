@@ -52,7 +52,7 @@ class SizedPrograms:
         shapes = tuple([t._data.shape for t in given])
         found = self._met.get(shapes)
         if found is None:
-            found = self._find(self._sizes_of(shapes))
+            found = self._find(self._sizes_of(shapes), given)
             if len(self._met) >= _MOST_MET:
                 self._met.clear()
             self._met[shapes] = found
@@ -73,7 +73,7 @@ class SizedPrograms:
                     found.setdefault(name, number)
         return found
 
-    def _find(self, sizes: dict[Sym, int]) -> Program:
+    def _find(self, sizes: dict[Sym, int], given: Sequence[Tensor]) -> Program:
         for known, program in self.compiled:
             if sizes.items() >= known.items():
                 return program
@@ -81,20 +81,20 @@ class SizedPrograms:
         for before, _ in self.compiled:
             known = {s: n for s, n in known.items() if before.get(s) == n}
         try:
-            program = self._compile(known)
+            program = self._compile(known, given)
         except ShapeError:  # sizes that do not fit: a call of the program for any says which
             if not known:
                 raise
             known = {}
-            program = self._compile(known)
+            program = self._compile(known, given)
         self.compiled.append((known, program))
         return program
 
-    def _compile(self, known: Mapping[Sym, int]) -> Program:
-        """The program for which these sizes are known."""
+    def _compile(self, known: Mapping[Sym, int], given: Sequence[Tensor]) -> Program:
+        """The program for which these sizes are known, on the device of what is ``given``."""
         only = self.outputs[0] if len(self.outputs) == 1 else self.outputs  # given as it is
         reason = "the sizes that a program of jit is for"
         sizes = [Equality(Dim.of(s), n, reason, here()) for s, n in known.items()]
         with without_collection():
             written = write(self.inputs, only, left=self.left, follows=self.follows, sizes=sizes)
-            return Program(written, self.options)
+            return Program(written, self.options, given)

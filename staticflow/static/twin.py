@@ -13,7 +13,7 @@ import numpy as np
 from staticflow import pytree
 from staticflow.codegen.llvm.probes import Probes
 from staticflow.eager.tensor import Tensor
-from staticflow.errors import ArgumentError
+from staticflow.errors import ArgumentError, DeviceError
 from staticflow.graph.locs import format_locs, here
 from staticflow.measure.clock import probes_of_host
 from staticflow.measure.memory import Memory, bytes_in_steps, measure_program
@@ -21,8 +21,10 @@ from staticflow.measure.probing import Contestants, profile_runs
 from staticflow.measure.profile import Profile
 from staticflow.measure.readings import Reader, find_sizes, name_sizes, read_one
 from staticflow.runtime.drafting import compile_draft
+from staticflow.runtime.executable import Executable
 from staticflow.runtime.object_layout import box_type
 from staticflow.runtime.plan import name_bound_sizes
+from staticflow.runtime.runnable import Runnable
 from staticflow.static.caller import Caller
 
 if TYPE_CHECKING:
@@ -42,7 +44,7 @@ def read_in_place(program: Compiled) -> tuple[Callable[..., Any], Reader]:
     >>> call(3.0).item(), count.item(), reader.read_counts()[0, 0].item()
     (6.0, 1.0, 1)
     """
-    caller, executable, probes = program._caller, program._executable, probes_of_host()
+    caller, executable, probes = program._caller, _native(program._executable), probes_of_host()
     box = None if caller.donations else box_type(Tensor, "_data")
     other = compile_draft(executable.draft, caller.variables, box, probes)
     return replace(caller, executable=other).entry(), Reader(other, probes)
@@ -52,7 +54,7 @@ def twin_of(program: Compiled, probes: Probes | None = None) -> Caller:
     """The call of a program on copies of what it updates or is given away, and memory of its own.
     It takes the arguments that the program takes, gives the same, and raises the same errors. With
     ``probes`` its code reads a clock around each step."""
-    caller, executable = program._caller, program._executable
+    caller, executable = program._caller, _native(program._executable)
     copies = {id(t): Tensor._wrap(np.array(t._data)) for t in caller.updated}
     variables = tuple(copies.get(id(t), t) for t in caller.variables)
     box = None if caller.donations else box_type(Tensor, "_data")
@@ -61,6 +63,16 @@ def twin_of(program: Compiled, probes: Probes | None = None) -> Caller:
     structure, names, made = caller.structure, caller.names, caller.made
     kept = caller.donations and replace(caller.donations, keeps=True)
     return Caller(other, caller.graph, names, variables, updated, structure, made, kept)
+
+
+def _native(executable: Runnable) -> Executable:
+    """The native code of a program. Raises `DeviceError` of one that runs on a GPU."""
+    if not isinstance(executable, Executable):
+        raise DeviceError(
+            f"a program on {executable.where} is neither profiled nor bisected; compile the same "
+            f"graph for the CPU, at {format_locs(here())}"
+        )
+    return executable
 
 
 def measure_memory(program: Compiled, *args: Any, **named: Any) -> Memory:
@@ -87,7 +99,7 @@ def measure_memory(program: Compiled, *args: Any, **named: Any) -> Memory:
         of_run = {} if dropped else find_sizes(reader, readings)
         found = {size: max(numbers) for size, numbers in of_run.items()}
     _reset(program, call)
-    return measure_program(call.executable, call.arrays(*args, **named), run, found)
+    return measure_program(_native(call.executable), call.arrays(*args, **named), run, found)
 
 
 def late_sizes_finder(program: Compiled) -> Callable[..., dict[str, int | Sequence[int]]]:
@@ -117,7 +129,7 @@ def late_sizes_finder(program: Compiled) -> Callable[..., dict[str, int | Sequen
 def _probed_twin(program: Compiled) -> tuple[Caller, Reader]:
     probes = probes_of_host()
     twin = twin_of(program, probes)
-    return twin, Reader(twin.executable, probes)
+    return twin, Reader(_native(twin.executable), probes)
 
 
 def _reset(program: Compiled, twin: Caller) -> None:

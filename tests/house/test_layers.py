@@ -65,6 +65,7 @@ ROOMS = {
         ("batching",),
         ("",),
     ),
+    "runtime": (("",), ("device",)),
     "passes": (("",), ("loops",), ("pipeline",)),
     "codegen": (
         ("",),

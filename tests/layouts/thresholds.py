@@ -207,6 +207,7 @@ NO_SIZES: Mapping[str, str] = {
         ),
         "of GPUs": (
             "codegen.cuda.render._FILLING_BLOCKS", "codegen.cuda.render._MAX_BLOCKS",
+            "runtime.device.executable._ENOUGH", "runtime.device.executable._MOST_MET",
         ),
     }.items()
     for name in names

@@ -15,6 +15,7 @@ from staticflow.codegen.program.buffers import Buffers, nbytes
 from staticflow.codegen.program.carries import lay_out, may_be_over
 from staticflow.codegen.program.direct import does_nothing, split_direct
 from staticflow.codegen.program.kernels import Kernels
+from staticflow.codegen.program.library_products import LibraryProduct, find_product, rows_of
 from staticflow.codegen.program.node_order import Scratches, order_nodes
 from staticflow.codegen.program.routine import (
     Arena,
@@ -25,6 +26,7 @@ from staticflow.codegen.program.routine import (
     Give,
     Launch,
     Measure,
+    Multiply,
     Part,
     Place,
     Repeat,
@@ -270,7 +272,15 @@ class _Assembler:
             if result is not None:
                 places[result] = place
         shared, lies = self._over_args(node, results, places, direct)
-        launched = self.kernels.make(body, node.attrs["kind"], shared, lies)
+        kind: str = node.attrs["kind"]
+        before: tuple[Step, ...] = ()
+        product = find_product(body) if kind == "contract" and self.kernels.target.teams else None
+        if product is not None:
+            before = (self._multiply(node, product, arrays),)
+            if product.rest is None:
+                return before
+            body, kind = product.rest, "map"
+        launched = self.kernels.make(body, kind, shared, lies)
         kernel, sizes = launched.kernel, launched.sizes
         told = frozenset[Sym]().union(*map(symbols_of, sizes))
         for s in launched.scratch:
@@ -282,9 +292,20 @@ class _Assembler:
         site = self._site(kernel, body, node)
         counted = None if bound else _counted_size(kernel, body)
         launch = Launch(kernel.name, placed, sizes, site, node.locs, counted)
-        return launch, *(
-            Measure(size, place, locs=node.locs) for size in bound
-        )  # the last result counts it
+        counts = (Measure(size, place, locs=node.locs) for size in bound)  # the last result
+        return *before, launch, *counts
+
+    def _multiply(self, node: Node, product: LibraryProduct, arrays: dict[str, Place]) -> Multiply:
+        """The product of a cluster whose params and results lie in ``arrays``, by a library; it is
+        one more of these where the rest of the cluster reads it."""
+        params: Sequence[Node] = node.attrs["body"].params
+        target = arrays["o0"]
+        if product.rest is not None:
+            target = arrays[f"p{len(params)}"] = self.buffers.new(product.type, node)
+        left, right = (
+            o.at(arrays[f"p{o.param}"], params[o.param].tensor_type) for o in product.operands
+        )
+        return Multiply(rows_of(target, product.type), left, right, node.locs)
 
     def _over_args(
         self,

@@ -11,6 +11,7 @@ from staticflow.codegen.lower.cluster import Lowered, lower_cluster
 from staticflow.codegen.lower.nest import Scratch
 from staticflow.codegen.program.same_kernel import Structure, structure_of
 from staticflow.codegen.schedule.cpu import schedule_cpu
+from staticflow.codegen.schedule.gpu import schedule_gpu
 from staticflow.codegen.target import Target
 from staticflow.data_classes import dataclass
 from staticflow.graph.dim_queries import substitute_dim
@@ -58,7 +59,8 @@ class Kernels:
         if own.key not in self.made:
             lowered, first = self._draft(body, kind, shared, lies)
             del self.drafts[own.key]
-            kernel = schedule_cpu(lowered, self.target)
+            lowered = self._schedule(lowered)
+            kernel = lowered.kernel
             new = kernel.with_name(f"{kernel.name}{len(self.named)}")
             named = self.named.setdefault(kernel, new)
             if named is new and self.told is not None:
@@ -71,6 +73,11 @@ class Kernels:
             tuple(replace(s, size=substitute_dim(s.size, names)) for s in scratch),
             tuple(substitute_dim(Dim.of(s), names) for s in kernel.sizes),
         )
+
+    def _schedule(self, lowered: Lowered) -> Lowered:
+        if self.target.teams:
+            return schedule_gpu(lowered)
+        return replace(lowered, kernel=schedule_cpu(lowered, self.target))
 
     def scratch_bytes(
         self, body: Graph, kind: str, shared: Mapping[int, int], lies: Mapping[int, TensorType]

@@ -37,7 +37,9 @@ __all__ = [
     "Failure",
     "Give",
     "Launch",
+    "Matrices",
     "Measure",
+    "Multiply",
     "Part",
     "Place",
     "Repeat",
@@ -133,6 +135,28 @@ class Launch:
 
 
 @dataclass(frozen=True, slots=True)
+class Matrices:
+    """Matrices in an array: from which element on, of which shape, and how many elements neighbours
+    along each dim are apart."""
+
+    place: Place
+    dtype: DType
+    start: Size
+    shape: Shape
+    strides: tuple[Size, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Multiply:
+    """Have a library of the device write the products of matrices, for GPUs alone."""
+
+    target: Matrices
+    left: Matrices
+    right: Matrices
+    locs: Locs = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Copy:
     """Copy ``bytes`` from one array to another."""
 
@@ -225,7 +249,7 @@ class Ask:
         return (*self.values, *(place for _, place in self.results))
 
 
-Step = Launch | Copy | Repeat | Choose | Ensure | Require | Measure | Give | Ask
+Step = Launch | Multiply | Copy | Repeat | Choose | Ensure | Require | Measure | Give | Ask
 
 
 def iteration_count(loop: int) -> Dim:
@@ -314,6 +338,10 @@ _LINES: dict[type, Callable[[Any, str], Iterable[str]]] = {
     Copy: lambda s, indent: [
         f"{indent}copy {s.bytes} bytes to {_text(s.target)} from {_text(s.source)}"
     ],
+    Multiply: lambda s, indent: [
+        f"{indent}multiply {_text(s.left.place)} by {_text(s.right.place)} to "
+        f"{_text(s.target.place)}"
+    ],
     Repeat: _repeat_lines,
     Choose: _choose_lines,
     Ensure: lambda s, indent: [f"{indent}ensure {s.bytes} bytes of buffer {s.buffer}"],
@@ -358,6 +386,8 @@ def places_of(step: Step) -> tuple[Place, ...]:
         return step.places
     if isinstance(step, Copy):
         return (step.target, step.source)
+    if isinstance(step, Multiply):
+        return (step.target.place, step.left.place, step.right.place)
     if isinstance(step, Choose | Repeat):
         return () if step.flag is None else (step.flag,)
     if isinstance(step, Measure):

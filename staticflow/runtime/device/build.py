@@ -1,0 +1,35 @@
+"""Programs for GPUs, of recipes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from staticflow.codegen.target import GPU
+from staticflow.errors import ArgumentError
+from staticflow.graph.locs import format_locs, here
+from staticflow.passes.order import INSTEAD
+from staticflow.runtime.device.devices import open_device
+from staticflow.runtime.device.executable import DeviceExecutable
+from staticflow.runtime.recipe import Recipe
+
+__all__ = ["build_on_device"]
+
+
+def build_on_device(recipe: Recipe, index: int) -> DeviceExecutable:
+    """Compile a program for the GPU of a number. Attention is computed as it is written: the kernel
+    that keeps its weights out of memory is one of vectors.
+
+    Raises `CompileError` for what has no kernel there, and `ArgumentError` where subnormal numbers
+    are to be flushed or inputs are donated.
+    """
+    from staticflow.runtime.drafting import draft_program
+
+    device = open_device(index)
+    for asked, name in ((recipe.flushes, "flush_subnormals"), (recipe.donated, "donate")):
+        if asked:
+            raise ArgumentError(
+                f"compile: {name} is for programs on the CPU, not on {device.name}, "
+                f"at {format_locs(here())}"
+            )
+    passes = tuple(INSTEAD[p] if p == "attention" else p for p in recipe.passes)
+    return DeviceExecutable(draft_program(replace(recipe, passes=passes, target=GPU)), device)

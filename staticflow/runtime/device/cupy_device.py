@@ -1,0 +1,119 @@
+"""A GPU by way of cupy, which is imported when a program for one is first compiled.
+
+All is done in the stream that is cupy's current one in this thread, so that it comes in order with
+what eager tensors do; memory is of cupy's pool.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from staticflow.codegen.cuda.render import NVRTC_OPTIONS
+from staticflow.errors import CompileError, DeviceError
+from staticflow.graph.locs import format_locs, here
+from staticflow.runtime.device.interface import Argument, Dim3, MatricesAt, Pointer
+
+__all__ = ["CupyDevice"]
+
+_DEVICE_TO_DEVICE = 3
+"""The kind of a copy, as the runtime of CUDA numbers them."""
+
+
+class CupyDevice:
+    """The GPU of a number, of which whoever asks for it knows that cupy can use it."""
+
+    def __init__(self, index: int) -> None:
+        self.name = f"cuda:{index}"
+        self._cupy: Any = importlib.import_module("cupy")
+        self._device = self._cupy.cuda.Device(index)
+
+    @contextmanager
+    def _here(self) -> Iterator[Any]:
+        """cupy, with this GPU as the current one, and errors in our words."""
+        cupy = self._cupy
+        try:
+            with self._device:
+                yield cupy
+        except cupy.cuda.memory.OutOfMemoryError as error:
+            free, total = self._device.mem_info
+            raise MemoryError(
+                f"{self.name}: {error}; {free} bytes of its {total} are free"
+            ) from None
+        except (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError) as error:
+            raise DeviceError(f"{self.name}: {error}, at {format_locs(here())}") from None
+
+    def empty(self, shape: Sequence[int], dtype: np.dtype[Any]) -> Any:
+        """A new array, in one row, of no particular values."""
+        with self._here() as cupy:
+            return cupy.empty(tuple(shape), dtype)
+
+    def address(self, array: Any) -> int:
+        """Where the first element of an array lies."""
+        return int(array.data.ptr)
+
+    def upload(self, target: Any, source: np.ndarray[Any, Any]) -> None:
+        """Copy an array of the host to ``target``."""
+        with self._here():
+            target.set(np.asarray(source, order="C"))  # ascontiguousarray adds a dim to none
+
+    def download(self, target: np.ndarray[Any, Any], source: Any) -> None:
+        """Copy ``source`` to an array of the host, which it has reached after `synchronize`."""
+        with self._here():
+            source.get(out=target, blocking=False)
+
+    def copy(self, target: int, source: int, bytes_: int) -> None:
+        """Copy bytes from address to address."""
+        with self._here() as cupy:
+            stream = cupy.cuda.get_current_stream().ptr
+            cupy.cuda.runtime.memcpyAsync(target, source, bytes_, _DEVICE_TO_DEVICE, stream)
+
+    def clear(self, target: int, bytes_: int) -> None:
+        """Set bytes to 0."""
+        with self._here() as cupy:
+            stream = cupy.cuda.get_current_stream().ptr
+            cupy.cuda.runtime.memsetAsync(target, 0, bytes_, stream)
+
+    def compile(self, source: str) -> Callable[[str], Any]:
+        """What gives a kernel by its name; NVRTC compiles the text, if cupy has not kept it."""
+        with self._here() as cupy:
+            module = cupy.RawModule(code=source, options=NVRTC_OPTIONS)
+            try:
+                module.compile()
+            except cupy.cuda.compiler.CompileException as error:
+                raise CompileError(f"{self.name}: NVRTC refuses a kernel: {error}") from None
+            found: Callable[[str], Any] = module.get_function
+            return found
+
+    def launch(self, kernel: Any, grid: Dim3, block: Dim3, arguments: Sequence[Argument]) -> None:
+        """Run a kernel. A Python number would go as 64 bits whatever its parameter is."""
+        with self._here():
+            kernel(
+                grid,
+                block,
+                tuple(np.uint64(a.address) if isinstance(a, Pointer) else a for a in arguments),
+            )
+
+    def multiply(self, target: MatricesAt, left: MatricesAt, right: MatricesAt) -> None:
+        """Write the products of matrices: cuBLAS does, with TF32 only where cupy is told so."""
+        with self._here() as cupy:
+            out, a, b = (self._array(m) for m in (target, left, right))
+            if out.size:
+                cupy.matmul(a, b, out=out)
+
+    def _array(self, m: MatricesAt) -> Any:
+        cupy = self._cupy
+        reach = sum(s * (n - 1) for n, s in zip(m.shape, m.strides, strict=True))
+        bytes_ = reach + m.dtype.itemsize if 0 not in m.shape else 0
+        memory = cupy.cuda.UnownedMemory(m.address, bytes_, None, self._device.id)
+        pointer = cupy.cuda.MemoryPointer(memory, 0)
+        return cupy.ndarray(m.shape, m.dtype, memptr=pointer, strides=m.strides)
+
+    def synchronize(self) -> None:
+        """Wait for the current stream."""
+        with self._here() as cupy:
+            cupy.cuda.get_current_stream().synchronize()

@@ -1,0 +1,93 @@
+"""What a program needs of the device that it runs on.
+
+Whatever is asked for is done in order, some time after the call that asks for it: a copy to the
+host has arrived, and a fault of a kernel is known, once `synchronize` has returned. Arrays are
+those of eager tensors on that device, and lie where `address` says until nobody holds them any
+more; the device does what was asked for before with memory that nobody holds, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+
+from staticflow.data_classes import dataclass
+from staticflow.graph.dtypes import DType
+
+__all__ = ["Argument", "Device", "Dim3", "MatricesAt", "Pointer"]
+
+Array: TypeAlias = Any
+"""An array on the device."""
+
+Dim3: TypeAlias = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """The address of elements of a dtype, as a kernel takes it, which writes there or does not."""
+
+    address: int
+    dtype: DType
+    is_written: bool
+
+
+Argument: TypeAlias = Pointer | np.generic
+"""What a kernel is given: numbers as scalars of NumPy, of exactly the dtype of its parameter."""
+
+
+@dataclass(frozen=True, slots=True)
+class MatricesAt:
+    """Matrices of floats: the address of the first element, and the bytes from one to the next
+    along each dim."""
+
+    address: int
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+
+class Device(Protocol):
+    """A GPU, or what does as one.
+
+    Raises `MemoryError` where there is not memory enough, `DeviceError` for whatever else the
+    device refuses.
+    """
+
+    name: str
+    """As users name it: ``"cuda:0"``."""
+
+    def empty(self, shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
+        """A new array, in one row, of no particular values."""
+
+    def address(self, array: Array) -> int:
+        """Where the first element of an array lies."""
+
+    def upload(self, target: Array, source: np.ndarray[Any, Any]) -> None:
+        """Copy an array of the host, which may be changed at once, to ``target``, which lies in one
+        row and has its shape and dtype."""
+
+    def download(self, target: np.ndarray[Any, Any], source: Array) -> None:
+        """Copy ``source``, which lies in one row, to an array of the host of its shape and
+        dtype."""
+
+    def copy(self, target: int, source: int, bytes_: int) -> None:
+        """Copy bytes from address to address of the device."""
+
+    def clear(self, target: int, bytes_: int) -> None:
+        """Set bytes to 0."""
+
+    def compile(self, source: str) -> Callable[[str], Any]:
+        """What gives a kernel of a CUDA C text, as `launch` takes it, by the name of its entry.
+        Raises `CompileError` for a text that is refused."""
+
+    def launch(self, kernel: Any, grid: Dim3, block: Dim3, arguments: Sequence[Argument]) -> None:
+        """Run a kernel in a grid of so many blocks of so many threads."""
+
+    def multiply(self, target: MatricesAt, left: MatricesAt, right: MatricesAt) -> None:
+        """Write the products of matrices, summed in their own precision, to a ``target`` that lies
+        in one row; the dims before the last two are those of the target."""
+
+    def synchronize(self) -> None:
+        """Wait until all is done that was asked for. Raises what went wrong on the way."""

@@ -1,0 +1,294 @@
+"""One run of a routine on a device: its steps in order, asked for one by one by the host.
+
+Loops and branches are the host's: it reads their flags, and their bodies are launched in each
+iteration. A kernel that refuses a value writes its code into the word of the launch's site. The
+host reads these words before a variable is overwritten, after each iteration in which one may have
+been written, behind a kernel that may fail and makes indices, which other kernels may take for
+right, and at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from staticflow.codegen.cuda.render import code_of, launch_geometry
+from staticflow.codegen.program.routine import (
+    Ahead,
+    Arena,
+    Carry,
+    Choose,
+    Copy,
+    Ensure,
+    Give,
+    Launch,
+    Matrices,
+    Measure,
+    Multiply,
+    Part,
+    Place,
+    Repeat,
+    Require,
+    Row,
+    Step,
+    Table,
+    Turn,
+    iteration_count,
+)
+from staticflow.codegen.statuses import NO_ROOM, SIZES_DIFFER
+from staticflow.data_classes import dataclass
+from staticflow.graph.dim_queries import as_symbol, evaluate_dim
+from staticflow.graph.dims import Size, Sym
+from staticflow.graph.dtypes import int32
+from staticflow.runtime.device.interface import Argument, Device, MatricesAt, Pointer
+
+if TYPE_CHECKING:
+    from staticflow.runtime.device.executable import DeviceExecutable
+
+__all__ = ["Run"]
+
+_BYTES = np.dtype(np.uint8)
+_WORDS = np.dtype(np.int32)
+
+
+@dataclass(slots=True)
+class _Reached:
+    """Where a loop is: how many iterations it has made, of how many if that is known, and whether
+    it runs backwards through rows."""
+
+    iteration: int
+    length: int | None
+    reverse: bool
+
+
+class Run:
+    """A run of ``program`` on the arrays whose addresses are in ``table``, one for each slot (0 for
+    an output that the run makes), where the unknown sizes have these ``values``."""
+
+    def __init__(
+        self, program: DeviceExecutable, table: Sequence[int], values: Mapping[Sym, int]
+    ) -> None:
+        self.program, self.table = program, table
+        self.device: Device = program.device
+        self.values = dict(values)
+        self.given: dict[int, Any] = {}
+        """The memory of outputs that the run has made, by their slots."""
+        self._offsets = program.offsets(values)
+        self._arena = self._memory(program.arena_bytes(values))
+        self._base = self.device.address(self._arena)
+        self._grown: dict[int, Any] = {}
+        self._loops: dict[int, _Reached] = {}
+        self._count = 1 + len(program.program.failures)
+        self._words = self.device.empty([self._count], _WORDS)
+        self._first_word = self.device.address(self._words)
+        self.device.clear(self._first_word, self._count * _WORDS.itemsize)
+        self._in_doubt = False  # whether a word may have been written since they were read
+
+    def __call__(self) -> None:
+        """Run all steps, and wait for them if one may have failed."""
+        committed = False
+        for step in self.program.program.steps:
+            if not committed and self.program.overwrites(step):
+                committed = True
+                self.check()
+            self._step(step)
+        self.check()
+
+    def _memory(self, bytes_: int) -> Any:
+        return self.device.empty([max(bytes_, 1)], _BYTES)
+
+    # -- places --------------------------------------------------------------------------------
+
+    def size(self, size: Size) -> int:
+        """The number that a size is now."""
+        return size if isinstance(size, int) else evaluate_dim(size, self.values)
+
+    def address(self, place: Place) -> int:
+        """Where an array lies now."""
+        return _PLACES[type(place)](self, place)
+
+    def _buffer(self, place: Arena) -> int:
+        if self.program.grows[place.buffer]:
+            return self.device.address(self._grown[place.buffer])
+        return self._base + self._offsets[place.buffer]
+
+    def _row(self, place: Row) -> int:
+        at = self._loops[place.loop]
+        row = at.iteration
+        if at.reverse:
+            assert at.length is not None
+            row = at.length - 1 - row
+        return self.address(place.array) + row * self.size(place.bytes)
+
+    def _turn(self, place: Turn) -> int:
+        number = self._loops[place.loop].iteration % len(place.arrays)
+        return self.address(place.arrays[number])
+
+    def _carry(self, place: Carry) -> int:
+        iteration = self._loops[place.loop].iteration
+        if iteration < len(place.starts):
+            return self.address(place.starts[iteration])
+        return self._at_iteration(place.loop, iteration - len(place.starts), place.made)
+
+    def _ahead(self, place: Ahead) -> int:
+        at = self._loops[place.loop]
+        if at.iteration + 1 == at.length:
+            return self.address(place.last)
+        return self._at_iteration(place.loop, at.iteration + 1, place.place)
+
+    def _at_iteration(self, loop: int, iteration: int, place: Place) -> int:
+        at = self._loops[loop]
+        before, at.iteration = at.iteration, iteration
+        found = self.address(place)
+        at.iteration = before
+        return found
+
+    # -- steps ---------------------------------------------------------------------------------
+
+    def _step(self, step: Step) -> None:
+        _STEPS[type(step)](self, step)
+
+    def _launch(self, step: Launch) -> None:
+        code = self.program.kernels[step.kernel]
+        kernel = code.kernel
+        numbers = [self.size(s) for s in step.sizes]
+        arguments: list[Argument] = [
+            Pointer(self.address(p), b.dtype, b.access != "in")
+            for b, p in zip(kernel.buffers, step.places, strict=True)
+        ]
+        arguments += map(np.int64, numbers)
+        word = self._first_word + _WORDS.itemsize * step.site
+        arguments.append(Pointer(word, *_STATUS))
+        sizes = dict(zip(kernel.sizes, numbers, strict=True))
+        for number, entry in enumerate(code.entries):
+            self.device.launch(entry, *launch_geometry(kernel, sizes, number), arguments)
+        if step.site:
+            self._in_doubt = True
+            if code.makes_indices:
+                self.check()
+
+    def _multiply(self, step: Multiply) -> None:
+        self.device.multiply(*(self._matrices(m) for m in (step.target, step.left, step.right)))
+
+    def _matrices(self, m: Matrices) -> MatricesAt:
+        dtype = np.dtype(m.dtype.numpy)
+        return MatricesAt(
+            self.address(m.place) + self.size(m.start) * dtype.itemsize,
+            dtype,
+            tuple(map(self.size, m.shape)),
+            tuple(self.size(s) * dtype.itemsize for s in m.strides),
+        )
+
+    def _copy(self, step: Copy) -> None:
+        bytes_ = self.size(step.bytes)
+        if bytes_:
+            self.device.copy(self.address(step.target), self.address(step.source), bytes_)
+
+    def _repeat(self, step: Repeat) -> None:
+        length = None if step.length is None else self.size(step.length)
+        at = self._loops[step.loop] = _Reached(0, length, step.reverse)
+        counter = as_symbol(iteration_count(step.loop))
+        assert counter is not None
+        while (length is None or at.iteration < length) and self._flag(step.flag):
+            self.values[counter] = at.iteration
+            for inner in step.body:
+                self._step(inner)
+            self.check()
+            at.iteration += 1
+        if step.binds is not None:
+            self.values[step.binds] = at.iteration
+
+    def _flag(self, place: Place | None) -> bool:
+        """The bool that lies at a place; True without one."""
+        return place is None or bool(self._read(place, np.dtype(np.uint8)))
+
+    def _read(self, place: Place, dtype: np.dtype[Any]) -> int:
+        """The number that lies at a place, once all before it is done."""
+        cell, number = self.device.empty([1], dtype), np.empty(1, dtype)
+        self.device.copy(self.device.address(cell), self.address(place), dtype.itemsize)
+        self.device.download(number, cell)
+        if not self.check():
+            self.device.synchronize()
+        return int(number[0])
+
+    def _choose(self, step: Choose) -> None:
+        for inner in step.then if self._flag(step.flag) else step.orelse:
+            self._step(inner)
+
+    def _ensure(self, step: Ensure) -> None:
+        bytes_ = self.size(step.bytes)
+        old = self._grown.get(step.buffer)
+        if old is not None and old.nbytes >= bytes_:
+            return
+        try:
+            if bytes_ > self.program.room:
+                raise MemoryError
+            # by half, so that an array that grows with each iteration is not copied in each
+            more = 0 if old is None else min(old.nbytes + old.nbytes // 2, self.program.room)
+            new = self._memory(max(bytes_, more))
+        except MemoryError:
+            self._fail(256 * step.site + NO_ROOM)
+        if old is not None:
+            self.device.copy(self.device.address(new), self.device.address(old), old.nbytes)
+        self._grown[step.buffer] = new
+
+    def _require(self, step: Require) -> None:
+        if self.size(step.a) != self.size(step.b):
+            self._fail(256 * step.site + SIZES_DIFFER)
+
+    def _measure(self, step: Measure) -> None:
+        number = self._read(step.number, np.dtype(np.int64))
+        if step.most is not None and not 0 <= number <= self.size(step.most):
+            self._fail(256 * step.site + SIZES_DIFFER)
+        self.values[step.binds] = number
+
+    def _give(self, step: Give) -> None:
+        self.given[step.slot] = self._grown.pop(step.buffer, None)
+
+    # -- failures ------------------------------------------------------------------------------
+
+    def check(self) -> bool:
+        """Whether the words had to be read: then all before is done. Raises what the first launch
+        that failed has to say."""
+        if not self._in_doubt:
+            return False
+        self._in_doubt = False
+        words = np.empty(self._count, _WORDS)
+        self.device.download(words, self._words)
+        self.device.synchronize()
+        sites = np.flatnonzero(words)
+        if len(sites):
+            self._fail(256 * int(sites[0]) + code_of(int(words[sites[0]])))
+        return True
+
+    def _fail(self, status: int) -> NoReturn:
+        for loop, at in self._loops.items():
+            self.program.done[loop] = at.iteration
+        self.program.fail(status)
+
+
+_STATUS = (int32, True)
+
+_PLACES: dict[type, Callable[[Run, Any], int]] = {
+    Table: lambda run, place: run.table[place.slot],
+    Arena: Run._buffer,
+    Part: lambda run, place: run.address(place.array) + run.size(place.start),
+    Row: Run._row,
+    Turn: Run._turn,
+    Carry: Run._carry,
+    Ahead: Run._ahead,
+}
+
+_STEPS: dict[type, Callable[[Run, Any], None]] = {
+    Launch: Run._launch,
+    Multiply: Run._multiply,
+    Copy: Run._copy,
+    Repeat: Run._repeat,
+    Choose: Run._choose,
+    Ensure: Run._ensure,
+    Require: Run._require,
+    Measure: Run._measure,
+    Give: Run._give,
+}

@@ -1,0 +1,157 @@
+"""The device of cupy: what it asks cupy for, by a stand-in that notes it down, and what it says
+where there is no cupy or no memory."""
+
+from __future__ import annotations
+
+import math
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import staticflow as sf
+from staticflow.codegen.cuda.render import NVRTC_OPTIONS
+from staticflow.errors import CompileError, DeviceError
+from staticflow.graph.dtypes import float32
+from staticflow.runtime.device.cupy_device import CupyDevice
+from staticflow.runtime.device.devices import OPEN
+from staticflow.runtime.device.interface import MatricesAt, Pointer
+
+
+class Refused(Exception):
+    """What the stand-in raises in the place of an error of the runtime."""
+
+
+class OutOfMemory(MemoryError):
+    """What it raises where there is no memory."""
+
+
+class Cupy:
+    """The names of cupy that the device uses. What is called is in ``calls``."""
+
+    def __init__(self) -> None:
+        self.calls: list[Any] = []
+        self.error = False
+        self.cuda = SimpleNamespace(
+            Device=lambda index: _Device(self, index),
+            UnownedMemory=lambda *args: args,
+            MemoryPointer=lambda memory, offset: (*memory, offset),
+            get_current_stream=lambda: SimpleNamespace(
+                ptr=7, synchronize=lambda: self.note("synchronize")
+            ),
+            runtime=SimpleNamespace(
+                CUDARuntimeError=Refused,
+                memcpyAsync=lambda *args: self.note("memcpyAsync", *args),
+                memsetAsync=lambda *args: self.note("memsetAsync", *args),
+            ),
+            driver=SimpleNamespace(CUDADriverError=Refused),
+            memory=SimpleNamespace(OutOfMemoryError=OutOfMemory),
+            compiler=SimpleNamespace(CompileException=ValueError),
+        )
+
+    def matmul(self, a: Any, b: Any, out: Any) -> None:
+        self.note("matmul", out, a, b)
+
+    def ndarray(self, shape: Any, dtype: Any, *, memptr: Any, strides: Any) -> Any:
+        return SimpleNamespace(
+            shape=shape, dtype=dtype, memory=memptr, strides=strides, size=math.prod(shape)
+        )
+
+    def note(self, *call: Any) -> None:
+        self.calls.append(call)
+
+    def empty(self, shape: Any, dtype: Any) -> Any:
+        if self.error:
+            raise OutOfMemory("Out of memory allocating 4,096 bytes")
+        self.note("empty", shape, np.dtype(dtype))
+
+    def RawModule(self, *, code: str, options: tuple[str, ...]) -> Any:
+        def compile() -> None:
+            if "wrong" in code:
+                raise ValueError("line 1: wrong")
+
+        def get_function(name: str) -> Any:
+            return lambda grid, block, args: self.note("launch", name, grid, block, args)
+
+        assert options == NVRTC_OPTIONS
+        return SimpleNamespace(compile=compile, get_function=get_function)
+
+
+class _Device:
+    """As `cupy.cuda.Device`, a context."""
+
+    mem_info = 100, 1000
+
+    def __init__(self, cupy: Cupy, index: int) -> None:
+        self.id = index
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+def device_over(monkeypatch: pytest.MonkeyPatch, cupy: Cupy) -> CupyDevice:
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    return CupyDevice(0)
+
+
+def test_what_it_asks_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    cupy = Cupy()
+    device = device_over(monkeypatch, cupy)
+    device.empty([2, 3], np.dtype(np.float32))
+    one = SimpleNamespace(set=lambda array: cupy.note("set", array.shape, array.dtype))
+    device.upload(one, np.array(2.0))
+    there = SimpleNamespace(get=lambda out, blocking: cupy.note("get", out.shape, blocking))
+    device.download(np.empty((2, 3)), there)
+    device.copy(1000, 2000, 12)
+    device.clear(3000, 4)
+    kernel = device.compile("text")("name")
+    device.launch(kernel, (2, 1, 1), (256, 1, 1), [Pointer(4096, float32, True), np.int64(5)])
+    f32 = np.dtype(np.float32)
+    out, a, b = (
+        MatricesAt(at, f32, shape, strides)
+        for at, shape, strides in (
+            (512, (2, 4), (16, 4)), (4096, (2, 3), (12, 4)), (8192, (3, 4), (4, 12)),
+        )
+    )  # fmt: skip
+    device.multiply(out, a, b)
+    (_, *operands) = cupy.calls.pop()
+    assert [(o.shape, o.strides, o.memory) for o in operands] == [
+        ((2, 4), (16, 4), (512, 32, None, 0, 0)),
+        ((2, 3), (12, 4), (4096, 24, None, 0, 0)),
+        ((3, 4), (4, 12), (8192, 48, None, 0, 0)),
+    ]
+    device.synchronize()
+    *rest, (_, name, grid, block, arguments), last = cupy.calls
+    assert rest == [
+        ("empty", (2, 3), np.dtype(np.float32)),
+        ("set", (), np.dtype(np.float64)),
+        ("get", (2, 3), False),
+        ("memcpyAsync", 1000, 2000, 12, 3, 7),
+        ("memsetAsync", 3000, 0, 4, 7),
+    ]
+    assert (name, grid, block) == ("name", (2, 1, 1), (256, 1, 1))
+    assert [(type(a), int(a)) for a in arguments] == [(np.uint64, 4096), (np.int64, 5)]
+    assert last == ("synchronize",)
+
+
+def test_memory_and_texts_that_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    cupy = Cupy()
+    device = device_over(monkeypatch, cupy)
+    with pytest.raises(CompileError, match="cuda:0: NVRTC refuses a kernel: line 1: wrong"):
+        device.compile("wrong")
+    cupy.error = True
+    with pytest.raises(
+        MemoryError, match=r"allocating 4,096 bytes; 100 bytes of its 1000 are free"
+    ):
+        device.empty([1024], np.dtype(np.float32))
+
+
+def test_a_program_where_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    assert 0 not in OPEN
+    x = sf.placeholder((3,), name="x")
+    with pytest.raises(DeviceError, match="cupy is not installed"):
+        sf.compile([x], x * 2, device="cuda")
