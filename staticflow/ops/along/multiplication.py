@@ -104,13 +104,15 @@ def _others_emit(nest: Any) -> None:
             k.accumulate(least, "min", k.apply("abs", x))
         whole = k.freeze(total)
         size = k.apply("abs", whole)
-        is_whole = k.compare("ge", size, np.finfo(np.float64).tiny)
+        is_whole = k.compare("ge", size, float(np.finfo(np.float64).tiny))
         if own is not float64:  # what is too small then is 0 in its dtype, unless x is
             is_whole = k.apply("or", is_whole, k.compare("gt", k.freeze(least), 0.0))
         is_whole = k.apply("and", is_whole, k.compare("lt", size, inf))
         narrow = np.finfo(np.float32)
         is_near = k.apply(
-            "and", k.compare("ge", size, narrow.tiny), k.compare("le", size, narrow.max)
+            "and",
+            k.compare("ge", size, float(narrow.tiny)),
+            k.compare("le", size, float(narrow.max)),
         )
         is_near = k.apply("or", is_near, k.compare("eq", size, 0.0))
         by_own = partial(k.choose, is_near, partial(divide, float32), partial(divide, float64))
