@@ -96,7 +96,8 @@ _OPERATORS = (
 )  # fmt: skip
 _AMONG_OURS = {
     "init_state", "update", "apply_rule", "on_symbols", "forward", "restore", "numbers", "check",
-    "of", "pull", "kept_name", "saved_values", "ufunc", "serial", "edges", "counters",
+    "of", "pull", "kept_name", "saved_values", "ufunc", "serial", "edges", "counters", "evaluate",
+    "variables",
 }  # fmt: skip
 """What the library calls, without a frame that words errors."""
 
