@@ -184,12 +184,13 @@ def _there(t: Tensor, what: str, where: device) -> Any:
     if (gpu or CPU) == where or (gpu is None and may_stand_beside(t)):
         return t._data
     raise DeviceError(
-        f"{what} is on {t.device}, and the program was compiled for {_named(where)}; move it with "
-        f".to({str(where)!r}), or compile for {_named(t.device)}, at {format_locs(here())}"
+        f"{what} is on {t.device}, and the program was compiled for {_device_in_words(where)}; "
+        f"move it with .to({str(where)!r}), or compile for {_device_in_words(t.device)}, "
+        f"at {format_locs(here())}"
     )
 
 
-def _named(where: device) -> str:
+def _device_in_words(where: device) -> str:
     return "the CPU" if where == CPU else str(where)
 
 

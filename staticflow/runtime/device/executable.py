@@ -126,7 +126,7 @@ class DeviceExecutable(Runnable):
         run()
         first = len(everything) - len(outputs)
         results = [
-            self._given(run.given[first + i], t, run.values) if out is None else out
+            self._take_output(run.given[first + i], t, run.values) if out is None else out
             for i, (t, out) in enumerate(zip(signature.outputs, outputs, strict=True))
         ]
         for target, source in write_back:
@@ -134,7 +134,7 @@ class DeviceExecutable(Runnable):
         self._bring_back(arrays, there)
         return results
 
-    def _given(self, memory: Any, t: TensorType, values: Mapping[Sym, int]) -> Any:
+    def _take_output(self, memory: Any, t: TensorType, values: Mapping[Sym, int]) -> Any:
         """The array at the beginning of the memory of a buffer that grew, if it ever did."""
         if memory is None:
             return self._empty(t, values)
@@ -192,10 +192,11 @@ class DeviceExecutable(Runnable):
         return any(
             isinstance(p, Table) and p.slot in self._updated
             for inner in walk_steps((step,))
-            for p in self._written(inner)
+            for p in self._targets_of(inner)
         )
 
-    def _written(self, step: Step) -> Sequence[Place]:
+    def _targets_of(self, step: Step) -> Sequence[Place]:
+        """The places that a step writes to."""
         if isinstance(step, Launch):
             buffers = self.kernels[step.kernel].kernel.buffers
             return [p for b, p in zip(buffers, step.places, strict=True) if b.access != "in"]
