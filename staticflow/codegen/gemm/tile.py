@@ -82,7 +82,7 @@ class Product:
     @property
     def lanes(self) -> int:
         """Elements of the widest vector."""
-        return self.target.vector_bits // self.dtype.bits
+        return max(1, self.target.vector_bits // self.dtype.bits)
 
     def panels(self, rows: int) -> list[tuple[Span, Panel]]:
         """The columns of C, as tiles of ``rows`` rows take them."""

@@ -273,7 +273,7 @@ class Nest:
 
     def lanes(self, dtype: DType, columns: Size) -> int:
         """Elements of a vector along rows of so many columns: of the widest, or of all columns."""
-        most = self._target.vector_bits // dtype.bits
+        most = max(1, self._target.vector_bits // dtype.bits)
         if not isinstance(columns, int):
             return most
         return 1 if columns <= _NARROW else min(most, 1 << (columns - 1).bit_length())
@@ -303,7 +303,7 @@ class Nest:
 
     def turn(self, source: Matrix, to: Matrix, rows: Size, columns: Size) -> None:
         """Copy some rows and columns of a matrix that lies by columns to one that lies by rows."""
-        lanes = self._target.vector_bits // self.k.buffers[to.buffer].dtype.bits
+        lanes = max(1, self._target.vector_bits // self.k.buffers[to.buffer].dtype.bits)
         copy_columns(self.k, source, to, rows, 0, columns, lanes)
 
     def add_product(

@@ -17,7 +17,8 @@ __all__ = ["build_on_device"]
 
 def build_on_device(recipe: Recipe, index: int) -> DeviceExecutable:
     """Compile a program for the GPU of a number. Attention is computed as it is written: the kernel
-    that keeps its weights out of memory is one of vectors.
+    that keeps its weights out of memory is one of vectors. A loop over a few numbers is a loop of
+    the routine: as one kernel it may want memory while it runs, of which a GPU's kernel gets none.
 
     Raises `CompileError` for what has no kernel there, and `ArgumentError` where subnormal numbers
     are to be flushed or inputs are donated.
@@ -32,4 +33,5 @@ def build_on_device(recipe: Recipe, index: int) -> DeviceExecutable:
                 f"at {format_locs(here())}"
             )
     passes = tuple(INSTEAD[p] if p == "attention" else p for p in recipe.passes)
+    passes = tuple(p for p in passes if p != "scalar_loops")
     return DeviceExecutable(draft_program(replace(recipe, passes=passes, target=GPU)), device)
