@@ -226,7 +226,7 @@ def _truth(op: Op) -> Callable[..., Any]:
     return compute
 
 
-def _sorted(op: Op) -> Callable[..., Any]:
+def _sort_by_length(op: Op) -> Callable[..., Any]:
     """An op that looks for an order: NumPy is faster along rows of middle length."""
     native = kernels_of(op)
 
@@ -238,7 +238,7 @@ def _sorted(op: Op) -> Callable[..., Any]:
     return compute
 
 
-def _picked(op: Op) -> Callable[..., Any]:
+def _pick_rows(op: Op) -> Callable[..., Any]:
     """Rows of an array that indices say; of one that lies otherwise all would be copied before."""
     native = kernels_of(op)
 
@@ -300,8 +300,8 @@ _ALONE: dict[Op, Callable[..., Any]] = {
     pow: _pow, full: _full, clone: _clone, contiguous_op: _contiguous,
     matmul_op: _matmul, linear_op: _linear, embed_op: _embed,
     **{op: _truth(op) for op in (all_op, any_op, count_op)},
-    **{op: _sorted(op) for op in (kthvalue_op, median_dim_op, sort_op, topk_op)},
-    **{op: _picked(op) for op in (index_op, index_select_op, take_op)},
+    **{op: _sort_by_length(op) for op in (kthvalue_op, median_dim_op, sort_op, topk_op)},
+    **{op: _pick_rows(op) for op in (index_op, index_select_op, take_op)},
 }  # fmt: skip
 """Ops that others compute, or a program for all sizes and values, or what an attribute says."""
 

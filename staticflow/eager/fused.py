@@ -44,7 +44,7 @@ from staticflow.eager.residuals import Derivative, differentiate
 from staticflow.eager.rows import order_of
 from staticflow.eager.saved import check_unchanged, save_value
 from staticflow.eager.saved_hooks import Packed
-from staticflow.eager.turned import turned
+from staticflow.eager.turned import turn
 from staticflow.eager.vertex import TapeEntry, Vertex, attach, make_entry, user_frame
 from staticflow.errors import StaticflowError, VerifyError
 from staticflow.graph.dims import Dim
@@ -112,8 +112,8 @@ class _Program:
         found = self.of(*_turn(tensors, self.back, permute))
         assert self.order is not None
         if type(found) in (tuple, list):
-            return tuple([turned(o, self.order) for o in found])
-        return turned(found, self.order)
+            return tuple([turn(o, self.order) for o in found])
+        return turn(found, self.order)
 
     def run(self, arrays: Sequence[Any]) -> Any:
         """What the program forward gives of arrays; None if these are no operands for it."""

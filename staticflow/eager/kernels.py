@@ -130,7 +130,7 @@ class _Kernels:
         keeps_order = by_element or op is flip_op or ("dims" in attrs and "keepdim" in attrs)
         order = order_of(arrays) if keeps_order else None
         if order is not None:  # all of them in one
-            attrs, back = (attrs, order) if by_element else _turned(attrs, order)
+            attrs, back = (attrs, order) if by_element else _turn_dims(attrs, order)
             orders = tuple([order if a.ndim else () for a in arrays])
             kernel = self.kernel(_permute(arrays, orders), attrs, names)
             return _Permuted(kernel, orders, tuple(np.argsort(back).tolist()))
@@ -178,7 +178,7 @@ def _permute(arrays: Sequence[Array], orders: Sequence[Order]) -> list[Array]:
     return [*map(in_dims, arrays, orders)]
 
 
-def _turned(attrs: Mapping[str, Any], order: Order) -> tuple[Mapping[str, Any], Order]:
+def _turn_dims(attrs: Mapping[str, Any], order: Order) -> tuple[Mapping[str, Any], Order]:
     """The attributes of an op of arrays whose dims are in an ``order``, and the order that the dims
     of its result then have."""
     dims = attrs["dims"]

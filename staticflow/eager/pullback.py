@@ -23,7 +23,7 @@ from staticflow.eager.kernels import sizes_known
 from staticflow.eager.numbers import as_array, is_apart, number_dtype, numbers_among
 from staticflow.eager.programs import MOST_CALLS, UNMET, ArrayKind, Programs, compile_graph, run
 from staticflow.eager.rows import order_of
-from staticflow.eager.turned import turned
+from staticflow.eager.turned import turn
 from staticflow.errors import AutogradError
 from staticflow.graph.dtypes import BY_PYTHON, float32
 from staticflow.graph.equalities import Equality, unify
@@ -272,7 +272,7 @@ def _compile(vjp: _Vjp, values: Sequence[_Value | None]) -> _Program:
     fused = [i for i, y in enumerate(pulled) if y is not None and _is_worth_it(y.node)]
     if not fused:
         return _Program()
-    given = [pulled[i] if vjp.order is None else turned(pulled[i], vjp.order) for i in fused]
+    given = [pulled[i] if vjp.order is None else turn(pulled[i], vjp.order) for i in fused]
     outputs = [y.node for y in given]
     if any(n.op is param and n not in params for n in toposort(outputs)):
         raise AutogradError(f"the vjp of {vjp.op.name} uses a value that was not kept")

@@ -17,7 +17,7 @@ from staticflow.ops.basics.slicing import embed_op, slice_op
 from staticflow.ops.declaring.lowering import Elementwise
 from staticflow.ops.symbols.symbol import Symbol
 
-__all__ = ["turned"]
+__all__ = ["turn"]
 
 Order = tuple[int, ...]
 
@@ -25,19 +25,19 @@ _BY_DIM = frozenset((embed_op, expand_op, slice_op))
 """Ops whose attributes have an entry for each dim."""
 
 
-def turned(y: Symbol, order: Order) -> Symbol:
+def turn(y: Symbol, order: Order) -> Symbol:
     """``y`` with its dims in an order, if it has so many; ``y`` itself if not."""
-    return Symbol(_turn(y.node, order, {})) if y.ndim == len(order) else y
+    return Symbol(_turn_node(y.node, order, {})) if y.ndim == len(order) else y
 
 
-def _turn(y: Node, order: Order, known: dict[Node, Node]) -> Node:
+def _turn_node(y: Node, order: Order, known: dict[Node, Node]) -> Node:
     """A node of as many dims as an ``order`` has, in that; ``known`` are those that were turned."""
     if y not in known:
-        known[y] = _turned_operation(y, order, known)
+        known[y] = _turn_operation(y, order, known)
     return known[y]
 
 
-def _turned_operation(y: Node, order: Order, known: dict[Node, Node]) -> Node:
+def _turn_operation(y: Node, order: Order, known: dict[Node, Node]) -> Node:
     rank = len(order)
     if y.op is permute_op:
         dims = tuple(y.attrs["dims"][d] for d in order)
@@ -46,11 +46,11 @@ def _turned_operation(y: Node, order: Order, known: dict[Node, Node]) -> Node:
     ranks = [a.tensor_type.ndim for a in y.args]
     by_element = type(y.op.lowering) is Elementwise and all(n in (0, rank) for n in ranks)
     if by_element or (y.op in _BY_DIM and ranks == [rank]):
-        args = [_turn(a, order, known) if n else a for a, n in zip(y.args, ranks, strict=True)]
-        attrs = y.attrs if by_element else _turned_attrs(y.attrs, order)
+        args = [_turn_node(a, order, known) if n else a for a, n in zip(y.args, ranks, strict=True)]
+        attrs = y.attrs if by_element else _turn_attrs(y.attrs, order)
         return make_node(y.op, tuple(args), attrs, y.locs)
     return make_node(permute_op, (y,), {"dims": order})
 
 
-def _turned_attrs(attrs: Mapping[str, Any], order: Order) -> dict[str, Any]:
+def _turn_attrs(attrs: Mapping[str, Any], order: Order) -> dict[str, Any]:
     return {name: tuple(value[d] for d in order) for name, value in attrs.items()}

@@ -344,7 +344,7 @@ WORDED: dict[str, tuple[Callable[[], Any], str]] = {
     "quantile": (lambda: sf.quantile(sf.ones(3), 0.5, dim=4), "quantile: dim 4 is out of range"),
     "softmin": (lambda: sf.nn.functional.softmin(sf.ones(2), 4), "softmin: dim 4 is out of range"),
     "Softmax2d": (lambda: sf.nn.Softmax2d()(sf.ones(2, 2)), r"Softmax2d: takes \(N, C, H, W\) or \(C, H, W\), not shape \[2, 2\]"),
-    "a leaf": (lambda: sf.jit(lambda x: x + sf.zeros(2, requires_grad=True))(sf.ones(2)), "requires_grad_ of a symbolic value"),
+    "a leaf": (lambda: sf.jit(lambda x: x.requires_grad_())(sf.ones(2)), r"requires_grad_\(\) of an argument of a graph"),
 }  # fmt: skip
 
 

@@ -176,6 +176,9 @@ NO_SIZES: Mapping[str, str] = {
         "elements that are written into a text, of which tests/static/test_saved_programs.py has fewer and more": (
             "graph.printer._FEW",
         ),
+        "characters of a text that LLVM takes in parts, of which tests/codegen/test_modules.py has fewer and more": (
+            "codegen.llvm.modules.SMALL", "codegen.llvm.modules._MOST",
+        ),
         "elements up to which what was read is compared by value, which tests/static/test_traced_values.py tells": (
             "eager.tensor._FEW",
         ),

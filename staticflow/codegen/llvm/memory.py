@@ -102,7 +102,7 @@ def _in_reverse(text: FunctionText, type: Type, vector: str) -> str:
 
 
 def _forward(text: FunctionText, place: _Place) -> _Place:
-    """The same memory with the last lane first, from which on it goes forward."""
+    """The memory of lanes that lie backward, from the last of them on, where they lie forward."""
     lanes, mask = place.lanes, place.mask
     first = at_lane(place.index, lanes - 1)
     if mask is not None:
