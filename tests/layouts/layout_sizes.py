@@ -12,7 +12,7 @@ from opinfo.modes import arrays_of, graph_of, with_arrays
 from thresholds import MEASURES, SIZES, constants
 
 from staticflow import pytree
-from staticflow.eager.costs import LARGE, SHORT, SPREAD
+from staticflow.eager.costs import BEYOND, LARGE, SHORT, SPREAD
 from staticflow.errors import StaticflowError
 from staticflow.graph.dtypes import DType
 from staticflow.graph.types import types_of
@@ -28,6 +28,9 @@ _KEY = 7
 """The size of the table's sample that stands for any."""
 
 _WIDE = SHORT + 3
+_MOST = 4 * BEYOND
+"""Elements beyond which no sample is made: long rows of an op that multiplies them are many."""
+
 _BOTH_WAYS = (LARGE, SPREAD)
 """Thresholds both of whose sides both ways to grow meet."""
 
@@ -54,7 +57,8 @@ def enlarged_samples(info: OpInfo, dtype: DType) -> Iterator[Sample]:
         if not isinstance(info.op.lowering, Region):
             sizes |= set(_around(info, base, way, number, wide is not None))
         for n in sorted(sizes):
-            if _shapes(info, base, {**way, _KEY: n}):
+            shapes = _shapes(info, base, {**way, _KEY: n})
+            if shapes and MEASURES["elements"](shapes) <= _MOST:
                 sample = enlarged(base, {**way, _KEY: n})
                 if str(sample) not in seen:
                     yield sample
@@ -90,8 +94,8 @@ def _wide(sample: Sample) -> Iterator[dict[int, int]]:
 
 def _shapes(info: OpInfo, sample: Sample, sizes: Sizes) -> list[Shape]:
     """The shapes of the arrays and results of the sample enlarged; none if the op refuses it."""
-    other = enlarged(sample, sizes, lambda a, shape: np.broadcast_to(a.ravel()[0], shape))
     try:
+        other = enlarged(sample, sizes, lambda a, shape: np.broadcast_to(a.ravel()[0], shape))
         graph = graph_of(info, other)
     except (StaticflowError, IndexError, ValueError, TypeError, AttributeError):
         return []
