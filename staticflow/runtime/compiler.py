@@ -158,7 +158,7 @@ class Compilation:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """What has not begun is given up, what has is waited for."""
+        """Give up the modules that no thread has begun with, and wait for those that one has."""
         self._is_over = True
         self._join()
 

@@ -56,7 +56,7 @@ class Runnable(Sealed):
 
     @property
     def signature(self) -> Signature:
-        """What is taken and given."""
+        """The arguments that the program takes, and the results that it gives."""
         return self._draft().signature
 
     @property

@@ -252,7 +252,7 @@ def test_memory_is_shared_with_other_libraries(gpu: str) -> None:
             x.fill_(1)
     x = sf.ones(2, device="cuda", requires_grad=True)
     with pytest.raises(sf.AutogradError, match=r"\.detach\(\)"):
-        x.__cuda_array_interface__  # noqa: B018
+        _ = x.__cuda_array_interface__
     assert not hasattr(sf.ones(2), "__cuda_array_interface__")
 
 

@@ -18,7 +18,9 @@ from staticflow.runtime import ahead, compiler, drafting
 from staticflow.runtime.compiler import Compilation, joins_objects
 from staticflow.static.compile import Program
 
-pytestmark = pytest.mark.skipif(not joins_objects(), reason="this machine's files are LLVM's")
+pytestmark = pytest.mark.skipif(
+    not joins_objects(), reason="object files are not joined here: LLVM links a program whole"
+)
 
 SIZES = itertools.count(20)
 """A size for each program, so that none is found in a cache."""

@@ -27,7 +27,7 @@ _LEAST = 1 << 14
 """Elements of a block; fewer are not worth a thread."""
 
 _MOST_OF_TEAMS, _LEAST_OF_TEAMS = 1024, 1 << 12
-"""The same of a GPU, where a block of elements is a team's, and a team adds up what they give."""
+"""Blocks on a GPU, and elements of each: a team computes a block, one team adds up all results."""
 
 _EVEN = 64
 """Elements that whole vectors are made of, so that only the last block has a rest."""

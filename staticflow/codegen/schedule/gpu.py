@@ -160,8 +160,8 @@ class _Scheduler:
         return rewrite(copy_block(rest, {s: Dim.of(c) for s, c in syms.items()}), {}, None, regs)
 
     def _by_owner(self, group: list[Stmt]) -> Loop | None:
-        """What is one loop in order that stores here and there, as a launch whose threads own the
-        elements."""
+        """A loop in order that stores at computed places, as a launch whose threads each own some
+        of those places; None where the group is no such loop."""
         *before, loop = group
         if not isinstance(loop, Loop) or not all(map(self._is_free, before)):
             return None

@@ -36,9 +36,9 @@ def as_scan(loop: Loop) -> Loop | None:
     renamed: dict[str, Reg] = {}  # values that are totals from where they are worked out on
     for stmt in loop.body:
         step = _step_of(stmt, loop)
-        if step is not None:
+        if isinstance(stmt, Let) and step is not None:
             body.append(rewrite(step, {}, None, renamed))
-            renamed[stmt.reg.name] = step.reg  # type: ignore[union-attr]
+            renamed[stmt.reg.name] = step.reg
         elif isinstance(stmt, Set) and stmt.reg.name not in own:
             if not isinstance(stmt.value, Reg) or renamed.get(stmt.value.name) != stmt.reg:
                 return None

@@ -56,7 +56,7 @@ class Device(Protocol):
     """
 
     name: str
-    """As users name it: ``"cuda:0"``."""
+    """The device's name as users write it, such as ``"cuda:0"``."""
 
     def empty(self, shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
         """A new array, in one row, of no particular values."""
