@@ -43,9 +43,8 @@ from staticflow.codegen.kernel import (
     Worker,
     Workers,
     Zip,
-    operands_of,
-    sizes_of,
 )
+from staticflow.codegen.parts import operands_of, sizes_of
 from staticflow.codegen.primitives import PRIMITIVES
 from staticflow.data_classes import dataclass
 from staticflow.graph.dim_queries import substitute_dim, symbols_of

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from staticflow.codegen.kernel import ENDLESS, Kernel, Loop, Stmt, walk
+from staticflow.codegen.kernel import ENDLESS, Kernel, Loop, Stmt
+from staticflow.codegen.parts import walk
 
 __all__ = ["find_counted_loop"]
 

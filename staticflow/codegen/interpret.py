@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
-from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
@@ -41,20 +39,18 @@ from staticflow.codegen.kernel import (
     Worker,
     Workers,
     Zip,
-    combine_threads,
-    scan_threads,
-    totals_of,
 )
+from staticflow.codegen.parts import totals_of
+from staticflow.codegen.primitive_functions import FUNCTIONS, Array, cast_array
 from staticflow.codegen.primitives import identity
+from staticflow.codegen.team_order import combine_threads, scan_threads
 from staticflow.codegen.text import format_statement
 from staticflow.errors import IndexRangeError, VerifyError
 from staticflow.graph.dim_queries import evaluate_dim
 from staticflow.graph.dims import Size, Sym
-from staticflow.graph.dtypes import DType, bool_, int64
+from staticflow.graph.dtypes import int64
 
 __all__ = ["interpret_kernel"]
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
 def interpret_kernel(
@@ -163,7 +159,7 @@ class _Run:
         return value
 
     def accumulate(self, stmt: Accumulate) -> int:
-        combined = _PRIMITIVES[stmt.op](self.regs[stmt.reg.name], self.operand(stmt.value))
+        combined = FUNCTIONS[stmt.op](self.regs[stmt.reg.name], self.operand(stmt.value))
         return self.bind(stmt.reg, combined)
 
     def store(self, stmt: Store) -> int:
@@ -210,7 +206,7 @@ class _Run:
             for reg, values in partial.items():
                 values.insert(0, self.regs[reg.name])
         for reg, op in totals.items():
-            combine = _PRIMITIVES[op]
+            combine = FUNCTIONS[op]
             together = combine_threads(partial[reg], combine)
             self.regs[reg.name] = combine(before[reg], together)
         return 0
@@ -234,10 +230,10 @@ class _Run:
             for reg, op in totals.items():
                 neutral = np.full(1, identity(op, reg.dtype), reg.dtype.numpy)
                 given[reg] += [neutral] * (self.team - len(given[reg]))
-                found = scan_threads(given[reg], _PRIMITIVES[op])
+                found = scan_threads(given[reg], FUNCTIONS[op])
                 for thread, (regs, _) in enumerate(states):
-                    regs[reg.name] = _PRIMITIVES[op](before[reg], found[thread])
-                before[reg] = _PRIMITIVES[op](before[reg], found[-1])
+                    regs[reg.name] = FUNCTIONS[op](before[reg], found[thread])
+                before[reg] = FUNCTIONS[op](before[reg], found[-1])
             for regs, symbols in reversed(states):
                 self.regs, self.symbols = regs, symbols
                 code = self.block(stmt.body[last + 1 :])
@@ -283,10 +279,10 @@ class _Run:
     # -- expressions -----------------------------------------------------------------------------
 
     def apply(self, reg: Reg, expr: Apply) -> Array:
-        return _PRIMITIVES[expr.op](*map(self.operand, expr.args))
+        return FUNCTIONS[expr.op](*map(self.operand, expr.args))
 
     def cast(self, reg: Reg, expr: Cast) -> Array:
-        return _cast(self.operand(expr.arg), reg.dtype)
+        return cast_array(self.operand(expr.arg), reg.dtype)
 
     def bitcast(self, reg: Reg, expr: Bitcast) -> Array:
         return self.operand(expr.arg).view(reg.dtype.numpy)
@@ -298,7 +294,7 @@ class _Run:
         value = self.operand(expr.arg)
         total = value[:1]
         for lane in range(1, len(value)):
-            total = _PRIMITIVES[expr.op](total, value[lane : lane + 1])
+            total = FUNCTIONS[expr.op](total, value[lane : lane + 1])
         return total
 
     def zip(self, reg: Reg, expr: Zip) -> Array:
@@ -344,114 +340,4 @@ _EXPRESSIONS: dict[type, Callable[[_Run, Reg, Any], Array]] = {
     Worker: _Run.number,
     Workers: _Run.count,
     Aligned: lambda run, reg, expr: np.array([True]),
-}
-
-# -- primitives ------------------------------------------------------------------------------------
-
-
-def _cast(value: Array, dtype: DType) -> Array:
-    if dtype is bool_:
-        return np.asarray(value != 0)
-    return value.astype(dtype.numpy)
-
-
-def _quotient(a: Array, b: Array) -> Array:
-    """Towards zero, by Python's integers; the one quotient that is out of range wraps."""
-    exact = (abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1) for x, y in _pairs(a, b))
-    return np.array([_wrap(q, a.dtype) for q in exact], a.dtype)
-
-
-def _remainder(a: Array, b: Array) -> Array:
-    exact = (abs(x) % abs(y) * (-1 if x < 0 else 1) for x, y in _pairs(a, b))
-    return np.array(list(exact), a.dtype)
-
-
-def _pairs(a: Array, b: Array) -> list[tuple[int, int]]:
-    return list(zip(map(int, a), map(int, b), strict=True))
-
-
-def _wrap(value: int, dtype: np.dtype[Any]) -> int:
-    limits = np.iinfo(dtype)
-    return (value - int(limits.min)) % (1 << limits.bits) + int(limits.min)
-
-
-def _mantissa(a: Array) -> Array:
-    m, _ = _parts(a)
-    return np.select([a == 0, a == np.inf], [1.0, 1.0], m).astype(a.dtype)
-
-
-def _exponent(a: Array) -> Array:
-    _, e = _parts(a)
-    return np.select([a == 0, a == np.inf], [-np.inf, np.inf], e).astype(a.dtype)
-
-
-def _parts(a: Array) -> tuple[Array, Array]:
-    """m and e with ``a = m * 2**e`` and ``3/4 <= m < 3/2`` of finite positive numbers; NaN of what
-    is not positive."""
-    m, e = np.frexp(np.where(a > 0, a.astype(np.float64), np.nan))
-    low = m < 0.75
-    return np.where(low, m + m, m), np.where(np.isnan(m), m, e - 1.0 * low)
-
-
-def _fma(a: Array, b: Array, c: Array) -> Array:
-    values = zip(map(float, a), map(float, b), map(float, c), strict=True)
-    return np.array([_fma_once(*v, a.dtype) for v in values], a.dtype)
-
-
-def _fma_once(a: float, b: float, c: float, dtype: np.dtype[Any]) -> float:
-    """``a * b + c`` as the float64 that rounds to the right ``dtype``."""
-    if not (math.isfinite(a) and math.isfinite(b)):
-        return a * b + c
-    if not math.isfinite(c):
-        return c
-    exact = Fraction(a) * Fraction(b) + Fraction(c)
-    if exact == 0:
-        # The sign of an exact zero: that of both terms where they agree, else +.
-        return a * b + c if Fraction(a) * Fraction(b) == 0 else 0.0
-    try:
-        nearest = float(exact)
-    except OverflowError:
-        return math.inf if exact > 0 else -math.inf
-    if dtype == np.float64 or Fraction(nearest) == exact:
-        return nearest
-    # Rounding to odd keeps the second rounding, to the narrower dtype, right (Boldo and Melquiond,
-    # "Emulation of a FMA and correctly rounded sums: proved algorithms using rounding to odd").
-    is_odd = int(np.float64(nearest).view(np.int64)) & 1
-    towards = math.inf if exact > Fraction(nearest) else -math.inf
-    return nearest if is_odd else math.nextafter(nearest, towards)
-
-
-_PRIMITIVES: dict[str, Callable[..., Array]] = {
-    "add": np.add,
-    "sub": np.subtract,
-    "mul": np.multiply,
-    "div": np.divide,
-    "fma": _fma,
-    "neg": np.negative,
-    "abs": np.abs,
-    "sqrt": np.sqrt,
-    "floor": np.floor,
-    "ceil": np.ceil,
-    "trunc": np.trunc,
-    "round": np.rint,
-    "mantissa": _mantissa,
-    "exponent": _exponent,
-    "copysign": np.copysign,
-    "quotient": _quotient,
-    "remainder": _remainder,
-    "and": np.bitwise_and,
-    "or": np.bitwise_or,
-    "xor": np.bitwise_xor,
-    "not": np.invert,
-    "shl": np.left_shift,
-    "shr": np.right_shift,
-    "lt": np.less,
-    "le": np.less_equal,
-    "gt": np.greater,
-    "ge": np.greater_equal,
-    "eq": np.equal,
-    "ne": np.not_equal,
-    "max": np.maximum,
-    "min": np.minimum,
-    "select": np.where,
 }

@@ -56,7 +56,8 @@ the user wants to stop), or in one of the ways of a GPU. At the top level, and o
 take the iterations in turn, thread t the iterations number t, t + team, t + 2 team and so on.
 A ``scan`` is a ``threads`` loop with a step of 1 that in the end of its body reads what it
 accumulates: iteration i finds in the register what it was before the loop and all iterations up to
-i have given it, in the order of `scan_threads`, one round of a team's threads after the other.
+i have given it, in the order of `scan_threads` (of `team_order`), one round of a team's threads
+after the other.
 Before the last `accumulate` of its body there is nothing but `let`, `bind` and others, and it has
 no `check`.
 A serial or long loop with ``while`` also ends before an iteration that finds that `var`, a
@@ -82,9 +83,8 @@ also from one call of the kernel to the next.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
 from staticflow.data_classes import dataclass
 from staticflow.graph.dims import Dim, Size, Sym
@@ -134,15 +134,7 @@ __all__ = [
     "Worker",
     "Workers",
     "Zip",
-    "combine_threads",
-    "operands_of",
-    "scan_threads",
-    "sizes_of",
-    "totals_of",
-    "walk",
 ]
-
-T = TypeVar("T")
 
 LANE_SYM = Sym("lane")
 LANE: Dim = Dim.of(LANE_SYM)
@@ -440,97 +432,3 @@ class Kernel:
     def with_name(self, name: str) -> Kernel:
         """The kernel under another name."""
         return replace(self, name=name)
-
-
-def walk(block: Block) -> Iterator[Stmt]:
-    """Every statement of a block and of the blocks nested in it, outer before inner."""
-    stack = [*reversed(block)]
-    while stack:
-        stmt = stack.pop()
-        yield stmt
-        if isinstance(stmt, Loop):
-            stack += reversed(stmt.body)
-        elif isinstance(stmt, If):
-            stack += reversed(stmt.orelse)
-            stack += reversed(stmt.then)
-
-
-def operands_of(part: Stmt | Expr) -> tuple[Operand, ...]:
-    """The operands that a statement or expression names itself, nested blocks left out."""
-    if isinstance(part, Let):
-        part = part.expr
-    if isinstance(part, Apply):
-        return part.args
-    values = [getattr(part, name) for name in _fields_of(type(part)).operands]
-    return tuple([v for v in values if v is not None])
-
-
-def sizes_of(part: Stmt | Expr) -> tuple[Size, ...]:
-    """The index expressions that a statement or expression names itself."""
-    values = [getattr(part, name) for name in _fields_of(type(part)).sizes]
-    return tuple([v for v in values if v is not None])
-
-
-@dataclass(frozen=True, slots=True)
-class _Fields:
-    """The fields of a kind of statements or expressions that are operands, but for the register
-    that it sets, and those that are sizes."""
-
-    operands: tuple[str, ...]
-    sizes: tuple[str, ...]
-
-
-_FIELDS: dict[type, _Fields] = {}
-
-
-def _fields_of(kind: type) -> _Fields:
-    found = _FIELDS.get(kind)
-    if found is None:
-        kinds = {name: text.split(" ")[0] for name, text in kind.__annotations__.items()}
-        found = _FIELDS[kind] = _Fields(
-            tuple([n for n, k in kinds.items() if n != "reg" and k in ("Operand", "Reg")]),
-            tuple([n for n, k in kinds.items() if k == "Size"]),
-        )
-    return found
-
-
-def totals_of(loop: Loop) -> dict[Reg, str]:
-    """The registers from outside a loop that its body accumulates into, each with its primitive."""
-    own = {s.reg.name for s in walk(loop.body) if isinstance(s, (Let, Var))}
-    changes = (s for s in walk(loop.body) if isinstance(s, Accumulate))
-    return {s.reg: s.op for s in changes if s.reg.name not in own}
-
-
-def combine_threads(values: Sequence[T], combine: Callable[[T, T], T]) -> T:
-    """What the threads of a team have, a value each, as one: first the values of each warp, then
-    those of the warps, always the second half of what there is with the first.
-
-    >>> combine_threads([str(t) for t in range(4)], lambda a, b: f"({a}{b})")
-    '((02)(13))'
-    """
-    warps = [_halve(values[t : t + WARP], combine) for t in range(0, len(values), WARP)]
-    return _halve(warps, combine)
-
-
-def scan_threads(values: Sequence[T], combine: Callable[[T, T], T]) -> list[T]:
-    """What each thread of a team finds of the values of all, up to its own: within a warp each
-    takes in what stands 1, 2, 4, 8 and 16 before it; then come the warps before, added up in order.
-
-    >>> scan_threads(["0", "1", "2"], lambda a, b: f"({a}{b})")
-    ['0', '(01)', '(0(12))']
-    """
-    found: list[T] = []
-    for start in range(0, len(values), WARP):
-        lanes, step = [*values[start : start + WARP]], 1
-        while step < len(lanes):
-            lanes = [v if t < step else combine(lanes[t - step], v) for t, v in enumerate(lanes)]
-            step *= 2
-        found += [combine(found[-1], v) for v in lanes] if found else lanes
-    return found
-
-
-def _halve(values: Sequence[T], combine: Callable[[T, T], T]) -> T:
-    while len(values) > 1:
-        half = len(values) // 2
-        values = [combine(a, b) for a, b in zip(values[:half], values[half:], strict=True)]
-    return values[0]

@@ -38,8 +38,8 @@ from staticflow.codegen.kernel import (
     Worker,
     Workers,
     Zip,
-    walk,
 )
+from staticflow.codegen.parts import walk
 from staticflow.errors import VerifyError
 from staticflow.graph.dim_queries import substitute_dim
 from staticflow.graph.dims import Dim, Size, Sym

@@ -47,8 +47,8 @@ from staticflow.codegen.kernel import (
     Worker,
     Workers,
     Zip,
-    walk,
 )
+from staticflow.codegen.parts import walk
 from staticflow.codegen.primitives import COMBINES, PRIMITIVES
 from staticflow.codegen.rewrite import rewrite, symbol_of
 from staticflow.graph.dim_queries import substitute_dim

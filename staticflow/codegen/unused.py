@@ -16,10 +16,8 @@ from staticflow.codegen.kernel import (
     Set,
     Stmt,
     Var,
-    operands_of,
-    sizes_of,
-    walk,
 )
+from staticflow.codegen.parts import operands_of, sizes_of, walk
 from staticflow.codegen.rewrite import symbol_of
 from staticflow.graph.dim_queries import symbols_of
 from staticflow.graph.dims import Sym

@@ -35,10 +35,8 @@ from staticflow.codegen.kernel import (
     Splat,
     Store,
     Var,
-    operands_of,
-    sizes_of,
-    walk,
 )
+from staticflow.codegen.parts import operands_of, sizes_of, walk
 from staticflow.data_classes import dataclass
 from staticflow.graph.dim_queries import evaluate_dim, symbols_of
 from staticflow.graph.dims import Size, Sym

@@ -19,10 +19,8 @@ from staticflow.codegen.kernel import (
     Set,
     Store,
     Var,
-    operands_of,
-    sizes_of,
-    walk,
 )
+from staticflow.codegen.parts import operands_of, sizes_of, walk
 from staticflow.data_classes import dataclass
 from staticflow.graph.dim_queries import symbols_of
 from staticflow.graph.dims import Sym

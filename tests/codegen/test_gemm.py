@@ -24,7 +24,17 @@ from staticflow.codegen.gemm import block, dispatch
 from staticflow.codegen.gemm.dispatch import Gemm, _product, emit_gemm, scratch_size
 from staticflow.codegen.gemm.plan import column_panels, main_rows, row_blocks
 from staticflow.codegen.interpret import interpret_kernel
-from staticflow.codegen.kernel import Bind, Buffer, Let, Load, Loop, Operand, Set, Stmt, walk
+from staticflow.codegen.kernel import (
+    Bind,
+    Buffer,
+    Let,
+    Load,
+    Loop,
+    Operand,
+    Set,
+    Stmt,
+)
+from staticflow.codegen.parts import walk
 from staticflow.codegen.target import Target
 from staticflow.codegen.verify import verify_kernel
 from staticflow.graph.dim_queries import evaluate_dim, symbols_of

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import staticflow as sf
-from staticflow.codegen.kernel import Kernel, Let, Load, walk
+from staticflow.codegen.kernel import Kernel, Let, Load
 from staticflow.codegen.lower.cluster import lower_cluster
+from staticflow.codegen.parts import walk
 from staticflow.codegen.target import Target
 from staticflow.graph.graph import close
 from staticflow.passes.cluster import cluster

@@ -37,9 +37,9 @@ from staticflow.codegen.kernel import (
     Store,
     Var,
     Zip,
-    operands_of,
 )
 from staticflow.codegen.llvm.render import render_module
+from staticflow.codegen.parts import operands_of
 from staticflow.codegen.text import parse_kernel, print_kernel
 from staticflow.codegen.verify import verify_kernel
 from staticflow.errors import IndexRangeError, VerifyError

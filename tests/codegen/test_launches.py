@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator
 import pytest
 
 import staticflow as sf
-from staticflow.codegen.kernel import Kernel, Stmt, walk
+from staticflow.codegen.kernel import Kernel, Stmt
 from staticflow.codegen.llvm import routine
+from staticflow.codegen.parts import walk
 from staticflow.codegen.program import kernels
 from staticflow.codegen.program.routine import Launch, walk_steps
 

@@ -24,8 +24,8 @@ from staticflow.codegen.kernel import (
     Let,
     Stmt,
     Store,
-    walk,
 )
+from staticflow.codegen.parts import walk
 from staticflow.codegen.schedule.loops import unroll, vectorize
 from staticflow.graph.dims import Dim, Sym
 from staticflow.graph.dtypes import (

@@ -27,8 +27,9 @@ from native_kernels import assert_same
 
 from staticflow.codegen.builder import Builder
 from staticflow.codegen.interpret import interpret_kernel
-from staticflow.codegen.kernel import Buffer, walk
+from staticflow.codegen.kernel import Buffer
 from staticflow.codegen.maths.scalars import Scalars
+from staticflow.codegen.parts import walk
 from staticflow.graph.dims import Sym
 from staticflow.graph.dtypes import (
     DType,

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import staticflow as sf
-from staticflow.codegen.kernel import Store, walk
+from staticflow.codegen.kernel import Store
+from staticflow.codegen.parts import walk
 from staticflow.runtime.machine import host_target
 
 

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from random_kernels import LENGTH, kernels, random_buffers
 
 from staticflow.codegen.interpret import interpret_kernel
-from staticflow.codegen.kernel import If, Kernel, Loop, walk
+from staticflow.codegen.kernel import If, Kernel, Loop
+from staticflow.codegen.parts import walk
 from staticflow.codegen.primitives import COMBINES, PRIMITIVES, identity
 from staticflow.codegen.rewrite import copy_block
 from staticflow.codegen.schedule.loops import (

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import staticflow as sf
-from staticflow.codegen.kernel import Loop, walk
+from staticflow.codegen.kernel import Loop
+from staticflow.codegen.parts import walk
 
 
 def loops(program: Any) -> list[Loop]:

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 import staticflow as sf
-from staticflow.codegen.kernel import Kernel, Loop, walk
+from staticflow.codegen.kernel import Kernel, Loop
 from staticflow.codegen.llvm.parallel import is_worth_sharing
+from staticflow.codegen.parts import walk
 from staticflow.codegen.work import work_at, work_of
 from staticflow.graph import proofs
 from staticflow.graph.dim_queries import evaluate_dim, symbols_of

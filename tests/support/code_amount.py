@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 from unittest import mock
 
-from staticflow.codegen.kernel import walk
 from staticflow.codegen.llvm.render import render_kernel
+from staticflow.codegen.parts import walk
 from staticflow.codegen.target import Target
 from staticflow.graph import proofs
 from staticflow.graph.graph import Graph

@@ -47,9 +47,8 @@ from staticflow.codegen.kernel import (
     Store,
     Var,
     Zip,
-    operands_of,
-    walk,
 )
+from staticflow.codegen.parts import operands_of, walk
 from staticflow.codegen.schedule.loops import iteration_count
 from staticflow.codegen.text import format_statement
 from staticflow.codegen.unused import bound_by, reads

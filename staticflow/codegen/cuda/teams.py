@@ -7,7 +7,8 @@ array of one element a warp between them, in the order of `combine_threads`.
 from __future__ import annotations
 
 from staticflow.codegen.cuda.values import apply, c_type
-from staticflow.codegen.kernel import TEAMS, WARP, combine_threads
+from staticflow.codegen.kernel import TEAMS, WARP
+from staticflow.codegen.team_order import combine_threads
 from staticflow.data_classes import dataclass
 from staticflow.graph.dtypes import DType, bool_
 
@@ -56,23 +57,18 @@ def combine_partial(
     """The statements that combine the variable ``name`` of all threads of a team, so that it is the
     same in each of them, and the declarations of the shared arrays that they use, by name."""
     kind = c_type(dtype)
-    shuffled = "int" if dtype is bool_ or dtype.bits < 32 else kind
     lines = [
         f"for (int d = {WARP // 2}; d > 0; d /= 2) {{",
-        f"  const {kind} other = ({kind})__shfl_down_sync({_ALL}, ({shuffled}){name}, d);",
+        f"  const {kind} other = {_value_in('_down', name, 'd', dtype)};",
         f"  {name} = {apply(op, [name, 'other'], dtype)};",
         "}",
     ]
     warps = team.threads // WARP
     if warps == 1:
-        lines.append(f"{name} = ({kind})__shfl_sync({_ALL}, ({shuffled}){name}, 0);")
+        lines.append(f"{name} = {_value_in('', name, '0', dtype)};")
         return lines, {}
-    array = f"of_warps_{dtype.short}"
-    lines += [
-        team.wait,
-        f"if (threadIdx.x % {WARP}u == 0) {array}[threadIdx.x / {WARP}u] = {name};",
-        team.wait,
-    ]
+    array = _array_of(dtype)
+    lines += _show_to_team(team, 0, name, array)
     first = [f"{kind} w{w} = {array}[{w}];" for w in range(warps)]
     steps: list[str] = []
 
@@ -92,33 +88,29 @@ def scan_partial(
     up to it have together, in the order of `scan_threads`, and ``total`` that of all; and the
     declarations of the shared arrays that they use, by name."""
     kind = c_type(dtype)
-    shuffled = "int" if dtype is bool_ or dtype.bits < 32 else kind
 
     def update(a: str, b: str, to: str) -> str:
         return f"{to} = {apply(op, [a, b], dtype)};"
 
     lines = [
         f"for (int d = 1; d < {WARP}; d *= 2) {{",
-        f"  const {kind} other = ({kind})__shfl_up_sync({_ALL}, ({shuffled}){name}, d);",
+        f"  const {kind} other = {_value_in('_up', name, 'd', dtype)};",
         f"  if (threadIdx.x % {WARP}u >= d) {update('other', name, name)}",
         "}",
     ]
     warps = team.threads // WARP
     if warps == 1:
-        all_lanes = f"({kind})__shfl_sync({_ALL}, ({shuffled}){name}, {WARP - 1})"
         lines += [
             "{",
-            f"  const {kind} all = {all_lanes};",
+            f"  const {kind} all = {_value_in('', name, f'{WARP - 1}', dtype)};",
             f"  {update(total, name, name)}",
             f"  {update(total, 'all', total)}",
             "}",
         ]
         return lines, {}
-    array = f"of_warps_{dtype.short}"
+    array = _array_of(dtype)
+    lines += _show_to_team(team, WARP - 1, name, array)
     lines += [
-        team.wait,
-        f"if (threadIdx.x % {WARP}u == {WARP - 1}) {array}[threadIdx.x / {WARP}u] = {name};",
-        team.wait,
         "{",
         f"  {kind} all = {array}[0];",
         f"  for (int w = 1; w < {warps}; w++) {{",
@@ -131,3 +123,22 @@ def scan_partial(
         "}",
     ]
     return lines, {array: f"  SF_SHARED({kind}, {array}, {warps});"}
+
+
+def _value_in(way: str, name: str, lane: str, dtype: DType) -> str:
+    """What the variable ``name`` is in another lane of the warp: number ``lane``, or, as ``way``
+    says, so many ``_up`` or ``_down`` from here."""
+    kind = c_type(dtype)
+    shuffled = "int" if dtype is bool_ or dtype.bits < 32 else kind
+    return f"({kind})__shfl{way}_sync({_ALL}, ({shuffled}){name}, {lane})"
+
+
+def _array_of(dtype: DType) -> str:
+    """The name of the shared array that has an element of each warp."""
+    return f"of_warps_{dtype.short}"
+
+
+def _show_to_team(team: Team, lane: int, name: str, array: str) -> list[str]:
+    """The statements that give all threads what ``name`` is in one lane of each warp."""
+    own = f"{array}[threadIdx.x / {WARP}u] = {name};"
+    return [team.wait, f"if (threadIdx.x % {WARP}u == {lane}) {own}", team.wait]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
+from staticflow.codegen.cuda.names import Names, in_brackets
 from staticflow.codegen.cuda.teams import Team, combine_partial, scan_partial
 from staticflow.codegen.cuda.values import (
-    HELPERS,
     apply,
     bitcast,
     c_type,
@@ -47,12 +46,10 @@ from staticflow.codegen.kernel import (
     Var,
     Worker,
     Workers,
-    totals_of,
-    walk,
 )
+from staticflow.codegen.parts import totals_of, walk
 from staticflow.codegen.primitives import identity
 from staticflow.codegen.schedule.loops import thread_bound
-from staticflow.graph.dims import Call, Size, Sym, is_provably_ge
 
 __all__ = ["LATER", "write_launch"]
 
@@ -85,11 +82,12 @@ def pointer_type(buffer: Buffer) -> str:
     return f"{const}{memory_type(buffer.dtype)}* __restrict__"
 
 
-class _Writer:
+class _Writer(Names):
     """Writes the statements of one launch; ``leave`` is what ends a thread's work at a failed
     check."""
 
     def __init__(self, kernel: Kernel, number: int) -> None:
+        super().__init__()
         self.lines: list[str] = []
         self.arrays: dict[str, str] = {}  # shared memory, by the name of the array
         self.leave = "return;"
@@ -104,12 +102,8 @@ class _Writer:
         self._loaded: set[str] = set()  # what all threads of the team load
         self._depth = 1
         self._labels = 0
-        self._names: dict[Hashable, str] = {}
-        self._partial: dict[str, str] = {}  # registers that the threads of a team accumulate into
-        self._taken = set(HELPERS)
         self._pointers = {b.name: pointer_type(b) for b in kernel.buffers}
         self._aligned: dict[Operand, list[tuple[str, str]]] = {}
-        self._renamed: dict[str, str] = {}  # pointers by those that are known to be aligned
 
     # -- text --------------------------------------------------------------------------------
 
@@ -125,61 +119,6 @@ class _Writer:
         yield
         self._depth -= 1
         self.line("}")
-
-    def _name(self, thing: Hashable, like: str) -> str:
-        """The identifier of a thing. No word of C++ or CUDA and no function that is called ends in
-        an underscore, and none that matters in a digit."""
-        if thing not in self._names:
-            name = re.sub(r"\W", "_", like, flags=re.ASCII)
-            name = name if name[:1].isalpha() else f"x{name}"
-            name = name if name[-1].isdigit() else f"{name}_"
-            while name in self._taken:
-                name += "_"
-            self._taken.add(name)
-            self._names[thing] = name
-        return self._names[thing]
-
-    def buffer(self, name: str) -> str:
-        """The identifier of a buffer."""
-        own = self._name(("buffer", name), name)
-        return self._renamed.get(own, own)
-
-    def symbol(self, sym: Sym) -> str:
-        """The identifier of a size, loop variable or bound register."""
-        return self._name(sym, sym.name)
-
-    def register(self, reg: Reg) -> str:
-        """The identifier of a register."""
-        if reg.name in self._partial:
-            return self._partial[reg.name]
-        return self._name(("register", reg.name), reg.name)
-
-    def operand(self, operand: Operand) -> str:
-        """A register or constant."""
-        return literal(operand) if isinstance(operand, Const) else self.register(operand)
-
-    # -- indices -----------------------------------------------------------------------------
-
-    def index(self, size: Size) -> str:
-        """An index expression, as a C expression of type ``long long`` or a literal."""
-        if isinstance(size, int):
-            return str(size)
-        text = ""
-        for monomial, c in size.terms:
-            factors = [self._atom(atom) for atom in monomial]
-            if abs(c) != 1 or not factors:
-                factors.insert(0, str(abs(c)))
-            sign = (" - " if c < 0 else " + ") if text else ("-" if c < 0 else "")
-            text += sign + " * ".join(factors)
-        return text
-
-    def _atom(self, atom: Sym | Call) -> str:
-        if isinstance(atom, Sym):
-            return self.symbol(atom)
-        a, b = self.index(atom.a), self.index(atom.b)
-        if atom.fn == "floordiv" and is_provably_ge(atom.a, 0):
-            return f"({_factor(a)} / {_factor(b)})"
-        return f"{_INDEX_HELPERS[atom.fn]}({a}, {b})"
 
     # -- statements --------------------------------------------------------------------------
 
@@ -282,23 +221,23 @@ class _Writer:
         stored = {s.buffer for s in walk(stmt.body) if isinstance(s, Store)}
         if stored & self._loaded:
             self.line(team.wait)
-        partial = {reg: self._name(("partial", reg.name), f"{reg.name}_part") for reg in totals}
+        partial = {reg: self.name_of(("partial", reg.name), f"{reg.name}_part") for reg in totals}
         for reg, op in totals.items():
             start = literal(Const(identity(op, reg.dtype), reg.dtype))
             self.line(f"{c_type(reg.dtype)} {partial[reg]} = {start};")
         checks = any(isinstance(s, Check) for s in walk(stmt.body))
-        failed, fail = self._name(("failed", stmt.var), "failed"), self._fail
+        failed, fail = self.name_of(("failed", stmt.var), "failed"), self._fail
         if checks:
             self.line(f"bool {failed} = false;")
             self._fail = f"{failed} = true; {fail or 'sf_fail(status, {});'}"
-        self._partial = {reg.name: name for reg, name in partial.items()}
+        self.partial = {reg.name: name for reg, name in partial.items()}
         self._alone = True
         times = "" if stmt.step == 1 else f"{stmt.step} * "
         plus = "" if stmt.lo == 0 else f"{self.index(stmt.lo)} + "
         first, step = f"{plus}{times}{team.rank}", str(stmt.step * team.threads)
         with self._for(stmt, first, step), self._iteration(stmt.body):
             self.block(stmt.body)
-        self._partial, self._alone, self._fail = {}, False, fail
+        self.partial, self._alone, self._fail = {}, False, fail
         for reg, op in totals.items():
             lines, arrays = combine_partial(team, op, reg.dtype, partial[reg])
             self.arrays |= arrays
@@ -322,20 +261,20 @@ class _Writer:
             self.line(team.wait)
         last = max(i for i, s in enumerate(stmt.body) if isinstance(s, Accumulate))
         i, hi = self.symbol(stmt.var), self.index(stmt.hi)
-        start, at = self._name(("start", stmt.var), "start"), self._name(("at", stmt.var), "at")
+        start, at = self.name_of(("start", stmt.var), "start"), self.name_of(("at", stmt.var), "at")
         self._alone = True
         with self.braces(
             f"for (long long {start} = {self.index(stmt.lo)}; {start} < {hi}; "
             f"{start} += {team.threads})"
         ):
             self.line(f"const long long {at} = {start} + {team.rank};")
-            self.line(f"const long long {i} = sf_min_index({at}, {_factor(hi)} - 1);")
+            self.line(f"const long long {i} = sf_min_index({at}, {in_brackets(hi)} - 1);")
             for inner in stmt.body[: last + 1]:
                 if not isinstance(inner, Accumulate):
                     self.block((inner,))
                     continue
                 reg, op = inner.reg, inner.op
-                own = self._name(("partial", reg.name), f"{reg.name}_part")
+                own = self.name_of(("partial", reg.name), f"{reg.name}_part")
                 neutral = literal(Const(identity(op, reg.dtype), reg.dtype))
                 self.line(
                     f"{c_type(reg.dtype)} {own} = {at} < {hi} ? {self.operand(inner.value)} "
@@ -345,10 +284,10 @@ class _Writer:
                 self.arrays |= arrays
                 for line in lines:
                     self.line(line)
-                self._partial[reg.name] = own
+                self.partial[reg.name] = own
             with self.braces(f"if ({at} < {hi})"):
                 self.block(stmt.body[last + 1 :])
-            self._partial = {}
+            self.partial = {}
         self._alone = False
         if self._writable & _buffers_touched(stmt.body):
             self.line(team.wait)
@@ -357,9 +296,9 @@ class _Writer:
         with self.braces(f"if ({self.operand(stmt.cond)})"):
             for name, pointer in self._aligned.get(stmt.cond, ()):
                 self.line(f"{pointer} {name}_a = {_ASSUMED.format(pointer, name)};")
-                self._renamed[name] = f"{name}_a"
+                self.renamed[name] = f"{name}_a"
             self.block(stmt.then)
-            self._renamed = {}
+            self.renamed = {}
         if stmt.orelse:
             with self.braces("else"):
                 self.block(stmt.orelse)
@@ -434,17 +373,6 @@ def _buffers_touched(block: Block) -> set[str]:
     parts = (s.expr if isinstance(s, Let) else s for s in walk(block))
     return {p.buffer for p in parts if isinstance(p, (Load, Store))}
 
-
-def _factor(text: str) -> str:
-    return text if re.fullmatch(r"\w+", text, flags=re.ASCII) else f"({text})"
-
-
-_INDEX_HELPERS = {
-    "floordiv": "sf_floordiv",
-    "max": "sf_max_index",
-    "min": "sf_min_index",
-    "root": "sf_root_index",
-}
 
 _STATEMENTS: dict[type[Stmt], Callable[..., None]] = {
     Let: _Writer.let,

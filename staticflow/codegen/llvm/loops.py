@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from staticflow.codegen.kernel import ENDLESS, Bind, Loop, walk
+from staticflow.codegen.kernel import ENDLESS, Bind, Loop
 from staticflow.codegen.llvm.index import Induction
 from staticflow.codegen.llvm.parallel import (
     MANY_WORKERS,
@@ -23,6 +23,7 @@ from staticflow.codegen.llvm.parallel import (
 )
 from staticflow.codegen.llvm.text import I64, BasicBlock, FunctionText, local, phi
 from staticflow.codegen.llvm.values import Value, value_phi
+from staticflow.codegen.parts import walk
 from staticflow.codegen.schedule.loops import iteration_count, thread_bound
 from staticflow.codegen.statuses import INTERRUPTED
 from staticflow.codegen.work import work_of

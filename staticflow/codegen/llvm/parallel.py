@@ -22,11 +22,9 @@ from staticflow.codegen.kernel import (
     Reg,
     Store,
     Var,
-    operands_of,
-    sizes_of,
-    walk,
 )
 from staticflow.codegen.llvm.text import FunctionText
+from staticflow.codegen.parts import operands_of, sizes_of, walk
 from staticflow.codegen.thresholds import SHARED_WORK
 from staticflow.codegen.work import most_work, work_at
 from staticflow.data_classes import dataclass

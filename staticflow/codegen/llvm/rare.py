@@ -21,11 +21,11 @@ from staticflow.codegen.kernel import (
     Var,
     Worker,
     Workers,
-    walk,
 )
 from staticflow.codegen.llvm.parallel import uses_of
 from staticflow.codegen.llvm.text import FunctionText
 from staticflow.codegen.llvm.values import Value
+from staticflow.codegen.parts import walk
 
 __all__ = ["RARELY", "find_reads", "give_all", "take_all"]
 

@@ -45,7 +45,6 @@ from staticflow.codegen.kernel import (
     Worker,
     Workers,
     Zip,
-    walk,
 )
 from staticflow.codegen.llvm.arena import make_room
 from staticflow.codegen.llvm.float_parts import PARTS, float_part
@@ -70,6 +69,7 @@ from staticflow.codegen.llvm.values import (
     value_phi,
     zip_lanes,
 )
+from staticflow.codegen.parts import walk
 from staticflow.codegen.statuses import NO_ROOM
 from staticflow.codegen.target import PORTABLE, Target
 from staticflow.graph.dims import Sym

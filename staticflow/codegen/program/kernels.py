@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 from typing import Any
 
-from staticflow.codegen.kernel import Check, Kernel, walk
+from staticflow.codegen.kernel import Check, Kernel
 from staticflow.codegen.lower.cluster import Lowered, lower_cluster
 from staticflow.codegen.lower.nest import Scratch
+from staticflow.codegen.parts import walk
 from staticflow.codegen.program.same_kernel import Structure, structure_of
 from staticflow.codegen.schedule.cpu import schedule_cpu
 from staticflow.codegen.schedule.gpu import schedule_gpu

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from staticflow.codegen.kernel import Accumulate, Block, Kernel, Let, Loop, Store, walk
+from staticflow.codegen.kernel import (
+    Accumulate,
+    Block,
+    Kernel,
+    Let,
+    Loop,
+    Store,
+)
 from staticflow.codegen.lower.cluster import Lowered
+from staticflow.codegen.parts import walk
 from staticflow.codegen.rewrite import find_loop
 from staticflow.codegen.schedule.loops import is_vectorizable, split, vectorize
 from staticflow.codegen.schedule.short_loops import write_out_short

@@ -29,10 +29,10 @@ from staticflow.codegen.kernel import (
     Stmt,
     Store,
     Var,
-    walk,
 )
 from staticflow.codegen.lower.cluster import Lowered
 from staticflow.codegen.lower.nest import Scratch
+from staticflow.codegen.parts import walk
 from staticflow.codegen.rewrite import Names, copy_block, rewrite
 from staticflow.codegen.schedule.groups import in_groups
 from staticflow.codegen.schedule.loops import iteration_count, merge_parallel, thread_bound

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from staticflow.codegen.kernel import Let, Load, Loop, Store, walk
+from staticflow.codegen.kernel import Let, Load, Loop, Store
+from staticflow.codegen.parts import walk
 from staticflow.codegen.rewrite import symbol_of
 from staticflow.graph.dim_queries import coefficient, symbols_of
 from staticflow.graph.dims import Dim, Size, Sym, floor_div, is_provably_ge, prod, terms_of

@@ -18,8 +18,8 @@ from staticflow.codegen.kernel import (
     Store,
     Var,
     Worker,
-    walk,
 )
+from staticflow.codegen.parts import walk
 from staticflow.codegen.rewrite import Names, copy_block, find_loop, replace_loop
 from staticflow.codegen.schedule.vectorize import is_vectorizable, vectorize
 from staticflow.codegen.text import format_statement

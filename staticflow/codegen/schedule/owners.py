@@ -23,8 +23,8 @@ from staticflow.codegen.kernel import (
     Stmt,
     Store,
     Var,
-    walk,
 )
+from staticflow.codegen.parts import walk
 from staticflow.codegen.rewrite import Names
 from staticflow.codegen.schedule.independent import memory_conflict
 from staticflow.codegen.schedule.loops import merge_nest

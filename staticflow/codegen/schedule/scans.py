@@ -16,10 +16,8 @@ from staticflow.codegen.kernel import (
     Set,
     Stmt,
     Var,
-    operands_of,
-    totals_of,
-    walk,
 )
+from staticflow.codegen.parts import operands_of, totals_of, walk
 from staticflow.codegen.primitives import COMBINES
 from staticflow.codegen.rewrite import rewrite
 from staticflow.codegen.schedule.independent import memory_conflict

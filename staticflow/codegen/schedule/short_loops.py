@@ -8,7 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from staticflow.codegen.kernel import Accumulate, Block, Kernel, Let, Load, Loop, Store, walk
+from staticflow.codegen.kernel import (
+    Accumulate,
+    Block,
+    Kernel,
+    Let,
+    Load,
+    Loop,
+    Store,
+)
+from staticflow.codegen.parts import walk
 from staticflow.codegen.rewrite import find_loop
 from staticflow.codegen.schedule.loops import is_vectorizable, iteration_count, unroll
 from staticflow.graph.dim_queries import coefficient

@@ -10,7 +10,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from staticflow.codegen.kernel import Block, Kernel, Let, Load, Loop, Stmt, Store, walk
+from staticflow.codegen.kernel import (
+    Block,
+    Kernel,
+    Let,
+    Load,
+    Loop,
+    Stmt,
+    Store,
+)
+from staticflow.codegen.parts import walk
 from staticflow.codegen.rewrite import Names, copy_block, replace_loop, rewrite
 from staticflow.codegen.schedule.loops import iteration_count
 from staticflow.graph.dim_queries import coefficient, symbols_of

@@ -24,10 +24,8 @@ from staticflow.codegen.kernel import (
     Set,
     Stmt,
     Var,
-    operands_of,
-    totals_of,
-    walk,
 )
+from staticflow.codegen.parts import operands_of, totals_of, walk
 from staticflow.codegen.rewrite import Names
 from staticflow.codegen.schedule.independent import memory_conflict
 from staticflow.codegen.schedule.loops import (

@@ -39,9 +39,8 @@ from staticflow.codegen.kernel import (
     Store,
     Var,
     Worker,
-    operands_of,
-    walk,
 )
+from staticflow.codegen.parts import operands_of, walk
 from staticflow.codegen.primitives import identity
 from staticflow.codegen.rewrite import Names, copy_block, find_loop, replace_loop
 from staticflow.codegen.schedule.independent import memory_conflict

@@ -11,8 +11,9 @@ from opinfo.modes import arrays_of, call
 
 import staticflow as sf
 from staticflow.codegen.cuda.render import render_cuda
-from staticflow.codegen.kernel import LAUNCHED, Kernel, Loop, walk
+from staticflow.codegen.kernel import LAUNCHED, Kernel, Loop
 from staticflow.codegen.lower.cluster import lower_cluster
+from staticflow.codegen.parts import walk
 from staticflow.codegen.schedule.gpu import schedule_gpu
 from staticflow.codegen.schedule.loops import iteration_count
 from staticflow.codegen.schedule.teams import leaves_work
