@@ -9,6 +9,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from staticflow.errors import DTypeError, NestingError, ShapeError
+from staticflow.graph.articles import with_article
 from staticflow.graph.locs import format_locs, here
 
 __all__ = [
@@ -215,7 +216,7 @@ def flatten(tree: Any, _level: int = 0) -> tuple[list[Any], TreeDef]:
         return [tree], LEAF
     if _level == DEEPEST:
         raise NestingError(
-            f"a {kind.__name__} lies within {DEEPEST} others, and no more may be in each other, "
+            f"{with_article(kind)} lies within {DEEPEST} others, and no more may be in each other, "
             f"at {format_locs(here())}; give its leaves in one list"
         )
     leaves: list[Any] = []

@@ -18,6 +18,7 @@ import numpy as np
 
 from staticflow.eager.tensor import Tensor
 from staticflow.errors import ArgumentError, CheckpointError
+from staticflow.graph.articles import with_article
 from staticflow.graph.dtypes import BY_NUMPY, DTYPES, bool_
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.masked_arrays import is_masked_array
@@ -143,7 +144,7 @@ def _describe(obj: Any, path: tuple[str, ...], arrays: dict[str, np.ndarray[Any,
     if isinstance(obj, np.ndarray):
         kind += f" of {obj.dtype}"
     raise CheckpointError(
-        f"save: {'.'.join(path) or 'the object'} is a {kind}; a state file holds "
+        f"save: {'.'.join(path) or 'the object'} is {with_article(kind)}; a state file holds "
         "tensors, numbers, strings and None in dicts, lists and tuples: save its state_dict(), "
         f"at {format_locs(here())}"
     )

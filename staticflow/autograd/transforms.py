@@ -22,6 +22,7 @@ from staticflow.autograd.functional import (
 )
 from staticflow.eager.grad_mode import enable_grad
 from staticflow.errors import ArgumentError, DTypeError, ShapeError, SymbolicError
+from staticflow.graph.articles import with_article
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.basics.creation import ones_like
 from staticflow.ops.declaring.switch import as_bool
@@ -220,7 +221,7 @@ def jvp(func: Function, primals: Any, tangents: Any, *, has_aux: bool = False) -
     """
     if not isinstance(primals, tuple | list):
         raise DTypeError(
-            f"jvp: the primals are a {type(primals).__name__}; they must be a tuple of the "
+            f"jvp: the primals are {with_article(type(primals))}; they must be a tuple of the "
             f"arguments of the function, at {format_locs(here())}"
         )
     point = _Point(primals, tuple(range(len(primals))))

@@ -48,6 +48,7 @@ from staticflow.codegen.scope import Fault, Scope, describe_type, require, requi
 from staticflow.codegen.statuses import INTERRUPTED, NO_ROOM
 from staticflow.codegen.text import format_statement
 from staticflow.errors import VerifyError
+from staticflow.graph.articles import with_article
 from staticflow.graph.dim_queries import symbols_of
 from staticflow.graph.dims import is_provably_ge
 from staticflow.graph.dtypes import bool_, int64
@@ -147,12 +148,14 @@ class _Verifier(Scope):
                 stmt.kind in IN_ORDER, "only a loop in order asks a register before each iteration"
             )
         if stmt.kind in LAUNCHED:
-            require(self.depth == 0, f"a {stmt.kind} loop must be at the kernel's top level")
+            require(
+                self.depth == 0, f"{with_article(stmt.kind)} loop must be at the kernel's top level"
+            )
         if stmt.kind in SHARED:
             require(
                 self.team,
-                f"a {stmt.kind} loop must be in a loop over warps or blocks, not in another that "
-                "the team shares",
+                f"{with_article(stmt.kind)} loop must be in a loop over warps or blocks, not in "
+                "another that the team shares",
             )
         upper = stmt.var.upper
         require(

@@ -21,6 +21,7 @@ from staticflow.comparison.trial import add_target, attempt, refuse_arguments, t
 from staticflow.data_classes import dataclass
 from staticflow.eager.tensor import Tensor
 from staticflow.errors import ArgumentError
+from staticflow.graph.articles import with_article
 from staticflow.graph.dtypes import DType, dtype_of
 from staticflow.nn.module import Module
 from staticflow.static.inputs import placeholder
@@ -265,7 +266,7 @@ def _arrays(batch: Any, what: str) -> Batch:
         raise ArgumentError(f"{wrong}: {error}") from None
     for x, array in zip(items, arrays, strict=True):
         if array.dtype == object:
-            raise ArgumentError(f"{wrong}, not of a {type(x).__name__}")
+            raise ArgumentError(f"{wrong}, not of {with_article(type(x))}")
     return arrays
 
 
@@ -303,7 +304,8 @@ def _find_loss(file: ModelFile, loss: Any) -> tuple[Loss | None, str]:
         given = attempt(given, f"the loss {given.__name__} cannot be made")
     if not callable(given):
         raise ArgumentError(
-            f"the loss is a {type(given).__name__}; it must be a name or a function of the output"
+            f"the loss is {with_article(type(given))}; it must be a name or a function of the "
+            "output"
         )
     return given, getattr(given, "__name__", type(given).__name__)
 
@@ -320,7 +322,7 @@ def _find_optimizer(
         return find_optimizer(given, lr), given
     if not callable(given):
         raise ArgumentError(
-            f"the optimiser is a {type(given).__name__}; it must be a name, or a function that "
+            f"the optimiser is {with_article(type(given))}; it must be a name, or a function that "
             "makes one of the parameters"
         )
     if lr is not None:

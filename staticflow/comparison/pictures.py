@@ -15,6 +15,7 @@ from staticflow.comparison.requests import job_of
 from staticflow.comparison.source import explain_failure, import_source
 from staticflow.drawing.picture import Picture, is_drawable, make_picture
 from staticflow.errors import ArgumentError, ParseError
+from staticflow.graph.articles import with_article
 from staticflow.graph.graph import Graph
 from staticflow.graph.parser import parse_graph
 from staticflow.nn.module import Module
@@ -69,9 +70,11 @@ def load_picture(
             raise ArgumentError(f"{target} cannot be called: {explain_failure(error)}") from error
     if isinstance(found, Module):
         return _picture_of_model(Request(target, tuple(inputs)), after, is_eager, sizes)
-    _refuse_inputs(inputs, f"{target} is a {type(found).__name__}")
+    _refuse_inputs(inputs, f"{target} is {with_article(type(found))}")
     if is_eager:
-        raise ArgumentError(f"{target} is a {type(found).__name__}; only a model has an eager step")
+        raise ArgumentError(
+            f"{target} is {with_article(type(found))}; only a model has an eager step"
+        )
     if isinstance(found, Jitted) and not found.programs:
         raise ArgumentError(
             f"{target} was not called yet, so that there is no graph; let the file call it with "

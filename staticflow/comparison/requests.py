@@ -17,6 +17,7 @@ from staticflow.comparison.source import ModelFile, load_file
 from staticflow.eager.grad_mode import enable_grad
 from staticflow.eager.inference import inference_mode
 from staticflow.errors import ArgumentError
+from staticflow.graph.articles import with_article
 from staticflow.graph.dtypes import dtype_of
 from staticflow.nn.module import Module
 
@@ -89,14 +90,14 @@ def _maker_of(model: Any) -> Callable[..., Module]:
         return lambda: deepcopy(first)
     if not callable(model):
         raise ArgumentError(
-            f"compare: the model is a {type(model).__name__}; it must be a module, a class of "
+            f"compare: the model is {with_article(type(model))}; it must be a module, a class of "
             'modules, a function that makes one, or "FILE.py:NAME"'
         )
 
     def make(**changed: Any) -> Module:
         made = model(**changed)
         if not isinstance(made, Module):
-            raise ArgumentError(f"compare: {_name_of(model)} gives a {type(made).__name__}")
+            raise ArgumentError(f"compare: {_name_of(model)} gives {with_article(type(made))}")
         return made
 
     make.__dict__["__wrapped__"] = model  # whose arguments a sweep may change

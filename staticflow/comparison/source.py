@@ -15,6 +15,7 @@ from typing import Any
 from staticflow.comparison.calls import parse_call
 from staticflow.data_classes import dataclass
 from staticflow.errors import ArgumentError, StaticflowError
+from staticflow.graph.articles import with_article
 from staticflow.graph.locs import PACKAGE, format_locs, is_inside
 from staticflow.nn.module import Module
 
@@ -56,8 +57,8 @@ def load_file(target: str) -> ModelFile:
         raise ArgumentError(f"{place} has no {call.name!r}; it has {_known_models(module)}")
     if not callable(found):
         raise ArgumentError(
-            f"{target} is a {type(found).__name__}; it must be a class of nn.Module, or a function "
-            "that makes one"
+            f"{target} is {with_article(type(found))}; it must be a class of nn.Module, or a "
+            "function that makes one"
         )
 
     def make(**changed: Any) -> Module:
@@ -68,7 +69,7 @@ def load_file(target: str) -> ModelFile:
         made = found(*call.args, **{**call.kwargs, **changed})
         if not isinstance(made, Module):
             raise ArgumentError(
-                f"{target} gives a {type(made).__name__}; it must be a class of nn.Module, or a "
+                f"{target} gives {with_article(type(made))}; it must be a class of nn.Module, or a "
                 "function that makes one"
             )
         return made

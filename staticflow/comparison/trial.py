@@ -20,6 +20,7 @@ from staticflow.comparison.source import ModelFile, explain_failure
 from staticflow.eager.creation import from_numpy
 from staticflow.eager.tensor import Tensor
 from staticflow.errors import ArgumentError
+from staticflow.graph.articles import with_article
 from staticflow.nn.module import Module
 from staticflow.ops.symbols.symbol import Symbol
 from staticflow.optim.optimizer import Optimizer
@@ -160,8 +161,8 @@ def try_once(job: Job) -> Job:
     if not isinstance(loss, Tensor) or loss.shape != ():
         shape = f" of shape {list(loss.shape)}" if isinstance(loss, Tensor) else ""
         raise ArgumentError(
-            f"the loss {job.loss_name} gives a {type(loss).__name__}{shape}; it must be a single "
-            "number: reduce it, as in loss.mean()"
+            f"the loss {job.loss_name} gives {with_article(type(loss))}{shape}; it must be a "
+            "single number: reduce it, as in loss.mean()"
         )
     if not any(p.requires_grad for p in model.parameters()):
         note = "no parameter requires a gradient, so a step is the model and its loss"
@@ -179,8 +180,8 @@ def _name_optimizer(job: Job, model: Module) -> Job:
     made = attempt(lambda: job.make_optimizer(model), f"the optimiser {job.optimizer_name}")
     if not isinstance(made, Optimizer):
         raise ArgumentError(
-            f"the optimiser {job.optimizer_name} gives a {type(made).__name__}; it must be one of "
-            "sf.optim, of the parameters that it is given"
+            f"the optimiser {job.optimizer_name} gives {with_article(type(made))}; it must be one "
+            "of sf.optim, of the parameters that it is given"
         )
     rate = made.param_groups[0]["lr"] if made.param_groups else 0.0
     return replace(job, optimizer_name=f"{type(made).__name__}, lr {float(rate):g}")

@@ -9,6 +9,7 @@ from staticflow.distributions.discrete import Categorical
 from staticflow.distributions.distribution import Distribution
 from staticflow.eager.grad_mode import no_grad
 from staticflow.errors import ArgumentError, ShapeError
+from staticflow.graph.articles import with_article
 from staticflow.graph.dims import Size, same_shape
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.along.softmax import logsumexp
@@ -23,7 +24,7 @@ __all__ = ["Independent", "MixtureSameFamily"]
 def _must_be_distribution(what: str, given: Any, kind: type = Distribution) -> None:
     if not isinstance(given, kind):
         raise ArgumentError(
-            f"{what}: {type(given).__name__} was given, and must be a {kind.__name__} of "
+            f"{what}: {type(given).__name__} was given, and must be {with_article(kind)} of "
             f"sf.distributions, at {format_locs(here())}"
         )
 

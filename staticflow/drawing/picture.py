@@ -18,6 +18,7 @@ from staticflow.drawing.svg import svg_of
 from staticflow.drawing.tapes import draw_tape
 from staticflow.eager.tensor import Tensor
 from staticflow.errors import ArgumentError, DTypeError
+from staticflow.graph.articles import with_article
 from staticflow.graph.graph import Graph, close
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.node import param, toposort
@@ -81,7 +82,7 @@ class Picture:
         drawing = self.drawing
         after = f", after {self.stage.name}" if len(self.stages) > 1 else ""
         nodes, edges = len(drawing.nodes), len(drawing.edges)
-        return f"<picture of a {drawing.kind}: {nodes} nodes, {edges} edges{after}>"
+        return f"<picture of {with_article(drawing.kind)}: {nodes} nodes, {edges} edges{after}>"
 
 
 def make_picture(
@@ -149,8 +150,8 @@ def stages_to_draw(thing: Any, costs: Costs) -> list[Stage]:
     if several and all(isinstance(s, Symbol) for s in several):
         return _of_symbols(several, costs)
     raise DTypeError(
-        f"draw: a {type(thing).__name__} is no program, no jitted function, no graph, and neither "
-        "symbols nor tensors that were recorded; compile it, or draw what it returns"
+        f"draw: {with_article(type(thing))} is no program, no jitted function, no graph, and "
+        "neither symbols nor tensors that were recorded; compile it, or draw what it returns"
         f"{_where()}"
     )
 

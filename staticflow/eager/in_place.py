@@ -346,7 +346,7 @@ def _refuse_recording(x: Tensor, what: str = "an in-place operation") -> None:
     view = x._view
     leaf = x._vertex is LEAF
     if leaf or (view is not None and view.base._vertex is LEAF):
-        of = f"a {'leaf' if leaf else 'view of a leaf'}, {x.dtype.name}{list(x.shape)},"
+        of = f"{'a leaf' if leaf else 'a view of a leaf'}, {x.dtype.name}{list(x.shape)},"
         raise AutogradError(
             f"{what} on {of} that requires a gradient would be lost to it; "
             f"wrap the update in sf.no_grad(), or compute out of place, at {format_locs(here())}"

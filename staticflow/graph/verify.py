@@ -15,6 +15,7 @@ from typing import Any
 
 from staticflow.data_classes import dataclass
 from staticflow.errors import ShapeError, VerifyError
+from staticflow.graph.articles import with_article
 from staticflow.graph.attr_kinds import kind_of_attr
 from staticflow.graph.dim_queries import as_symbol, substitute_dim, symbols_of
 from staticflow.graph.dims import Dim, Size, Sym, is_provably_ge
@@ -235,7 +236,7 @@ def _attrs_have_text(scope: _Scope, node: Node) -> str | None:
             continue
         stranger = next((v for v in _flat(value) if type(v) not in ATTR_CLASSES), None)
         if stranger is not None:
-            return f"the attribute {name} of {node.op.name} holds a {type(stranger).__name__}"
+            return f"the attribute {name} of {node.op.name} holds {with_article(type(stranger))}"
     return None
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from staticflow.graph.articles import with_article
 from staticflow.native.annotations import read_annotation, signature_of
 from staticflow.native.language import role_of, symbol_of
 from staticflow.native.layout import fields_of, slots_of, stride_of
@@ -54,9 +55,8 @@ def _of_module(scope: Scope, node: ast.Name | ast.Attribute, thing: Any) -> Valu
         return _function(scope, name, thing)
     symbol = symbol_of(thing)
     if symbol is None:
-        what = type(thing).__name__
-        raise scope.error(node, f"{name} is a {what} of Python: native code has only numbers, "
-                          "and what `constant` makes")  # fmt: skip
+        raise scope.error(node, f"{name} is {with_article(type(thing))} of Python: native code "
+                          "has only numbers, and what `constant` makes")  # fmt: skip
     text = scope.program.symbol(symbol.name, symbol)
     type_ = read_annotation(symbol.kind).type
     return Value(text, type_, name=name, lasting=not _is_object(type_))

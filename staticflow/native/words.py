@@ -9,6 +9,7 @@ from typing import Any
 
 from staticflow.codegen.llvm.text import Type as LLVMType
 from staticflow.codegen.llvm.text import phi
+from staticflow.graph.articles import with_article
 from staticflow.native import language
 from staticflow.native.annotations import read_annotation
 from staticflow.native.expressions import base_of, element_of, field_of, lend, row_field
@@ -283,7 +284,7 @@ def _size_of(scope: Scope, node: ast.Call) -> Value:
     sizes = scope.program.layout.sizes
     cls = _class(scope, node.args[0])
     if cls not in sizes:
-        raise scope.error(node, f"how large a {cls.__name__} is is not in the layout")
+        raise scope.error(node, f"how large {with_article(cls)} is is not in the layout")
     return Value(str(sizes[cls]), INT)
 
 

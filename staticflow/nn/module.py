@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
 from staticflow.errors import DTypeError, SymbolicError
+from staticflow.graph.articles import with_article
 from staticflow.graph.device import target
 from staticflow.graph.dtypes import bfloat16, float16, float32, float64
 from staticflow.graph.locs import format_locs, here
@@ -97,18 +98,18 @@ class Module(Tree):
             value = as_bool(f"{kind}.training", value)
         if isinstance(before, Parameter) and not (value is None or isinstance(value, Parameter)):
             raise DTypeError(
-                f"{kind}.{name} is a parameter; a {type(value).__name__} in its "
+                f"{kind}.{name} is a parameter; {with_article(type(value))} in its "
                 "place would not be trained: assign an nn.Parameter (or None), or change its "
                 f"values with sf.no_grad() and copy_, at {format_locs(here())}"
             )
         if isinstance(before, Module) and not (value is None or isinstance(value, Module)):
             raise DTypeError(
-                f"{kind}.{name} is a module; a {type(value).__name__} cannot take its place: "
+                f"{kind}.{name} is a module; {with_article(type(value))} cannot take its place: "
                 f"assign an nn.Module or None, at {format_locs(here())}"
             )
         if name in self._persistent and not (value is None or hasattr(value, "__sf_mode__")):
             raise DTypeError(
-                f"{kind}.{name} is a buffer; a {type(value).__name__} cannot take its place: "
+                f"{kind}.{name} is a buffer; {with_article(type(value))} cannot take its place: "
                 f"assign a tensor or None, at {format_locs(here())}"
             )
         if isinstance(value, Symbol) and is_eager(before):
@@ -162,7 +163,7 @@ class Module(Tree):
         refuse_symbol("buffer", tensor)
         if tensor is not None and not hasattr(tensor, "__sf_mode__"):
             raise DTypeError(
-                f"register_buffer: {name!r} is a {type(tensor).__name__}; wrap it in sf.tensor"
+                f"register_buffer: {name!r} is {with_article(type(tensor))}; wrap it in sf.tensor"
                 f", at {format_locs(here())}"
             )
         self._persistent = {**self._persistent, name: persistent}
@@ -175,8 +176,8 @@ class Module(Tree):
         self._check_new(name, isinstance(vars(self).get(name), Parameter))
         if param is not None and not isinstance(param, Parameter):
             raise DTypeError(
-                f"register_parameter: {name!r} is a {type(param).__name__}; wrap it in nn.Parameter"
-                f", at {format_locs(here())}"
+                f"register_parameter: {name!r} is {with_article(type(param))}; wrap it in "
+                f"nn.Parameter, at {format_locs(here())}"
             )
         setattr(self, name, param)
 
@@ -185,7 +186,7 @@ class Module(Tree):
         self._check_new(name, isinstance(vars(self).get(name), Module))
         if module is not None and not isinstance(module, Module):
             raise DTypeError(
-                f"add_module: {name!r} is a {type(module).__name__}, which is no module"
+                f"add_module: {name!r} is {with_article(type(module))}, which is no module"
                 f", at {format_locs(here())}"
             )
         setattr(self, name, module)

@@ -11,6 +11,7 @@ from typing import Any
 from staticflow.eager.creation import empty, tensor
 from staticflow.eager.tensor import Tensor, as_tensor
 from staticflow.errors import SymbolicError
+from staticflow.graph.articles import with_article
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.declaring.foreign import kind_of
 from staticflow.ops.symbols.symbol import Symbol
@@ -22,9 +23,10 @@ def refuse_symbol(what: str, value: Any) -> None:
     """Raise `SymbolicError` if ``value`` is a symbol, which holds no values of its own."""
     if isinstance(value, Symbol):
         raise SymbolicError(
-            f"a {what} holds values of its own, and {kind_of(value)} is a symbol, as all is that "
-            "is made inside a trace (under jit, in a forward on symbols, in the body of a loop); "
-            f"make the layer or the {what} outside, and use it inside, at {format_locs(here())}"
+            f"{with_article(what)} holds values of its own, and {kind_of(value)} is a symbol, as "
+            "all is that is made inside a trace (under jit, in a forward on symbols, in the body "
+            f"of a loop); make the layer or the {what} outside, and use it inside, "
+            f"at {format_locs(here())}"
         )
 
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from staticflow.errors import CheckpointError
+from staticflow.graph.articles import with_article
 from staticflow.graph.dtypes import BY_NUMPY
 from staticflow.graph.library_arrays import array_of
 from staticflow.graph.locs import format_locs, here
@@ -47,7 +48,7 @@ def _positions(module: Any) -> Iterator[tuple[str, Any, str, Any]]:
 def _fault(path: str, value: Any, own: Any) -> str:
     """Why ``value`` cannot be loaded into the tensor ``own``; empty if it can."""
     if not hasattr(value, "shape"):
-        return f"{path} is a {type(value).__name__}, and a tensor is needed"
+        return f"{path} is {with_article(type(value))}, and a tensor is needed"
     if has_masked_elements(value):
         return f"{path} is a masked array with masked elements; give array.filled(value)"
     if isinstance(value, np.ndarray) and value.dtype.newbyteorder("=") not in BY_NUMPY:

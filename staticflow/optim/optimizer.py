@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any, ClassVar
 
 from staticflow.errors import ArgumentError, AutogradError, DTypeError, ShapeError
+from staticflow.graph.articles import with_article
 from staticflow.graph.dtypes import float64
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.basics.creation import ones_like
@@ -83,7 +84,8 @@ class Optimizer:
         if not isinstance(groups, list) or not all(isinstance(g, ParamGroup) for g in groups):
             raise DTypeError(
                 f"{type(self).__name__}.param_groups is a list of groups, as add_param_group makes "
-                f"them; a {type(groups).__name__} cannot take its place, at {format_locs(here())}"
+                f"them; {with_article(type(groups))} cannot take its place, "
+                f"at {format_locs(here())}"
             )
         self._groups = groups
 
@@ -264,7 +266,7 @@ class Optimizer:
             shape = list(getattr(foreign[0], "shape", ()))
             name = getattr(foreign[0], "name", foreign[0])
             raise ArgumentError(
-                f"updates: a {type(foreign[0]).__name__} of shape {shape} named {name!r} is "
+                f"updates: {with_article(type(foreign[0]))} of shape {shape} named {name!r} is "
                 f"no parameter of this optimiser, at {format_locs(here())}"
             )
         return result
@@ -282,7 +284,7 @@ class Optimizer:
         for i, param in enumerate(params):
             if not hasattr(param, "grad_fn"):
                 raise ArgumentError(
-                    f"{type(self).__name__}: parameter {i} is a {type(param).__name__}; give "
+                    f"{type(self).__name__}: parameter {i} is {with_article(type(param))}; give "
                     f"tensors, as model.parameters() does, at {format_locs(here())}"
                 )
             if id(param) in known:

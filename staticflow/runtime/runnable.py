@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from staticflow.codegen.lower.refusals import REFUSALS
 from staticflow.codegen.statuses import NO_MEMORY, NO_ROOM, SIZES_DIFFER
 from staticflow.errors import ShapeError
+from staticflow.graph.articles import with_article
 from staticflow.graph.binding import Sizes, bind_arguments, check_equalities
 from staticflow.graph.device import device
 from staticflow.graph.dims import Sym
@@ -137,7 +138,9 @@ class Runnable(Sealed):
             for number, op, locs in reversed(failure.loops)
         )
         if code == NO_ROOM:
-            raise MemoryError(f"no memory for a {failure.what}, at {where}; nothing was updated")
+            raise MemoryError(
+                f"no memory for {with_article(failure.what)}, at {where}; nothing was updated"
+            )
         if code == SIZES_DIFFER:
             raise ShapeError(f"{failure.what}, at {where}; nothing was updated")
         error, why = [*REFUSALS.values()][code - 1]

@@ -14,6 +14,7 @@ from staticflow.data_classes import dataclass
 from staticflow.eager.tensor import Tensor, as_tensor
 from staticflow.eager.vertex import next_serial
 from staticflow.errors import ShapeError, SymbolicError
+from staticflow.graph.articles import with_article
 from staticflow.graph.device import device
 from staticflow.graph.dims import Size, fresh_sym
 from staticflow.graph.dtypes import BY_PYTHON, DType, get_default_dtype
@@ -387,7 +388,7 @@ def _static(v: Any) -> Hashable:
         hash(key)
     except TypeError:
         raise SymbolicError(
-            f"jit: an argument is a {type(v).__name__}, which is neither an array nor hashable; "
+            f"jit: an argument is {with_article(type(v))}, which is neither an array nor hashable; "
             f"give a tuple or a number instead, or close over it, at {format_locs(here())}"
         ) from None
     return key

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 from staticflow.errors import ArgumentError, DTypeError, ShapeError
+from staticflow.graph.articles import with_article
 from staticflow.graph.locs import format_locs, here
 from staticflow.nn.module import Module
 from staticflow.nn.parameter import Parameter
@@ -264,8 +265,9 @@ def _sources_of(
             sources.append(tensor_from_torch(program.constants[spec.target]).clone())
         else:
             raise ArgumentError(
-                f"from_module: the exported program takes {spec.target!r}, a "
-                f"{spec.kind.name.lower()}, which has no meaning here, at {format_locs(here())}"
+                f"from_module: the exported program takes {spec.target!r}, "
+                f"{with_article(spec.kind.name.lower())}, which has no meaning here, "
+                f"at {format_locs(here())}"
             )
     return sources, tuple(inputs)
 

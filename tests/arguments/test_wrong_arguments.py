@@ -101,7 +101,7 @@ SAYS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "an index": (lambda x: x.select(sf.ones(2), 0), "select: 'dim' must be an integer, not f32[2]"),
     "a dtype": (lambda x: sf.sum(x, dtype=3), "sum: 'dtype' must be one of the dtypes bool, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64, not int"),
     "mm": (lambda x: x.mm(3), "mm: 'mat2' must be a tensor, not int"),
-    "inside": (lambda x: sf.cat([x, 3]), "cat: entry 1 is a int"),
+    "inside": (lambda x: sf.cat([x, 3]), "cat: entry 1 is an int"),
     "what none names": (lambda x: sf.float_power(x, [2]), "float_power(input=f32[3, 3], exponent=[2]): "),
     "line of NumPy's caller": (lambda x: sf.tril_indices(x, 3), "tril_indices: 'row' must be an integer"),
     "layer": (lambda x: sf.nn.Linear(3, 3)([1.0]), "Linear: 'input' must be a tensor, not list"),

@@ -72,7 +72,7 @@ def test_everything_of_a_graph_can_be_drawn() -> None:
 
 
 def test_what_cannot_be_drawn_is_said() -> None:
-    with pytest.raises(DTypeError, match=r"draw: a int is no program.* at .*test_draw\.py"):
+    with pytest.raises(DTypeError, match=r"draw: an int is no program.* at .*test_draw\.py"):
         sf.draw(3)
     with pytest.raises(DTypeError, match="was not called yet"):
         sf.draw(sf.jit(lambda a: a))
@@ -148,7 +148,7 @@ def test_the_text_of_a_graph_is_drawn(file: str, capsys: pytest.CaptureFixture[s
         (["nothere.sf"], "there is no file 'nothere.sf'"),
         (["prog.py"], "write prog.py:NAME, it has x, step, result, uncalled, Net"),
         (["prog.py:stp"], "prog.py has no 'stp'; it has x, step"),
-        (["prog.py:number"], "a int is no program"),
+        (["prog.py:number"], "an int is no program"),
         (["prog.py:fail"], "prog.py:fail cannot be called: ZeroDivisionError"),
         (["prog.py:uncalled"], "prog.py:uncalled was not called yet"),
         (["prog.py:step", "--eager"], "only a model has an eager step"),

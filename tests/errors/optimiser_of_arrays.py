@@ -1,5 +1,5 @@
 # raises ArgumentError
-# says SGD: parameter 0 is a ndarray; give tensors, as model.parameters() does
+# says SGD: parameter 0 is an ndarray; give tensors, as model.parameters() does
 import numpy as np
 
 import staticflow as sf

@@ -72,7 +72,7 @@ def test_attributes_are_deleted_and_replaced() -> None:
     net = Net()
     del net.scale, net.first.bias
     assert list(net.buffers()) == [] and "first.bias" not in net.state_dict()
-    with refuse("Net.first is a module; a int cannot take its place", TypeError):
+    with refuse("Net.first is a module; an int cannot take its place", TypeError):
         net.first = 3
     net.first = None
     assert [n for n, _ in net.named_children()] == ["rest"]
@@ -385,10 +385,12 @@ def test_jit_of_a_method() -> None:
 
 def test_what_is_no_tensor_is_no_buffer() -> None:
     module = nn.Module()
-    with pytest.raises(TypeError, match=r"register_buffer: 'scale' is a int; wrap it in sf.tensor"):
+    with pytest.raises(
+        TypeError, match=r"register_buffer: 'scale' is an int; wrap it in sf.tensor"
+    ):
         module.register_buffer("scale", 3)
     module.register_buffer("scale", sf.ones(1))
-    with pytest.raises(TypeError, match=r"Module.scale is a buffer; a int cannot take its place"):
+    with pytest.raises(TypeError, match=r"Module.scale is a buffer; an int cannot take its place"):
         module.scale = 3
     module.scale = sf.zeros(2)
     assert module.state_dict()["scale"].shape == (2,)

@@ -233,8 +233,8 @@ def endless() -> list[Any]:
 @pytest.mark.parametrize(
     ("obj", "message"),
     [
-        ({"w": np.ones(2, complex)}, "w is a ndarray of complex128"),
-        (np.ones(2, np.uint16), "the object is a ndarray of uint16"),
+        ({"w": np.ones(2, complex)}, "w is an ndarray of complex128"),
+        (np.ones(2, np.uint16), "the object is an ndarray of uint16"),
         (np.array([None]), "of object"),
         (np.ma.array([1, 2], mask=[0, 1]), "is a MaskedArray of int64"),
         ({"\ud800": sf.ones(1)}, "UnicodeEncodeError"),

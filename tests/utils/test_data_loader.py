@@ -84,7 +84,7 @@ def test_collation() -> None:
     assert default_collate([True, False]).dtype is sf.bool
     assert default_collate([sf.ones(2), sf.zeros(2)]).shape == (2, 2)
     assert default_collate([np.float32(1), np.float32(2)]).dtype is sf.float32
-    with pytest.raises(sf.ArgumentError, match="a sample has a object"):
+    with pytest.raises(sf.ArgumentError, match="a sample has an object"):
         default_collate([object()])
     with pytest.raises(sf.ArgumentError, match=r"samples have \[1, 2\] parts"):
         default_collate([(1,), (1, 2)])
@@ -176,7 +176,7 @@ def test_a_compiled_step_takes_batches() -> None:
 WRONG = {
     "batch_size is 0": lambda: DataLoader(range(3), 0),
     "prefetch is -1": lambda: DataLoader(range(3), 1, prefetch=-1),
-    "the dataset is a int": lambda: DataLoader(3),
+    "the dataset is an int": lambda: DataLoader(3),
     "shuffle=True and a sampler": lambda: DataLoader(range(3), shuffle=True, sampler=[0]),
     "shuffle=True and a dataset without": lambda: DataLoader(iter([1]), shuffle=True),
     "the first sizes must be equal": lambda: TensorDataset(sf.ones(2), sf.ones(3)),

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from staticflow.errors import DTypeError, ShapeError
+from staticflow.graph.articles import with_article
 from staticflow.graph.dims import Size, prod, same_shape
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
@@ -91,7 +92,7 @@ cat_op = Op(
 def _check_tensors(tensors: Sequence[Any], what: str) -> Sequence[Any]:
     if not isinstance(tensors, list | tuple):
         raise DTypeError(
-            f"{what}: takes a list or tuple of tensors, not a {type(tensors).__name__}"
+            f"{what}: takes a list or tuple of tensors, not {with_article(type(tensors))}"
             f", at {format_locs(here())}"
         )
     if not tensors:
@@ -99,7 +100,7 @@ def _check_tensors(tensors: Sequence[Any], what: str) -> Sequence[Any]:
     for i, x in enumerate(tensors):
         if not hasattr(x, "ndim"):
             raise DTypeError(
-                f"{what}: entry {i} is a {type(x).__name__}; wrap data with sf.tensor(...) or "
+                f"{what}: entry {i} is {with_article(type(x))}; wrap data with sf.tensor(...) or "
                 f"sf.from_numpy(...), at {format_locs(here())}"
             )
     return tensors

@@ -9,6 +9,7 @@ from typing import Any
 
 from staticflow import pytree
 from staticflow.errors import DTypeError, ShapeError
+from staticflow.graph.articles import with_article
 from staticflow.graph.dims import Dim, Size, same
 from staticflow.graph.dtypes import bool_
 from staticflow.graph.graph import close, new_param
@@ -129,7 +130,7 @@ def _containers(before: pytree.TreeDef, after: pytree.TreeDef) -> str:
     """The remedy where a list stands for a tuple, or the other way round."""
     mine, theirs = before.kind, after.kind
     if {mine, theirs} == {list, tuple} and mine and theirs and before.keys == after.keys:
-        return f": return a {mine.__name__}, or begin with a {theirs.__name__}"
+        return f": return {with_article(mine)}, or begin with {with_article(theirs)}"
     return ""
 
 
@@ -193,7 +194,7 @@ def check_pair(result: Any) -> tuple[Any, Any]:
         return result
     count = f" of {len(result)}" if isinstance(result, tuple | list) else ""
     raise ShapeError(
-        f"scan: fn gives a {type(result).__name__}{count}; it must give a tuple of two, "
+        f"scan: fn gives {with_article(type(result))}{count}; it must give a tuple of two, "
         f"(carry, y); return carry, None where there is no y, at {format_locs(here())}"
     )
 

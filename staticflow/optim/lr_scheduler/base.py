@@ -8,6 +8,7 @@ from functools import wraps
 from typing import Any, ClassVar
 
 from staticflow.errors import ArgumentError, CheckpointError, DTypeError
+from staticflow.graph.articles import with_article
 from staticflow.graph.locs import format_locs, here
 from staticflow.optim.group import ParamGroup
 from staticflow.optim.optimizer import Optimizer
@@ -125,7 +126,7 @@ class LRScheduler:
         if not is_dict or type(saved.get(self.needed[0])) is not self.needed[1]:
             has = [*saved] if is_dict else f"the type {type(saved).__name__}"
             raise CheckpointError(
-                f"load_state_dict: the state of a {type(self).__name__} has {self.needed[0]!r}, "
+                f"load_state_dict: the state of {with_article(type(self))} has {self.needed[0]!r}, "
                 f"of the type {self.needed[1].__name__}, as its state_dict() gives it; "
                 f"this has {has}, at {format_locs(here())}"
             )

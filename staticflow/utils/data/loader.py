@@ -17,6 +17,7 @@ import numpy as np
 
 from staticflow.eager.creation import as_tensor, tensor
 from staticflow.errors import ArgumentError
+from staticflow.graph.articles import with_article
 from staticflow.graph.dtypes import float64
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.basics.joining import stack
@@ -59,8 +60,8 @@ def default_collate(batch: Sequence[Any]) -> Any:
         parts = [c if isinstance(c[0], str | bytes) else default_collate(c) for c in columns]
         return type(first)(*parts) if hasattr(first, "_fields") else parts
     raise ArgumentError(
-        f"default_collate: a sample has a {type(first).__name__}, and must have tensors, arrays, "
-        f"numbers, words, or dicts, tuples and lists of these; give a collate_fn, at "
+        f"default_collate: a sample has {with_article(type(first))}, and must have tensors, "
+        f"arrays, numbers, words, or dicts, tuples and lists of these; give a collate_fn, at "
         f"{format_locs(here())}"
     )
 
@@ -110,8 +111,8 @@ class DataLoader:
         by_index = hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")
         if not by_index and not hasattr(dataset, "__iter__"):
             raise ArgumentError(
-                f"DataLoader: the dataset is a {type(dataset).__name__}, and must have __len__ and "
-                f"__getitem__, or __iter__, at {format_locs(here())}"
+                f"DataLoader: the dataset is {with_article(type(dataset))}, and must have __len__ "
+                f"and __getitem__, or __iter__, at {format_locs(here())}"
             )
         if shuffle and (sampler is not None or not by_index):
             other = "a sampler" if by_index else "a dataset without __getitem__"
