@@ -1,7 +1,11 @@
 """The day's share of a generated check is the same all day, and other on another day."""
 
 import os
+import shutil
+import subprocess
+from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from slices import DAY, daily, today
@@ -40,3 +44,45 @@ def test_hypothesis_draws_the_same_all_day_however_busy_the_machine_is():
 
     assert drawn() == drawn()
     assert settings.default.deadline is None
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    """A folder with `.ci/run`, whose ``python3`` says the day and fails, so that it ends there."""
+    (tmp_path / ".ci").mkdir()
+    shutil.copy(Path(__file__).parents[2] / ".ci" / "run", tmp_path / ".ci" / "run")
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for name, body in (
+        ("python3", "echo the day is $STATICFLOW_TEST_DAY.; exit 1"),
+        ("chromium", ""),
+    ):
+        (programs / name).write_text(f"#!/bin/sh\n{body}\n")
+        (programs / name).chmod(0o755)
+    return tmp_path
+
+
+def day_of_landing(checkout, **variables):
+    own = {key: value for key, value in os.environ.items() if key != DAY and key[:4] != "GIT_"}
+    own |= {"PATH": f"{checkout / 'programs'}{os.pathsep}{own['PATH']}", **variables}
+    run = subprocess.run([checkout / ".ci" / "run"], env=own, capture_output=True, text=True)
+    assert run.returncode == 1, run.stderr
+    return run.stdout
+
+
+def commit(checkout):
+    who = ["-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "commit.gpgsign=false"]
+    day = {**os.environ, "GIT_COMMITTER_DATE": "2026-01-31T12:00:00Z"}
+    for words in (["init", "-q"], [*who, "commit", "-q", "--allow-empty", "-m", "a commit"]):
+        subprocess.run(["git", *words], cwd=checkout, env=day, check=True)
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="there is no git here")
+def test_a_landing_takes_the_day_of_its_commit(checkout):
+    commit(checkout)
+    assert day_of_landing(checkout) == "the day is 2026-01-31.\n"
+    assert day_of_landing(checkout, **{DAY: "2026-02-01"}) == "the day is 2026-02-01.\n"
+
+
+def test_a_landing_without_git_leaves_the_day_open(checkout):
+    assert day_of_landing(checkout, GIT_DIR="/nowhere") == "the day is .\n"
