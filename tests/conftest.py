@@ -3,6 +3,7 @@
 import gc
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import zlib
@@ -34,7 +35,10 @@ _STATUS = pytest.StashKey[int]()
 
 def pytest_configure(config: pytest.Config) -> None:
     """The day is one for the whole run: workers inherit it, also those that start after midnight.
-    Processes that tests start find staticflow from any folder, be it installed or not."""
+    Processes that tests start find staticflow from any folder, be it installed or not. They and
+    the tests hear Ctrl-C, also where whoever began the run ignores it."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of a shell
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ[DAY] = today()
     os.environ["SCIPY_ARRAY_API"] = "1"  # which SciPy reads as it is imported
     _draw_by_the_day(config)
