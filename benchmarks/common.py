@@ -126,11 +126,14 @@ def main(
             entered, set_up, left_out = _enter(chosen, checked_runs, tolerance, options.limit)
             rounds, slow = _rounds_of(entered, options)
             left_out += slow
+            others = other_programs()
             seconds = _measure(entered, rounds, options.seconds)
+            notes = remarks(others)
         except (_WrongResult, _OwnFault) as fault:
             report.fail(title, str(fault))
             continue
-        report.add(title, summarize(seconds, set_up), left_out, _work_of(entered.values()))
+        work = _work_of(entered.values())
+        report.add(title, summarize(seconds, set_up), left_out, work, notes=notes)
     report.end()
 
 
@@ -316,6 +319,18 @@ def _reason(name: str, error: BaseException, limit: float) -> str:
     if is_ours(name):
         raise _OwnFault(f"{name}: {reason}") from error
     return reason
+
+
+def other_programs() -> Any:
+    """A look at what other programs take of the processors from now on."""
+    from staticflow.measure.others import OtherPrograms
+
+    return OtherPrograms()
+
+
+def remarks(others: Any) -> list[str]:
+    """What is to be said of a table beside such other programs: one note, or nothing."""
+    return list(filter(None, [others.remark(threads())]))
 
 
 def _work_of(contestants: Iterable[Contestant]) -> dict[str, int] | None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import import_libraries, options_of, settle_threads, threads
+from common import import_libraries, options_of, other_programs, remarks, settle_threads, threads
 from image_nets import PAIRS, SIDE, WIDTHS
 from products import means
 from report import Report, is_ours, summarize
@@ -192,7 +192,7 @@ def run_table(
             except ImportError as error:
                 left_out.append(f"{name} ({error})")
     rounds, seconds = min(options.rounds, 7), options.seconds / 10
-    samples = []
+    samples, others = [], other_programs()
     try:
         for shape in shapes:
             runs = checked_runs(shape, direction, makers)
@@ -202,7 +202,8 @@ def run_table(
         return
     found = means(samples)
     firsts = {name: times[0] for name, times in found.items()}
-    report.add(title, summarize(found, firsts), left_out, notes=notes_about(shapes, samples))
+    notes = [*notes_about(shapes, samples), *remarks(others)]
+    report.add(title, summarize(found, firsts), left_out, notes=notes)
 
 
 if __name__ == "__main__":

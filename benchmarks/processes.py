@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 
-from common import options_of, settle_threads
+from common import options_of, other_programs, remarks, settle_threads
 from report import Report, summarize
 
 __all__ = ["Child", "main_of_processes", "number_of_process"]
@@ -37,7 +37,7 @@ def main_of_processes(
         print(f"{title}; threads: {options.threads}")
         measured: dict[str, list[float]] = {n: [] for n in children if options.only in n}
         left_out: list[str] = []
-        began = time.monotonic()
+        began, others = time.monotonic(), other_programs()
         for number in range(min(options.rounds, most)):
             if number and time.monotonic() - began > options.most / 2:
                 break
@@ -52,7 +52,8 @@ def main_of_processes(
                     measured[name].append(found)
         if measured:
             firsts = {name: numbers[0] for name, numbers in measured.items()}
-            report.add(title, summarize(measured, firsts), left_out, unit=unit)
+            notes = remarks(others)
+            report.add(title, summarize(measured, firsts), left_out, unit=unit, notes=notes)
     report.end()
 
 

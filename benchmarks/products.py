@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import import_libraries, options_of, settle_threads, threads
+from common import import_libraries, options_of, other_programs, remarks, settle_threads, threads
 from report import Report, is_ours, summarize
 
 LAYOUTS = {"a @ b": "nn", "a @ b.T": "nt", "a.T @ b": "tn", "a.T @ b.T": "tt"}
@@ -204,7 +204,7 @@ def run_table(title: str, kind: Kind, options: argparse.Namespace, report: Repor
             except ImportError as error:
                 left_out.append(f"{name} ({error})")
     rounds, seconds = min(options.rounds, 7), options.seconds / 10
-    samples = []
+    samples, others = [], other_programs()
     try:
         for shape, found in measure(kind, makers, rounds, seconds):
             samples.append(found)
@@ -214,7 +214,8 @@ def run_table(title: str, kind: Kind, options: argparse.Namespace, report: Repor
         return
     found = means(samples)
     firsts = {name: times[0] for name, times in found.items()}
-    report.add(title, summarize(found, firsts), left_out, notes=notes_about(kind.shapes, samples))
+    notes = [*notes_about(kind.shapes, samples), *remarks(others)]
+    report.add(title, summarize(found, firsts), left_out, notes=notes)
 
 
 if __name__ == "__main__":

@@ -40,6 +40,7 @@ from staticflow.comparison.record import Peer
 from staticflow.comparison.rounding import clear_elements, find_noise
 from staticflow.comparison.source import explain_failure
 from staticflow.data_classes import dataclass
+from staticflow.measure.others import OtherPrograms
 from staticflow.measure.statistics import spread, spread_of_ratio, time_in_turns
 from staticflow.runtime.threads import get_num_threads
 
@@ -105,9 +106,11 @@ def time_peers(
             return Peers((), tuple(left_out))
         batch = job.batches(1)[0]
         runs = {name: _repeat(e.step, batch) for name, e in entrants.items()}
+        others = OtherPrograms()
         samples = time_in_turns(
             {"": repeat_step(ours, batch), **runs}, rounds, seconds, progress, get_num_threads()
         )
+        busy = others.remark(get_num_threads())
     timed = tuple(
         Peer(
             name,
@@ -119,13 +122,14 @@ def time_peers(
         )
         for name, e in entrants.items()
     )
-    notes = tuple(
+    notes = [f"beside the peers {busy}"] if busy else []
+    notes += [
         f"{name} is compared without {e.noise:,} element{'s' * (e.noise != 1)} of its parameters, "
         "whose gradient is rounding alone in one of the first steps"
         for name, e in entrants.items()
         if e.noise
-    )
-    return Peers(timed, tuple(left_out), notes)
+    ]
+    return Peers(timed, tuple(left_out), tuple(notes))
 
 
 def _enter(job: Job, name: str, make: Make) -> _Entrant | str:

@@ -107,7 +107,7 @@ class ModeCosts:
     losses: tuple[float, ...]
     roofline: Roofline | None = None
     passes: dict[str, float] | None = None
-    """Of ``optimise``, the seconds of each pass."""
+    """Of ``optimise`` in a cold start, the seconds of each pass; in a warm one none need run."""
     scores: dict[str, float] = dataclasses.field(default_factory=dict)
     """What the file's ``evaluate`` gives for the model once it was trained in this mode."""
 

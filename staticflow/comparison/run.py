@@ -47,6 +47,7 @@ from staticflow.comparison.why import Why, find_why
 from staticflow.data_classes import dataclass
 from staticflow.errors import ArgumentError
 from staticflow.measure.machine import Machine, machine
+from staticflow.measure.others import OtherPrograms
 from staticflow.measure.statistics import Spread, spread
 
 __all__ = ["FailedComparison", "InterruptedComparison", "Options", "compare_job"]
@@ -256,7 +257,9 @@ def _train(
     def score(each: Contestant) -> None:
         findings.scores[each.mode] = find_scores(job, each.model)
 
+    others = OtherPrograms()
     run_rounds(contestants, batches, findings.samples, stage.advance, options.is_quick, score)
+    findings.notes += filter(None, [others.remark(findings.machine.threads)])
     losses = {mode: samples.losses for mode, samples in findings.samples.items()}
     if static is None or start is None:
         went = first_nan(losses["eager"])

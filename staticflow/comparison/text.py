@@ -209,7 +209,7 @@ def _starts(record: Comparison) -> Iterator[str]:
         yield _row(title, "eager", "static")
         for phase in dict.fromkeys([*phases[1], *phases[0]]):
             yield _row(f"  {phase.replace('_', ' ')}", *(_seconds(p, phase) for p in phases))
-            if phase == "optimise" and record.static is not None and record.static.passes:
+            if (start, phase) == ("cold", "optimise") and record.static and record.static.passes:
                 longest = sorted(record.static.passes.items(), key=lambda p: -p[1])[:PASSES]
                 told = ", ".join(f"{name} {seconds_in_words(s)}" for name, s in longest)
                 yield f"    most of it: {told}"

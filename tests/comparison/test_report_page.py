@@ -247,3 +247,20 @@ def test_contrast(scheme: str) -> None:
         assert contrast(colours["ink"], cell) >= 4.5, mode
     assert shade(1e9)[1] == shade(1e-9)[1] == STRONGEST
     assert shade(float("nan"))[0] == "muted"
+
+
+@pytest.mark.parametrize("span", [1.05, 1.5, 3.0, 9.0, 50.0, 99.0, 101.0, 1e5])
+@pytest.mark.parametrize("low", [1.1, 3.2, 6.0])
+def test_a_logarithmic_axis_has_two_marks_at_least(low: float, span: float) -> None:
+    pytest.importorskip("matplotlib")
+    from matplotlib.figure import Figure
+
+    from staticflow.comparison.page.axes import seconds_axis
+
+    axes = Figure().subplots()
+    axes.set(yscale="log")
+    axes.plot([1, 2], [low, low * span])
+    seconds_axis(axes.yaxis)
+    bottom, top = axes.get_ylim()
+    shown = [m for m in axes.yaxis.get_majorticklocs() if bottom <= m <= top]
+    assert 2 <= len(shown) <= 9

@@ -34,11 +34,15 @@ def trim(words: str) -> str:
 
 
 def marks(axis: Any, words: Callable[[float], str], most: int) -> None:
-    """Write the marks of an axis in words, as many as have room."""
+    """Write the marks of an axis in words, as many as have room. Its data must be drawn."""
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-    log = axis.get_scale() == "log"
-    axis.set_major_locator(LogLocator(numticks=most) if log else MaxNLocator(most))
+    low, high = axis.get_view_interval()
+    if axis.get_scale() == "log" and high >= 10 * low:
+        subs = (1.0, 2.0, 5.0) if high < 100 * low else (1.0,)
+        axis.set_major_locator(LogLocator(subs=subs, numticks=most))
+    else:  # of powers of ten there may be none
+        axis.set_major_locator(MaxNLocator(most))
     axis.set_major_formatter(FuncFormatter(lambda value, _: words(value)))
     axis.set_minor_formatter(NullFormatter())
     axis.set_tick_params(which="both", length=0)
