@@ -23,12 +23,11 @@ from staticflow.ops.declaring import foreign
 PAGES = (
     "staticflow", "staticflow.autograd", "staticflow.autograd.functional",
     "staticflow.autograd.graph", "staticflow.eager.accelerator", "staticflow.eager.cuda",
-    "staticflow.amp", "staticflow.distributions", "staticflow.errors", "staticflow.func",
-    "staticflow.linalg", "staticflow.nn", "staticflow.nn.functional", "staticflow.nn.init",
-    "staticflow.nn.utils",
-    "staticflow.nn.utils.rnn", "staticflow.onnx", "staticflow.optim",
-    "staticflow.optim.lr_scheduler", "staticflow.optim.swa_utils", "staticflow.special",
-    "staticflow.testing", "staticflow.utils", "staticflow.utils.checkpoint",
+    "staticflow.amp", "staticflow.distributed", "staticflow.distributions", "staticflow.errors",
+    "staticflow.func", "staticflow.linalg", "staticflow.nn", "staticflow.nn.functional",
+    "staticflow.nn.init", "staticflow.nn.utils", "staticflow.nn.utils.rnn", "staticflow.onnx",
+    "staticflow.optim", "staticflow.optim.lr_scheduler", "staticflow.optim.swa_utils",
+    "staticflow.special", "staticflow.testing", "staticflow.utils", "staticflow.utils.checkpoint",
     "staticflow.utils.data",
 )  # fmt: skip
 """What users import."""

@@ -100,6 +100,7 @@ from staticflow.errors import (
     NanError,
     NestingError,
     ProfileError,
+    RankError,
     ShapeError,
     StaticflowError,
     SymbolicError,
@@ -143,6 +144,7 @@ if TYPE_CHECKING:
     from staticflow import (
         amp,
         autograd,
+        distributed,
         distributions,
         func,
         nn,
@@ -162,10 +164,10 @@ else:
 
     __getattr__, __dir__ = names_of_later(
         globals(),
-        amp="amp", autograd="autograd", distributions="distributions", func="func", nn="nn",
-        onnx="onnx", optim="optim", testing="testing", torch="torch", utils="utils",
-        compare="comparison", draw="drawing.draw", load_program="static.saved_program",
-        profile="profiling", vmap="autograd.vmap",
+        amp="amp", autograd="autograd", distributed="distributed", distributions="distributions",
+        func="func", nn="nn", onnx="onnx", optim="optim", testing="testing", torch="torch",
+        utils="utils", compare="comparison", draw="drawing.draw",
+        load_program="static.saved_program", profile="profiling", vmap="autograd.vmap",
     )  # fmt: skip
 
 Size = tuple  # type: ignore[type-arg]
@@ -175,27 +177,26 @@ if _sys.modules.get("einops") is not None:  # it knows tensors from now on, and 
     from staticflow import einops
 
 __all__ = [
-    "ArgumentError", "AutogradError", "BFloat16Tensor", "BoolTensor", "ByteTensor",
-    "CharTensor", "CheckpointError", "CompileError", "DTypeError", "DeviceError",
-    "DimRangeError", "DoubleTensor", "FloatTensor", "Generator", "HalfTensor",
-    "IndexRangeError", "IntTensor", "LongTensor", "ModelError", "NanError", "NestingError",
-    "ProfileError", "ShapeError", "ShortTensor", "Size", "StaticflowError", "SymbolicError",
-    "Tensor", "ThreadsError", "UndefinedError", "accelerator", "amp", "arange", "as_tensor",
-    "asarray", "autocast", "autograd", "bartlett_window", "bfloat16", "blackman_window", "bool",
-    "bool_", "clear_autocast_cache", "compare", "compile", "constant", "cuda",
-    "default_generator", "device", "distributions", "double", "draw", "dtype", "e", "empty",
-    "enable_grad", "eye", "float", "float16", "float32", "float64", "fork_rng", "from_dlpack",
-    "from_numpy", "full", "func", "get_autocast_dtype", "get_default_dtype", "get_num_threads",
-    "get_printoptions", "get_rng_state", "grad", "half", "hamming_window", "hann_window", "inf",
-    "inference_mode", "initial_seed", "int", "int8", "int16", "int32", "int64",
-    "is_autocast_cache_enabled", "is_autocast_enabled", "is_grad_enabled", "is_inference",
-    "is_inference_mode_enabled", "jit", "linalg", "linspace", "load", "load_program",
-    "logspace", "long", "manual_seed", "nan", "nn", "no_grad", "ones", "onnx", "optim", "pi",
-    "placeholder", "printoptions", "profile", "promote", "register_dataclass",
-    "register_pytree_node", "save", "scalar_tensor", "seed", "set_default_dtype",
-    "set_grad_enabled", "set_num_threads", "set_printoptions", "set_rng_state", "short",
-    "special", "symbol", "tensor", "testing", "tril_indices", "triu_indices", "uint8", "utils",
-    "variable", "vmap", "zeros",
+    "ArgumentError", "AutogradError", "BFloat16Tensor", "BoolTensor", "ByteTensor", "CharTensor",
+    "CheckpointError", "CompileError", "DTypeError", "DeviceError", "DimRangeError", "DoubleTensor",
+    "FloatTensor", "Generator", "HalfTensor", "IndexRangeError", "IntTensor", "LongTensor",
+    "ModelError", "NanError", "NestingError", "ProfileError", "RankError", "ShapeError",
+    "ShortTensor", "Size", "StaticflowError", "SymbolicError", "Tensor", "ThreadsError",
+    "UndefinedError", "accelerator", "amp", "arange", "as_tensor", "asarray", "autocast",
+    "autograd", "bartlett_window", "bfloat16", "blackman_window", "bool", "bool_",
+    "clear_autocast_cache", "compare", "compile", "constant", "cuda", "default_generator", "device",
+    "distributed", "distributions", "double", "draw", "dtype", "e", "empty", "enable_grad", "eye",
+    "float", "float16", "float32", "float64", "fork_rng", "from_dlpack", "from_numpy", "full",
+    "func", "get_autocast_dtype", "get_default_dtype", "get_num_threads", "get_printoptions",
+    "get_rng_state", "grad", "half", "hamming_window", "hann_window", "inf", "inference_mode",
+    "initial_seed", "int", "int8", "int16", "int32", "int64", "is_autocast_cache_enabled",
+    "is_autocast_enabled", "is_grad_enabled", "is_inference", "is_inference_mode_enabled", "jit",
+    "linalg", "linspace", "load", "load_program", "logspace", "long", "manual_seed", "nan", "nn",
+    "no_grad", "ones", "onnx", "optim", "pi", "placeholder", "printoptions", "profile", "promote",
+    "register_dataclass", "register_pytree_node", "save", "scalar_tensor", "seed",
+    "set_default_dtype", "set_grad_enabled", "set_num_threads", "set_printoptions", "set_rng_state",
+    "short", "special", "symbol", "tensor", "testing", "tril_indices", "triu_indices", "uint8",
+    "utils", "variable", "vmap", "zeros",
 ]  # fmt: skip
 __all__ += _functions.__all__
 

@@ -20,6 +20,7 @@ __all__ = [
     "NestingError",
     "ParseError",
     "ProfileError",
+    "RankError",
     "ShapeError",
     "StaticflowError",
     "SymbolicError",
@@ -77,6 +78,10 @@ class ThreadsError(StaticflowError):
 
 class ProfileError(StaticflowError):
     """A profile or a measurement of memory that cannot be made, or not now."""
+
+
+class RankError(StaticflowError):
+    """A process of a mesh that has ended, or does something else than the others do."""
 
 
 class AutogradError(StaticflowError):

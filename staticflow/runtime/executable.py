@@ -14,7 +14,7 @@ import numpy as np
 from staticflow.codegen.llvm.arena import capacities_at
 from staticflow.codegen.statuses import NO_MEMORY
 from staticflow.data_classes import dataclass
-from staticflow.errors import LinAlgError
+from staticflow.errors import LinAlgError, RankError
 from staticflow.graph.device import device
 from staticflow.graph.dim_queries import evaluate_dim, symbols_of
 from staticflow.graph.dims import Sym
@@ -240,9 +240,9 @@ def _answer(step: Ask) -> Callable[[int], None]:
         try:
             with np.errstate(all="ignore"):
                 given = op.reference(np, *arrays[:count], **attrs)
-        except LinAlgError as error:
+        except (LinAlgError, RankError) as error:
             operands = ", ".join(str(t) for t in step.types[:count])
-            raise LinAlgError(
+            raise type(error)(
                 f"{op.name}({operands}): {error}, at {format_locs(step.locs)}; nothing was updated"
             ) from None
         results = given if isinstance(given, tuple) else (given,)

@@ -11,6 +11,8 @@ import ctypes
 import functools
 import os
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
@@ -25,7 +27,8 @@ class Turn(Sealed):
     lock of the interpreter, under which alone it changes."""
 
     def __init__(self) -> None:
-        lock = threading.RLock()
+        self._lock: Any = threading.RLock()
+        lock = self._lock
         self._acquire, self._release = lock.acquire, lock.release
         self._held = ctypes.c_int64(0)
         os.register_at_fork(after_in_child=functools.partial(self._start_anew, lock))
@@ -51,6 +54,21 @@ class Turn(Sealed):
     ) -> None:
         self._held.value -= 1
         self._release()
+
+    @contextmanager
+    def give_way(self) -> Iterator[None]:
+        """A block in which other threads may update variables, though this one is in the midst of
+        an update: it waits for what they send."""
+        if not self._lock._is_owned():
+            yield
+            return
+        held = self._lock._release_save()
+        self._held.value -= held[0]
+        try:
+            yield
+        finally:
+            self._lock._acquire_restore(held)
+            self._held.value += held[0]
 
     def symbols(self) -> dict[str, int]:
         """The addresses by which native code takes its turn, alive as long as this object."""

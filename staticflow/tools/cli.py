@@ -10,7 +10,7 @@ from typing import NoReturn
 
 from staticflow.data_classes import dataclass
 from staticflow.errors import StaticflowError
-from staticflow.tools import bench, cache, compare, info, opt, view
+from staticflow.tools import bench, cache, compare, info, launch, opt, view
 from staticflow.tools.interrupts import INTERRUPTED, raise_at_interrupt
 from staticflow.tools.printing import leave_output
 
@@ -35,6 +35,7 @@ COMMANDS = {
         compare.run,
     ),
     "info": Command("versions, CPU and GPU", info.add_arguments, info.run),
+    "launch": Command("a script on several processes, by mpirun", launch.add_arguments, launch.run),
     "opt": Command("passes over a graph that is text", opt.add_arguments, opt.run),
     "view": Command("a graph, a program or a tape as a picture", view.add_arguments, view.run),
 }

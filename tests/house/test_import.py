@@ -13,12 +13,13 @@ import staticflow
 
 RARELY_USED = {
     "networkx", "matplotlib", "tqdm", "sklearn", "torch", "jax", "unittest", "onnx", "onnxruntime",
-    "einops",
+    "einops", "mpi4py",
     "llvmlite", "decimal", "fractions", "statistics", "random", "html", "tempfile",
 }  # fmt: skip
 
 LATER = {
     "autograd",
+    "distributed",
     "distributions",
     "nn",
     "optim",

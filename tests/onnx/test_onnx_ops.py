@@ -22,10 +22,11 @@ pytest.importorskip("onnx.checker", reason="models of ONNX are written and check
 pytest.importorskip("onnxruntime", reason="models of ONNX are run by onnxruntime")
 
 REFUSED = {
-    "adaptive_max_index", "adaptive_spread", "cholesky", "correlate_kernel", "cummax", "cummin",
+    "adaptive_max_index", "adaptive_spread", "all_gather", "all_reduce", "all_to_all",
+    "broadcast", "cholesky", "correlate_kernel", "cummax", "cummin",
     "diag_embed", "eigh", "fold", "gcd", "interleave", "lcm",
     "logcumsumexp", "masked_take", "place_scatter",
-    "print", "product_of_others", "qr", "recurrence", "repeated_index", "resample", "searchsorted", "shift", "slogdet",
+    "print", "product_of_others", "qr", "recurrence", "reduce_scatter", "repeated_index", "resample", "searchsorted", "shift", "slogdet",
     "solve", "solve_lower", "solve_upper", "svd", "unborder", "unpatches", "unresample",
 }  # fmt: skip
 """Ops that have no form in ONNX yet, or none at all."""

@@ -61,6 +61,13 @@ from staticflow.ops.batching.loops import DRAWS, cond_rule, scan_rule, while_rul
 from staticflow.ops.batching.matrices import attention_rule, linear_rule, product_rule
 from staticflow.ops.batching.row import Rule
 from staticflow.ops.batching.windows import convolution_rule, kernel_rule, planes, resample_rule
+from staticflow.ops.collectives.collectives import (
+    all_gather_op,
+    all_reduce_op,
+    all_to_all_op,
+    broadcast_op,
+    reduce_scatter_op,
+)
 from staticflow.ops.declaring.late import tied_op
 from staticflow.ops.declaring.lowering import Elementwise, Reduce, View
 from staticflow.ops.declaring.required import asserted_op, required_op
@@ -128,19 +135,21 @@ BRANCHES: dict[Op, Rule] = {scan_op: scan_rule, while_op: while_rule, cond_op: c
 """Ops that hold regions, which run by functions that the rules call."""
 
 _ALONG = (
-    argmax_across_op, argmax_op, argmin_across_op, argmin_op, cat_op, count_op, cummax_op,
-    cummin_op, cumprod_op, cumsum_op, diag_embed_op, embed_op, few_op, fold_op, gather_op,
-    kthvalue_op, log_softmax_op, logcumsumexp_op, logsumexp_op, max_dim_across_op, max_dim_op,
-    mean_op, median_dim_op, min_dim_across_op, min_dim_op, others_op, rank_op, recurrence_op,
-    roll_op, scatter_add_op, scatter_op, scatter_reduce_op, select_op, shift_op, slice_scatter_op,
-    softmax_op, sort_op, stack_op, std_op, topk_op, var_op, vector_norm_op,
+    all_gather_op, all_to_all_op, argmax_across_op, argmax_op, argmin_across_op, argmin_op, cat_op,
+    count_op, cummax_op, cummin_op, cumprod_op, cumsum_op, diag_embed_op, embed_op, few_op, fold_op,
+    gather_op, kthvalue_op, log_softmax_op, logcumsumexp_op, logsumexp_op, max_dim_across_op,
+    max_dim_op, mean_op, median_dim_op, min_dim_across_op, min_dim_op, others_op, rank_op,
+    recurrence_op, reduce_scatter_op, roll_op, scatter_add_op, scatter_op, scatter_reduce_op,
+    select_op, shift_op, slice_scatter_op, softmax_op, sort_op, stack_op, std_op, topk_op, var_op,
+    vector_norm_op,
 )  # fmt: skip
 """Ops on dims that attributes name or have entries for, as views and reductions are without being
 here."""
 
 _IN_FRONT = (
-    border_op, budget_op, cholesky_op, class_op, eigh_op, lower_op, once_op, qr_op, required_op,
-    slogdet_op, solve_op, svd_op, tril_op, triu_op, unborder_op, upper_op,
+    all_reduce_op, border_op, broadcast_op, budget_op, cholesky_op, class_op, eigh_op, lower_op,
+    once_op, qr_op, required_op, slogdet_op, solve_op, svd_op, tril_op, triu_op, unborder_op,
+    upper_op,
 )  # fmt: skip
 """Ops that take any number of dims in front."""
 

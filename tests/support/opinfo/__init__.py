@@ -9,6 +9,7 @@ from opinfo import (
     attention,
     bits,
     border,
+    collectives,
     compare,
     contract,
     convolution,
@@ -79,6 +80,7 @@ _TABLES = (
     patches,
     resample,
     normalization,
+    collectives,
 )
 
 ROWS: dict[str, OpInfo] = {row.op.name: row for table in _TABLES for row in table.ROWS}

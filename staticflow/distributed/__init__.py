@@ -1,0 +1,20 @@
+"""Programs on several processes: meshes of them, and what they do together.
+
+`mesh` names the processes, which MPI carries messages between (`mpi`), or, in tests, threads of one
+process (`simulated`). `collectives` are ops, in either mode.
+"""
+
+from staticflow.distributed.collectives import (
+    all_gather,
+    all_reduce,
+    all_to_all,
+    broadcast,
+    reduce_scatter,
+)
+from staticflow.distributed.mesh import Axis, Mesh, mesh
+from staticflow.distributed.simulated import simulate
+
+__all__ = [
+    "Axis", "Mesh", "all_gather", "all_reduce", "all_to_all", "broadcast", "mesh",
+    "reduce_scatter", "simulate",
+]  # fmt: skip

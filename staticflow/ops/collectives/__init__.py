@@ -1,0 +1,1 @@
+"""Operations that the processes of a mesh do together, and what carries their messages."""

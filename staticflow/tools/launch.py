@@ -1,0 +1,35 @@
+"""``python -m staticflow launch``: a script on several processes, by mpirun."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from staticflow.errors import RankError
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """How many processes, and of what."""
+    parser.add_argument("-n", type=int, required=True, help="how many processes")
+    parser.add_argument("script", help="the script that each runs")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="what it is given")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Become ``mpirun -n N python SCRIPT ...``, with more processes than processors if need be.
+    Its options are set by its environment variables, as for any other call of it."""
+    if arguments.n < 1:
+        raise RankError(f"launch: -n is {arguments.n}; there must be at least one process")
+    beside = str(Path(sys.executable).parent)
+    found = shutil.which("mpirun", path=os.pathsep.join((beside, os.environ.get("PATH", ""))))
+    if found is None:
+        raise RankError("launch: there is no mpirun; install staticflow[distributed], or an MPI")
+    os.environ.setdefault("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe")
+    command = [found, "-n", str(arguments.n), sys.executable, arguments.script]
+    sys.stdout.flush()
+    os.execv(found, [*command, *arguments.arguments])

@@ -1,0 +1,104 @@
+"""Collectives and faults of real processes, by Open MPI and mpi4py."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+MISSING = "several processes talk by MPI: install staticflow[distributed]"
+pytest.importorskip("mpi4py", reason=MISSING)
+PATH = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", "")))
+if shutil.which("mpirun", path=PATH) is None:
+    pytest.skip(MISSING, allow_module_level=True)
+
+
+def launch(
+    count: int, script: str, folder: Path, *arguments: str
+) -> subprocess.CompletedProcess[str]:
+    path = folder / "script.py"
+    path.write_text(
+        "import staticflow as sf\nfrom staticflow import distributed\n" + textwrap.dedent(script)
+    )
+    environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+    environment["PYTHONPATH"] = os.pathsep.join(p for p in sys.path if p)
+    return subprocess.run(
+        [sys.executable, "-m", "staticflow", "launch", "-n", str(count), str(path), *arguments],
+        capture_output=True, text=True, timeout=120, env=environment,
+    )  # fmt: skip
+
+
+COLLECTIVES = """
+    import sys
+    import numpy as np
+    mesh = distributed.mesh(data=-1)
+    n, r = mesh.size, mesh.rank
+    x = sf.tensor(np.arange(12.0).reshape(12, 1) + r, requires_grad=True)
+    total = distributed.all_reduce(x, mesh)
+    parts = distributed.reduce_scatter(x, mesh)
+    assert np.array_equal(distributed.all_gather(parts, mesh).detach(), total.detach())
+    turned = distributed.all_to_all(x, mesh, 0, 1)
+    assert turned.shape == (12 // n, n)
+    assert np.array_equal(distributed.all_to_all(turned, mesh, 1, 0).detach(), x.detach())
+    assert distributed.broadcast(sf.tensor(r), mesh, n - 1).item() == n - 1
+    (total * (r + 1)).sum().backward()
+    assert (x.grad.numpy() == n * (n + 1) / 2).all()
+    large = sf.placeholder((300_000,), name="large")
+    w = sf.zeros(300_000)
+    mean = sf.fori_loop(0, 3, lambda i, c: distributed.all_reduce(c, mesh, "mean"), large)
+    step = sf.compile([large], mean, updates={w: w + mean})
+    for _ in range(3):
+        step(sf.full((300_000,), float(r)))
+    assert (w.numpy() == np.float32(3 * (n - 1) / 2)).all()
+    print("rank", r, "of", n, "is done", *sys.argv[1:], flush=True)
+"""
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
+def test_collectives_of_processes(count: int, tmp_path: Path) -> None:
+    run = launch(count, COLLECTIVES, tmp_path, "--lr", "3")
+    assert run.returncode == 0, run.stderr
+    expected = [f"rank {r} of {count} is done --lr 3" for r in range(count)]
+    assert sorted(run.stdout.split("\n")[:-1]) == expected
+
+
+FAULTS: dict[str, tuple[str, str]] = {
+    "raises": ("raise ValueError('no data')", "rank 1 of 3 ended by ValueError: no data"),
+    "leaves": ("sys.exit(0)", "rank 1 of 3 has come to the end of its program"),
+    "is killed": ("os.kill(os.getpid(), 9)", "process rank 1 with"),
+    "does something else": (
+        "distributed.all_gather(sf.ones(2), mesh)",
+        "at exchange 2, all_gather of f32[2]",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_rank_that_fails_ends_all(name: str, tmp_path: Path) -> None:
+    """With its reason, while the others wait for it; the time limit of a launch is all that says that
+    nobody hangs."""
+    fault, says = FAULTS[name]
+    run: Any = launch(
+        3,
+        f"""
+        import os, sys
+        mesh = distributed.mesh(data=-1)
+        w, x = sf.zeros(2), sf.placeholder((2,), name="x")
+        step = sf.compile([x], [], updates={{w: w + distributed.all_reduce(x, mesh)}})
+        for i in range(50):
+            if i == 2 and mesh.rank == 1:
+                {fault}
+            step(sf.ones(2))
+        print("done")
+        """,
+        tmp_path,
+    )
+    assert run.returncode != 0
+    assert says in " ".join(run.stderr.split())
+    assert "done" not in run.stdout
