@@ -17,7 +17,9 @@ import numpy as np
 
 from staticflow.codegen.thresholds import LEAST_ROWS
 from staticflow.eager.costs import (
+    CALLS,
     FEW_IN_ROW,
+    HALF_LONG,
     LARGE,
     LONG,
     NARROW,
@@ -28,7 +30,7 @@ from staticflow.eager.costs import (
     kernel_from,
     often_below,
 )
-from staticflow.eager.kernels import kernels_of, prepare
+from staticflow.eager.kernels import NETWORKS, kernels_of, prepare
 from staticflow.eager.overwrite import copy_into, make_copy
 from staticflow.eager.rows import in_lines, in_order, in_rows, order_of
 from staticflow.eager.work import joint_work, work_by_rows
@@ -231,11 +233,28 @@ def _sort_by_length(op: Op) -> Callable[..., Any]:
     native = kernels_of(op)
 
     def compute(xp: Any, x: Any, *, dim: int, **attrs: Any) -> Any:
-        n = x.shape[dim]
-        pays = n <= NETWORK or n >= LONG or (op is topk_op and attrs["k"] <= FEW)
-        return (native if pays else op.reference)(xp, x, dim=dim, **attrs)
+        by_kernel = _orders_by_kernel(op, x, dim, attrs.get("k", 0))
+        return (native if by_kernel else op.reference)(xp, x, dim=dim, **attrs)
 
     return compute
+
+
+def _orders_by_kernel(op: Op, x: Array, dim: int, k: int) -> bool:
+    """Whether the kernel of an op that looks for an order, perhaps for ``k`` elements or the one of
+    rank ``k``, is as fast along ``dim`` as NumPy."""
+    n = x.shape[dim]
+    if n <= NETWORK or n >= LONG:
+        return True
+    if op is topk_op and k <= FEW and k * k <= n:  # of which few are among the first meanwhile
+        return True
+    if n < ROW or op is sort_op:
+        return False
+    if x.size < CALLS:
+        return True
+    return op in _RANKS and (x.strides[dim] > x.itemsize or n >= HALF_LONG)
+
+
+_RANKS = frozenset((kthvalue_op, median_dim_op))
 
 
 def _pick_rows(op: Op) -> Callable[..., Any]:
@@ -300,7 +319,7 @@ _ALONE: dict[Op, Callable[..., Any]] = {
     pow: _pow, full: _full, clone: _clone, contiguous_op: _contiguous,
     matmul_op: _matmul, linear_op: _linear, embed_op: _embed,
     **{op: _truth(op) for op in (all_op, any_op, count_op)},
-    **{op: _sort_by_length(op) for op in (kthvalue_op, median_dim_op, sort_op, topk_op)},
+    **{op: _sort_by_length(op) for op in NETWORKS},
     **{op: _pick_rows(op) for op in (index_op, index_select_op, take_op)},
 }  # fmt: skip
 """Ops that others compute, or a program for all sizes and values, or what an attribute says."""
@@ -354,11 +373,15 @@ def _runs_as_kernel(op: Op, arrays: Sequence[Any]) -> bool:
     return size >= kernel_from(op) and (size < LARGE or op not in _ALONE)
 
 
-def pays_often(op: Op, arrays: Sequence[Any]) -> bool:
+def pays_often(op: Op, arrays: Sequence[Any], attrs: Mapping[str, Any]) -> bool:
     """Whether `kernel_of` computes ``op`` of small arrays faster than NumPy and to the same bits,
     so that it may where calls come often."""
     if not arrays or op in _ALONE_SMALL:
         return False  # what fills an array is copied
+    if op in NETWORKS:
+        return in_order(arrays[0]) and _orders_by_kernel(
+            op, arrays[0], attrs["dim"], attrs.get("k", 0)
+        )
     most = often_below(op)
     return all(in_order(a) and a.size < most for a in arrays if type(a) not in BY_PYTHON)
 

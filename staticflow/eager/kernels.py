@@ -28,6 +28,8 @@ from staticflow.graph.graph import attrs_key
 from staticflow.graph.node import make_node
 from staticflow.graph.op import Op
 from staticflow.graph.rowmajor import row_major
+from staticflow.ops.along.order import NETWORK, sort_op, topk_op
+from staticflow.ops.along.ranks import kthvalue_op, median_dim_op
 from staticflow.ops.basics.axes import flip_op, permute_op
 from staticflow.ops.declaring.lowering import Elementwise
 from staticflow.ops.indexing.gather_ops import gather_op
@@ -36,10 +38,13 @@ from staticflow.ops.symbols.symbol import Symbol, results_of
 from staticflow.runtime.executable import Executable
 from staticflow.runtime.once import once
 
-__all__ = ["kernels_of", "prepare", "sizes_known"]
+__all__ = ["NETWORKS", "kernels_of", "prepare", "sizes_known"]
 
 Array = np.ndarray[Any, Any]
 Order = tuple[int, ...]
+
+NETWORKS = frozenset((kthvalue_op, median_dim_op, sort_op, topk_op))
+"""Ops that sort rows of up to `NETWORK` elements in registers, if they know that length."""
 
 _PRODUCTS = frozenset((matmul_op, linear_op))
 
@@ -150,6 +155,8 @@ class _Kernels:
         so. Raises what the op has against them."""
         op = self._op
         known = [sizes_known(op, i, a.shape) for i, a in enumerate(arrays)]
+        if op in NETWORKS and (n := arrays[0].shape[attrs["dim"]]) <= NETWORK:
+            known[0] = (*known[0][: attrs["dim"]], n, *known[0][attrs["dim"] + 1 :])
         pairs = zip(arrays, known, strict=True)
         kinds = tuple([ArrayKind(a.dtype, sizes, steps_of(a)) for a, sizes in pairs])
         ways = kinds, with_sizes(kinds, arrays)

@@ -15,6 +15,7 @@ import pytest
 from calling import ESTABLISHED
 
 import staticflow as sf
+from staticflow.eager import costs
 from staticflow.eager.fast import plans
 from staticflow.eager.fast.recall import OFTEN, SLOTS
 from staticflow.errors import IndexRangeError, StaticflowError
@@ -161,6 +162,8 @@ MOVES: dict[str, Callable[[sf.Tensor], Any]] = {
     "masked_fill": lambda x: x.masked_fill(x > 1, 2), "repeat": lambda x: x.repeat(2, 1),
     "tril": lambda x: x.tril(), "triu": lambda x: x.triu(-1), "flip": lambda x: x.flip((0, 1)),
     "embedding": lambda x: F.embedding(sf.tensor([1, 1, 0]), x), "take": lambda x: x.take(sf.tensor([-1])),
+    "sort": lambda x: x.sort(0).values, "topk": lambda x: x.topk(2, 0).values,
+    "kthvalue": lambda x: x.kthvalue(2, 1).values, "median": lambda x: x.median(1).values,
 }  # fmt: skip
 
 
@@ -178,6 +181,44 @@ def test_calls_that_come_often_give_the_same_bits(name: str) -> None:
         if found[0].requires_grad:
             grads = [sf.grad(y.sum(), x).tolist() for y in (found[0], found[-1])]
             assert grads[0] == grads[1]
+
+
+ORDERS: dict[str, Callable[[sf.Tensor], Any]] = {
+    "sort": lambda x: x.sort(0), "topk(1)": lambda x: x.topk(1, 0),
+    "topk(9)": lambda x: x.topk(9, 0), "topk(17)": lambda x: x.topk(17, 0),
+    "kthvalue": lambda x: x.kthvalue(9, 0), "median": lambda x: x.median(0),
+}  # fmt: skip
+WIDE = -(-costs.CALLS // costs.ROW)
+BY_KERNEL: dict[tuple[int, int], set[str]] = {
+    (costs.ROW - 1, 2): {"topk(1)"},
+    (costs.ROW, 2): {"topk(1)", "topk(9)", "topk(17)", "kthvalue", "median"},
+    (costs.ROW, WIDE): {"topk(1)", "kthvalue", "median"},
+    (costs.HALF_LONG - 1, 5): {"topk(1)", "topk(9)", "kthvalue", "median"},
+    (costs.LONG, 1): {*ORDERS},
+}
+"""Shapes, and what is found by a kernel along their columns once it comes often."""
+
+
+@pytest.mark.parametrize("shape", BY_KERNEL, ids=str)
+@pytest.mark.parametrize("name", ORDERS)
+def test_order_that_comes_often_is_found_by_a_kernel(
+    name: str, shape: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Any] = []
+    original = plans.kernel_of
+    monkeypatch.setattr(
+        plans, "kernel_of", lambda op, *more: made.append(op) or original(op, *more)
+    )
+    rng = np.random.default_rng(0)
+    for dtype in (np.float32, np.int64):
+        x = sf.from_numpy(np.round(rng.standard_normal(shape) * 20).astype(dtype))
+        if dtype is np.float32:
+            x[shape[0] // 2, 0] = float("nan")
+            x[3, 0] = -0.0
+        found = [ORDERS[name](x) for _ in range(ESTABLISHED)]
+        assert len({(y.values.numpy().tobytes(), y.indices.numpy().tobytes()) for y in found}) == 1
+        assert len(made) == (name in BY_KERNEL[shape])
+        made.clear()
 
 
 def test_what_a_kernel_refuses_is_worded_by_the_call() -> None:

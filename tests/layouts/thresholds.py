@@ -40,6 +40,8 @@ SIZES: Mapping[str, str] = {
     "eager.costs.ROW": "length",
     "eager.costs.FEW_IN_ROW": "length",
     "eager.costs.LONG": "length",
+    "eager.costs.HALF_LONG": "length",
+    "eager.costs.CALLS": "elements",
     "codegen.lower.blocks._LEAST": "elements",
     "codegen.lower.contract._LARGE": "elements",
     "codegen.lower.loops.LANES_PART": "length",

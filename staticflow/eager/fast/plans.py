@@ -256,7 +256,7 @@ def _plan_step(
     if function is not None:
         plan.held.append(function)
         step.by_numpy = id(function)
-    if pays_often(op, arrays):
+    if pays_often(op, arrays, attrs):
         kinds = [(a.shape, a.dtype) if isinstance(a, np.ndarray) else a for a in arrays]
 
         def bind() -> None:
