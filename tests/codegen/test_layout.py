@@ -12,7 +12,7 @@ import pytest
 from staticflow.codegen.program.layout import ALIGNMENT, Layout, Tenant, lay_out_arena
 from staticflow.codegen.program.packing import Item, arena_bound, pack
 from staticflow.graph.dim_queries import evaluate_dim
-from staticflow.graph.dims import Dim, Size, Sym, dim_min
+from staticflow.graph.dims import Dim, Size, Sym, dim_min, terms_of
 
 N, M = Sym("N"), Sym("M")
 
@@ -98,3 +98,14 @@ def test_every_order_of_packing_keeps_buffers_apart(
         if a.first <= b.last and b.first <= a.last:
             assert at + a.bytes <= other or other + b.bytes <= at
     assert top == max(at + item.bytes for item, at in zip(items, offsets, strict=True))
+
+
+def test_heights_are_short_sums_whatever_lies_below() -> None:
+    """What a run computes grows with the buffers, and not with their square: a height names the one
+    below it, and an offset one height of each stack."""
+    n, m = Dim.of(N), Dim.of(M)
+    sizes = [4 * n, 400 * m, 4 * n * m, 4096 * n, 40 * m * m, 12_000]
+    found = lay_out_arena([t for seed in range(4) for t in tenants(seed, sizes)])
+    assert len(found.marks) > 240
+    assert max(len(terms_of(height)) for _, height in found.marks) <= 2
+    assert max(len(terms_of(offset)) for offset in found.offsets) <= 4

@@ -144,14 +144,11 @@ def _lay_out_open(tenants: Sequence[Tenant], symbols: Sequence[Sym]) -> Layout:
     padded = [_pad(t.bytes) for t in large]
     heights = _Heights(block.arena)
     stacks = _choose_stacks(large, padded, symbols)
-    first, *more = [heights.place(stack, padded, others) for stack in stacks]
-    chosen, arena = first
-    for number, (starts, other) in enumerate(more, 2):
-        pick = heights.mark(f"pick_{number}", _clamp(arena - other, 1))
-        chosen = [at + pick * (start - at) for at, start in zip(chosen, starts, strict=True)]
-        arena = heights.mark(f"arena_{number}", _call("min", arena, other))
-    for i, at in zip(others, chosen, strict=True):
-        offsets[i] = at
+    placed = [heights.place(stack, padded, others) for stack in stacks]
+    weights, arena = heights.choose([height for _, height in placed])
+    for i, *starts in zip(others, *(starts for starts, _ in placed), strict=True):
+        weighted = (weight * at for weight, at in zip(weights, starts, strict=True))
+        offsets[i] = size_from(collect(term for at in weighted for term in terms_of(at)))
     most = size_from(collect(term for p in (block.arena, *padded) for term in terms_of(p)))
     return Layout(tuple(offsets), arena, most, tuple(heights.marks))
 
@@ -239,7 +236,8 @@ def _height_of(stack: Stack, items: Sequence[Item]) -> int:
 
 class _Heights:
     """Finds where buffers begin that lie on others, above a ``floor``, and gives marks to heights
-    that are not plain."""
+    that are not plain: what lies on a buffer is computed from where that begins, not from all that
+    lies below."""
 
     def __init__(self, floor: Size) -> None:
         self.floor = floor
@@ -262,9 +260,24 @@ class _Heights:
         top = _highest([e for i, e in ends.items() if i not in covered]) if ends else self.floor
         return starts, top
 
+    def choose(self, arenas: Sequence[Size]) -> tuple[list[Size], Size]:
+        """Weights of stacks of such heights, which are 1 for the lowest of them and 0 for the
+        others, and its height."""
+        arena, *others = arenas
+        picks: list[Size] = [1]
+        for number, other in enumerate(others, 2):
+            picks.append(self.mark(f"pick_{number}", _clamp(arena - other, 1)))
+            arena = self.mark(f"arena_{number}", _call("min", arena, other))
+        weights: list[Size] = []
+        left: Size = 1
+        for number, pick in reversed([*enumerate(picks, 1)]):
+            weights.append(self.mark(f"takes_{number}", left * pick))
+            left = self.mark(f"before_{number}", left - weights[-1])
+        return weights[::-1], arena
+
     def mark(self, name: str, height: Size) -> Size:
         """A height, under a name of its own if it is not plain."""
-        if isinstance(height, int) or not _chooses(height):
+        if isinstance(height, int) or _is_plain(height):
             return height
         if height not in self.known:
             self.names[name] += 1
@@ -279,9 +292,11 @@ _MARK = -7
 """The serial of marks, so that no unknown size of a user's is one."""
 
 
-def _chooses(size: Dim) -> bool:
-    """Whether a size is made with a maximum or minimum."""
-    return any(isinstance(a, Call) and a.fn in ("max", "min") for m, _ in size.terms for a in m)
+def _is_plain(size: Dim) -> bool:
+    """Whether a size is a product that is made without a maximum or minimum."""
+    return len(size.terms) == 1 and not any(
+        isinstance(a, Call) and a.fn in ("max", "min") for a in size.terms[0][0]
+    )
 
 
 def _call(fn: str, a: Size, b: Size) -> Size:
