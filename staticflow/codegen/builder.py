@@ -130,10 +130,11 @@ class Builder:
         needs: set[str | Sym] = {a.name for a in operands_of(expr) if isinstance(a, Reg)}
         for size in sizes_of(expr):
             needs |= symbols_of(size) - {LANE_SYM}
-        guarded = isinstance(expr, Load) and not self._is_in_range(expr)
-        floor = self._guards[-1] if guarded else 0
         here = len(self._blocks) - 1
-        return max([floor, *(self._depths.get(n, here) for n in needs)])
+        home = max((self._depths.get(n, here) for n in needs), default=0)
+        guard = self._guards[-1]
+        is_kept = home < guard and isinstance(expr, Load) and not self._is_in_range(expr)
+        return guard if is_kept else home
 
     def _is_in_range(self, load: Load) -> bool:
         extent = self._extents.get(load.buffer)

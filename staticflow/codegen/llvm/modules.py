@@ -24,7 +24,6 @@ and about a millisecond more for each module."""
 _MOST = 16
 """Modules of one text, at most."""
 
-_FUNCTION = re.compile(r"^define [^\n]*\{\n.*?^\}\n", re.MULTILINE | re.DOTALL)
 _NAME = re.compile(r'@([\w.$-]+|"[^"]*")')
 _HEAD = re.compile(r"^define internal ([^@\n]*)@([\w.$-]+)\(", re.MULTILINE)
 _VARIABLE = re.compile(r"(@\S+ = )(?:internal |private )?(?=global )")
@@ -32,11 +31,15 @@ _VARIABLE = re.compile(r"(@\S+ = )(?:internal |private )?(?=global )")
 
 @dataclass(frozen=True, slots=True)
 class _Function:
-    """A function, its name, and the names in it, its own among them."""
+    """A function and its name."""
 
     name: str
     text: str
-    names: frozenset[str]
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names in it, its own among them."""
+        return frozenset(_NAME.findall(self.text))
 
     @property
     def head(self) -> str:
@@ -62,9 +65,8 @@ def split_text(text: str) -> list[str]:
     """The modules of a text, the longest first; the text alone where it is small, or where it
     cannot be split."""
     count = min(len(text) // SMALL, _MOST)
-    functions = _functions_of(text) if count > 1 else []
+    functions, lines = _take_apart(text) if count > 1 else ([], [])
     apart = [f for f in functions if not f.is_inlined]
-    lines = _lines_of(text)
     if len(apart) < 2 or not _is_plain(functions, lines):
         return [text]
     inlined = {f.name: f for f in functions if f.is_inlined}
@@ -80,24 +82,31 @@ def show_functions(text: str, names: Collection[str]) -> str:
 
 def without_functions(text: str, apart: str) -> str:
     """A text without the functions of one that is compiled ``apart``, whose names it declares."""
-    functions, others = _functions_of(text), _functions_of(apart)
+    (functions, lines), (others, _) = _take_apart(text), _take_apart(apart)
     there = {f.name for f in others}
     groups = [[f for f in functions if f.name not in there], others]
-    named = [frozenset[str]().union(*(f.names for f in group)) for group in groups]
-    return _module(0, groups, [named[0]], _lines_of(text))
+    named = [frozenset[str]().union(*(f.names for f in groups[0]))]
+    return _module(0, groups, named, lines)
 
 
-def _functions_of(text: str) -> list[_Function]:
-    found = []
-    for match in _FUNCTION.finditer(text):
-        names = _NAME.findall(match[0])
-        found.append(_Function(names[0], match[0], frozenset(names)))
-    return found
-
-
-def _lines_of(text: str) -> list[str]:
-    """What stands outside of functions, without comments."""
-    return [s for s in _FUNCTION.sub("", text).split("\n") if s and not s.startswith(";")]
+def _take_apart(text: str) -> tuple[list[_Function], list[str]]:
+    """The functions of a text, and the lines outside of them, without comments."""
+    functions: list[_Function] = []
+    outside: list[str] = []
+    rest = f"\n{text}"
+    at = 0
+    while (start := rest.find("\ndefine ", at)) >= 0:
+        end = rest.find("\n}\n", start)
+        if end < 0:
+            break
+        name = _NAME.search(rest, start)
+        assert name is not None, "a function has a name"
+        outside.append(rest[at:start])
+        functions.append(_Function(name[1], rest[start + 1 : end + 3]))
+        at = end + 2  # the end of the line, where another function may begin
+    outside.append(rest[at:])
+    lines = "".join(outside).split("\n")
+    return functions, [s for s in lines if s and not s.startswith(";")]
 
 
 def _is_plain(functions: Sequence[_Function], lines: Iterable[str]) -> bool:
@@ -125,7 +134,7 @@ def _with_inlined(group: Sequence[_Function], inlined: dict[str, _Function]) -> 
     """A group with the functions that are inlined in it, and in those in turn."""
     found = list(group)
     there: set[str] = set()
-    for function in found:  # which grows
+    for function in found if inlined else ():  # which grows
         for name in sorted(function.names & inlined.keys() - there):
             there.add(name)
             found.append(inlined[name])

@@ -187,8 +187,8 @@ class FunctionText:
 
     def shuffle(self, type: Type, a: str, b: str, lanes: list[int]) -> str:
         """The ``lanes`` of two vectors of ``type``, counted through both."""
-        order = ", ".join(f"i32 {i}" for i in lanes)
-        return self.op(f"shufflevector {type} {a}, {type} {b}, <{len(lanes)} x i32> <{order}>")
+        order = f"<{', '.join(f'i32 {i}' for i in lanes)}>" if any(lanes) else "zeroinitializer"
+        return self.op(f"shufflevector {type} {a}, {type} {b}, <{len(lanes)} x i32> {order}")
 
     def convert(self, instruction: str, a: str, source: Type, to: str) -> str:
         """One of LLVM's conversions, lane by lane, to the scalar type ``to``."""
