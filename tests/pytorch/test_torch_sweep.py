@@ -80,6 +80,14 @@ def test_rows_are_told_from_each_other(sweeping: Any) -> None:
     assert "AssertionError" in outcome.fault
 
 
+def test_gradients_that_are_not_compared_differ(sweeping: Any) -> None:
+    for name in sweeping.DIFFERENT_GRADIENT:
+        samples = sweeping.samples_of(name, torch.float64, 1000)
+        left_out = [sample for *sample, compared in samples if not compared]
+        assert any(sweeping.check_sample(*s, gradient=True).fault for s in left_out), name
+        assert not any(sweeping.check_sample(*s, gradient=False).fault for s in left_out), name
+
+
 def test_modules_of_the_day_are_pytorchs(sweeping: Any) -> None:
     modules = importlib.import_module("torch_modules")
     faults = [
