@@ -313,6 +313,27 @@ def test_attributes_that_became_inputs() -> None:
         agree(model(opset)(a), wanted)
 
 
+def test_a_squeeze_without_axes_takes_away_what_is_known_to_be_one() -> None:
+    nodes = [
+        helper.make_node("Concat", ["x", "x"], ["two"], axis=0),
+        helper.make_node("Squeeze", ["two"], ["y"]),
+    ]
+    model = sf.onnx.load(graph_of(nodes, [("x", FLOAT, ["N", 1, 3])], [("y", FLOAT, None)]))
+    for rows in (
+        1,
+        2,
+    ):  # of the doubled rows there are never one, of known ones everything is known
+        a = sf.randn(rows, 1, 3)
+        agree(model(a), sf.cat([a, a]).squeeze())
+    x = sf.placeholder((None, 1, 3), name="x")
+    with pytest.raises(
+        sf.ShapeError, match=r"Squeeze without axes.* dim 0 may be one.*write the axes"
+    ):
+        model(x)
+    more = sf.cat([sf.zeros(1, 1, 3), x])
+    assert [str(n) for n in model(more).shape] == ["2*x_0 + 2", "3"]
+
+
 def test_functions_of_the_model() -> None:
     body = [
         helper.make_node("Constant", [], ["c"], value_float=2.0),

@@ -10,7 +10,7 @@ import numpy as np
 from staticflow.eager.creation import full
 from staticflow.eager.ranges import arange, eye
 from staticflow.errors import ShapeError
-from staticflow.graph.dims import Dim, closed_size, prod
+from staticflow.graph.dims import Dim, closed_size, is_provably_ge, prod
 from staticflow.graph.dtypes import dtype_of, float32
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.open_size import open_shape
@@ -83,6 +83,13 @@ def _flatten(x: Any, *, axis: int = 1) -> Any:
 
 def _squeeze(x: Any, *, axes: Any = None) -> Any:
     if axes is None:
+        for i, size in enumerate(x.shape):
+            if isinstance(size, Dim) and not is_provably_ge(closed_size(size), 2):
+                raise ShapeError(
+                    "a Squeeze without axes takes away every dim of size 1, and of "
+                    f"{list(x.shape)} dim {i} may be one: what is left cannot be told; write the "
+                    f"axes into the model, or call it with known sizes, at {format_locs(here())}"
+                )
         return squeeze(x)
     dims = integers(axes, "axes")
     for d in dims:
