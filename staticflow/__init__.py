@@ -191,14 +191,17 @@ __all__ = [
     "get_rng_state", "grad", "half", "hamming_window", "hann_window", "inf", "inference_mode",
     "initial_seed", "int", "int8", "int16", "int32", "int64", "is_autocast_cache_enabled",
     "is_autocast_enabled", "is_grad_enabled", "is_inference", "is_inference_mode_enabled", "jit",
-    "linalg", "linspace", "load", "load_program", "logspace", "long", "manual_seed", "nan", "nn",
-    "no_grad", "ones", "onnx", "optim", "pi", "placeholder", "printoptions", "profile", "promote",
-    "register_dataclass", "register_pytree_node", "save", "scalar_tensor", "seed",
-    "set_default_dtype", "set_grad_enabled", "set_num_threads", "set_printoptions", "set_rng_state",
-    "short", "special", "symbol", "tensor", "testing", "tril_indices", "triu_indices", "uint8",
-    "utils", "variable", "vmap", "zeros",
+    "linalg", "linspace", "load", "load_program", "logspace", "long", "manual_seed", "nan",
+    "newaxis", "nn", "no_grad", "ones", "onnx", "optim", "pi", "placeholder", "printoptions",
+    "profile", "promote", "register_dataclass", "register_pytree_node", "save", "scalar_tensor",
+    "seed", "set_default_dtype", "set_grad_enabled", "set_num_threads", "set_printoptions",
+    "set_rng_state", "short", "special", "symbol", "tensor", "testing", "tril_indices",
+    "triu_indices", "uint8", "utils", "variable", "vmap", "zeros",
 ]  # fmt: skip
 __all__ += _functions.__all__
+
+newaxis = None
+"""In a subscript, a new dim of size 1: ``x[:, newaxis]``."""
 
 __version__ = "0.1.0"
 

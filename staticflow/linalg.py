@@ -23,6 +23,7 @@ from staticflow.ops.matrices.least_squares import lstsq, matrix_rank, pinv, spec
 from staticflow.ops.matrices.products import cross as cross_of
 from staticflow.ops.matrices.products import multi_dot
 from staticflow.ops.matrices.solving import cholesky, det, inv, matrix_power, slogdet, solve
+from staticflow.ops.matrices.tensor_systems import tensorinv, tensorsolve
 from staticflow.ops.matrices.triangle import diagonal as diagonal_of
 from staticflow.ops.matrices.triangular import solve_triangular
 from staticflow.ops.statistics.moments import vector_norm
@@ -30,7 +31,8 @@ from staticflow.ops.statistics.moments import vector_norm
 __all__ = [
     "LinAlgError", "cholesky", "cond", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv",
     "lstsq", "matmul", "matrix_norm", "matrix_power", "matrix_rank", "multi_dot", "norm", "pinv",
-    "qr", "slogdet", "solve", "solve_triangular", "svd", "svdvals", "vecdot", "vector_norm",
+    "qr", "slogdet", "solve", "solve_triangular", "svd", "svdvals", "tensorinv", "tensorsolve",
+    "vecdot", "vector_norm",
 ]  # fmt: skip
 
 

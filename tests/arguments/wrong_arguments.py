@@ -155,6 +155,7 @@ OWN: dict[str, Mapping[str, Make]] = {
     "select": {"index": _given(1)},
     "select_scatter": {"src": VECTOR, "index": _given(1)},
     "tensordot": {"dims": _given(1)},
+    "tensorinv": {"ind": _given(1)}, "tensorsolve": {"B": VECTOR},
     "threshold": {"args": _given((0.5, 0.1))},
     "to": {"args": _given((sf.float64,))},
     "to_device": {"device": _given("cpu")},

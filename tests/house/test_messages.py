@@ -14,7 +14,8 @@ import staticflow
 from staticflow.graph.articles import with_article
 
 PACKAGE = Path(staticflow.__file__).parent
-ARTICLE = re.compile(r"(?<!return )\b[Aa]n? ['\"`]?$")  # but for a variable of C in generated text
+# But for a variable of C in generated text, and a matrix A.
+ARTICLE = re.compile(r"((?<!return )\ban?|^An?) ['\"`]?$")
 
 
 def articles_before_names(tree: ast.AST) -> Iterator[int]:
@@ -46,6 +47,8 @@ def test_no_message_guesses_an_article() -> None:
         ("('x is a '\n f'{kind}')", [1]),
         ("f'x is {with_article(kind)}'", []),
         ("f'return a {sign} b'", []),
+        ("f'A {kind}'", [1]),
+        ("f'B has 3 dims and A {ndim}'", []),
         ("f'data {kind}'", []),
     ],
 )
