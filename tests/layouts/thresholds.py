@@ -189,7 +189,7 @@ NO_SIZES: Mapping[str, str] = {
             "ops.tensors.shortcuts._MOST_CHOSEN", "ops.declaring.sizes.MOST_TENSORS",
             "runtime.executable._LARGEST", "runtime.fastcall_sizes._BITS",
             "runtime.fastcall_call.MOST_ARRAYS", "runtime.fastcall_call.MOST_NUMBERS",
-            "runtime.fastcall_call.LONG", "runtime.counting.MOST_ENTRIES", "ops.loops.scan._ENDLESS",
+            "runtime.fastcall_call.LONG", "runtime.counting.MOST_ENTRIES", "ops.loops.plain_scan.ENDLESS",
             "runtime.fastcall_text._MOST_APART", "runtime.interpreter_lock.PATIENCE",
             "runtime.overlaps._PATIENCE",
         ),
