@@ -12,10 +12,11 @@ from dataclasses import field
 from staticflow.codegen.endless import find_counted_loop
 from staticflow.codegen.kernel import Kernel
 from staticflow.codegen.program.buffers import Buffers, nbytes
-from staticflow.codegen.program.carries import lay_out, may_be_over
+from staticflow.codegen.program.carries import lay_out
+from staticflow.codegen.program.carry_homes import CarryHomes
 from staticflow.codegen.program.direct import does_nothing, split_direct
 from staticflow.codegen.program.kernels import Kernels
-from staticflow.codegen.program.library_products import LibraryProduct, find_product, rows_of
+from staticflow.codegen.program.library_products import find_product, rows_of
 from staticflow.codegen.program.node_order import Scratches, order_nodes
 from staticflow.codegen.program.routine import (
     Arena,
@@ -36,7 +37,7 @@ from staticflow.codegen.program.routine import (
     Table,
 )
 from staticflow.codegen.program.size_checks import SizeChecks
-from staticflow.codegen.program.update_order import Order, order_updates, put_into, root_of
+from staticflow.codegen.program.update_order import order_updates, put_into, root_of
 from staticflow.codegen.target import Target
 from staticflow.data_classes import dataclass
 from staticflow.errors import CompileError
@@ -50,7 +51,7 @@ from staticflow.graph.types import TensorType, types_of
 from staticflow.ops.declaring.late import measure_op, prefix_op
 from staticflow.ops.declaring.lowering import Host
 from staticflow.ops.loops.cond_op import cond_op
-from staticflow.ops.loops.loop import Loop, loop_ops, scan_op, while_op
+from staticflow.ops.loops.loop import Loop, scan_op, while_op
 from staticflow.passes.access import rows_start, shows_memory
 from staticflow.passes.cluster import checked_member, cluster
 
@@ -95,13 +96,14 @@ class _Assembler:
     open: list[tuple[int, str, Locs]] = field(default_factory=list)
     updated: set[Place] = field(default_factory=set)
     strided: dict[Place, TensorType] = field(default_factory=dict)
-    homes: dict[Node, dict[int, Place]] = field(default_factory=dict)
     buffers: Buffers = field(init=False)
     sizes: SizeChecks = field(init=False)
+    homes: CarryHomes = field(init=False)
 
     def __post_init__(self) -> None:
         self.buffers = Buffers(self._fails)
         self.sizes = SizeChecks(self.buffers, self._fails)
+        self.homes = CarryHomes(self.buffers, self.kernels.may_fail)
 
     # -- the whole program -------------------------------------------------------------------
 
@@ -163,7 +165,7 @@ class _Assembler:
                 items.setdefault(node.args[0], {})[node.attrs["index"]] = node
         with self.sizes.inside(graph) as checks:
             steps: list[Step] = [*checks]
-            direct = {**direct, **self._carry_homes(graph, order, items, direct)}
+            direct = {**direct, **self.homes.choose(graph, order, items, direct)}
             self._join_puts(graph, order, direct)
             for node in order:
                 results = items.get(node, {}) if isinstance(node.type, tuple) else {0: node}
@@ -192,52 +194,6 @@ class _Assembler:
             old = put_into(graph, node) if node in direct else None
             if old is not None and direct[node] not in self.updated:
                 direct.setdefault(old, direct[node])
-
-    def _carry_homes(
-        self,
-        graph: Graph,
-        order: Sequence[Node],
-        items: Mapping[Node, Mapping[int, Node]],
-        direct: Mapping[Node, Place],
-    ) -> dict[Node, Place]:
-        """Choose the one place of each carry that is written over; gives the starts that are made
-        there, each by a kernel for that loop alone."""
-        starts: dict[Node, Place] = {}
-        for node in order:
-            if node.op not in loop_ops():
-                continue
-            loop, results, homes = Loop.of(node), items.get(node, {}), {}
-            for i in self._written_over(loop):
-                start, t = node.args[i], loop.body.params[i].tensor_type
-                wanted = direct.get(results[i]) if i in results else None
-                homes[i] = wanted or self.buffers.new(t, node, "carry of ")
-                if (
-                    start.op is cluster
-                    and graph.users[start] == (node,)
-                    and node.args.count(start) == 1
-                    and start not in (*direct, *graph.outputs)
-                ):
-                    starts[start] = homes[i]
-            self.homes[node] = homes
-        return starts
-
-    def _written_over(self, loop: Loop) -> list[int]:
-        """The carries of a loop whose new value is written over the old one."""
-        body = loop.body
-        found = [
-            i for i in may_be_over(loop)
-            if not self.buffers.is_late(nbytes(body.params[i].tensor_type))
-        ]  # fmt: skip
-        _, in_place = self._order_body(body, found)
-        return [i for i in found if body.params[i] in in_place]
-
-    def _order_body(self, body: Graph, over: Iterable[int]) -> tuple[Order, set[Node]]:
-        """What an order of a body keeps to that writes the carries ``over``, and which it can."""
-        updates = [(root_of(body.outputs[i]), body.params[i]) for i in over]
-        return order_updates(body, updates, self.kernels.may_fail, self._over_in)
-
-    def _over_in(self, loop: Node) -> list[int]:
-        return self._written_over(Loop.of(loop))
 
     def _start_in_memory(
         self, node: Node, places: Mapping[Node, Place], direct: Mapping[Node, Place]
@@ -274,9 +230,15 @@ class _Assembler:
         shared, lies = self._over_args(node, results, places, direct)
         kind: str = node.attrs["kind"]
         before: tuple[Step, ...] = ()
-        product = find_product(body) if kind == "contract" and self.kernels.target.teams else None
+        product = None
+        if kind == "contract" and self.kernels.target.teams:
+            product = find_product(body, [places[a] for a in node.args])
         if product is not None:
-            before = (self._multiply(node, product, arrays),)
+            target = arrays["o0"]
+            if product.rest is not None:  # which reads it as one param more
+                target = arrays[f"p{len(node.args)}"] = self.buffers.new(product.type, node)
+            to = rows_of(target, product.type)
+            before = (Multiply(to, product.left, product.right, node.locs),)
             if product.rest is None:
                 return before
             body, kind = product.rest, "map"
@@ -294,18 +256,6 @@ class _Assembler:
         launch = Launch(kernel.name, placed, sizes, site, node.locs, counted)
         counts = (Measure(size, place, locs=node.locs) for size in bound)  # the last result
         return *before, launch, *counts
-
-    def _multiply(self, node: Node, product: LibraryProduct, arrays: dict[str, Place]) -> Multiply:
-        """The product of a cluster whose params and results lie in ``arrays``, by a library; it is
-        one more of these where the rest of the cluster reads it."""
-        params: Sequence[Node] = node.attrs["body"].params
-        target = arrays["o0"]
-        if product.rest is not None:
-            target = arrays[f"p{len(params)}"] = self.buffers.new(product.type, node)
-        left, right = (
-            o.at(arrays[f"p{o.param}"], params[o.param].tensor_type) for o in product.operands
-        )
-        return Multiply(rows_of(target, product.type), left, right, node.locs)
 
     def _over_args(
         self,
@@ -380,15 +330,16 @@ class _Assembler:
         given = {n for n, place in inner.items() if place not in self.updated}
         inner |= {p: Row(inner[p], nbytes(p.tensor_type), number) for p in xs}
         wanted = {i: direct.get(r) for i, r in results.items()}
+        homes = self.homes.of.get(node, {})
         layout = lay_out(
             loop, number, starts, {n: inner[n] for n in given}, wanted,
             lambda t, place, label, made: self.buffers.place_for(t, node, place, label, made),
-            self.homes.get(node, {}),
+            homes,
         )  # fmt: skip
         inner |= {p: layout.carries[i] for i, p in enumerate(carries)}
         before = [*self.buffers.take_pending(), *saved, *layout.before]
         self.open.append((number, node.op.name, node.locs))
-        steps = (*layout.room, *self._region(body, inner, layout.ends, self.homes.get(node, {})))
+        steps = (*layout.room, *self._region(body, inner, layout.ends, homes))
         self.open.pop()
         flag = layout.carries[0] if loop.binds else None
         binds = next(iter(bound_symbols(node)), None)
@@ -462,7 +413,7 @@ class _Assembler:
         """The steps of a region, with its results where ``ends`` says, those of the carries
         ``over`` written over the old ones."""
         direct, copied = split_direct(ends)
-        order, _ = self._order_body(body, over)
+        order, _ = self.homes.order_body(body, over)
         last = [root_of(n) for n, _ in copied]
         nodes = order_nodes(body, order.edges(), direct, last, self._scratch_in(places, direct))
         return [*self._run(body, nodes, places, direct), *self._copies(copied, places)]
