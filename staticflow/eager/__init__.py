@@ -12,8 +12,8 @@ written here, in these ideas, each with its modules:
   path* takes any call, and words what is wrong with it (`mode`).
 - The *tape* is the *vertices* of recorded operations, with *edges* to those before (`vertex`)
   and *saved values* (`saved`). Backward walks it (`tape`), gives leaves their
-  ``.grad`` (`ownership`), calls *hooks* (`hooks`, `saved_hooks`) and may look for NaN (`anomaly`);
-  native code runs the ops of a vjp whose kind of call it knows (`vjp_plans`);
+  ``.grad`` (`gradients`, `ownership`), calls *hooks* (`hooks`, `saved_hooks`) and may look for NaN
+  (`anomaly`); native code runs the ops of a vjp whose kind of call it knows (`vjp_plans`);
   second derivatives of straight pieces are zeros on it (`straight`).
 - A *switch* says for a block what is recorded (`grad_mode`, `inference`), and in which dtypes
   operations compute (`autocast`).

@@ -28,7 +28,8 @@ from staticflow.graph.node import param, toposort
 from staticflow.graph.op import Op
 from staticflow.ops.declaring.eager_side import eager
 from staticflow.ops.declaring.thread import thread
-from staticflow.ops.symbols.symbol import STATIC, Symbol, capture
+from staticflow.ops.symbols.captured import capture
+from staticflow.ops.symbols.symbol import STATIC, Symbol
 from staticflow.ops.tensors.queries import finfo
 
 __all__ = ["copy_of", "expression_of"]

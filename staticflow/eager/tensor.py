@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from staticflow.eager import device as devices
-from staticflow.eager import hooks, in_place, indexed, interop, layout, printing, tape
+from staticflow.eager import gradients, hooks, in_place, indexed, interop, layout, printing, tape
 from staticflow.eager.bind import bind
 from staticflow.eager.data import array_from
 from staticflow.eager.device import as_array
@@ -28,11 +28,10 @@ from staticflow.graph.op import Op
 from staticflow.ops.basics.arithmetic import clone
 from staticflow.ops.declaring.foreign import how_to_wrap, kind_of, own_method, refuses_foreign_of
 from staticflow.ops.declaring.sizes import as_shape
-from staticflow.ops.declaring.switch import as_bool
 from staticflow.ops.declaring.thread import thread
 from staticflow.ops.declaring.tracing import depends_on
-from staticflow.ops.symbols.dependents import note_change, note_retyped
-from staticflow.ops.symbols.symbol import follow
+from staticflow.ops.symbols.captured import follow
+from staticflow.ops.symbols.dependents import note_retyped
 from staticflow.ops.tensors.methods import Methods
 
 __all__ = ["EAGER", "Tensor", "as_tensor"]
@@ -48,8 +47,6 @@ def _zeros(shape: tuple[Any, ...]) -> np.ndarray[Any, Any]:
             f"bytes ({error}), at {format_locs(here())}"
         ) from None
 
-
-_BEFORE = "call it before the trace"
 
 _FEW = 64
 """Elements up to which what Python has read of a tensor is known by value, not by version."""
@@ -231,68 +228,8 @@ class Tensor(Methods):
     def requires_grad(self, value: bool) -> None:
         self.requires_grad_(value)
 
-    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
-        """Record operations on this leaf from now on, or no more.
-
-        Raises `AutogradError` for what has a history, is no float or was made in inference mode,
-        and `SymbolicError` for a change inside a trace, which no call of the program would make.
-        """
-        requires_grad = as_bool("requires_grad", requires_grad)
-        if thread.state.tracing and self.is_leaf and requires_grad != self.requires_grad:
-            in_place.refuse_in_graph(f"requires_grad_({requires_grad})", _BEFORE)
-        return self._require(requires_grad)
-
-    def _require(self, requires_grad: bool = True) -> Tensor:
-        """`requires_grad_`, also of a tensor that was made inside a trace."""
-        requires_grad = as_bool("requires_grad", requires_grad)
-        if not self.is_leaf:
-            if requires_grad:
-                return self
-            raise AutogradError(
-                "requires_grad can be switched off on leaves only; use .detach() for a tensor "
-                f"without history, at {format_locs(here())}"
-            )
-        if requires_grad and not self.dtype.is_floating:
-            raise AutogradError(
-                f"only floating tensors have gradients, not {self.dtype.name}; make it of a "
-                f"floating dtype, as in dtype=sf.float32, at {format_locs(here())}"
-            )
-        if requires_grad and is_inference(self) and not thread.state.inference:
-            raise AutogradError(
-                "requires_grad_() of a tensor that was made in inference mode: nothing that it "
-                f"takes part in can be recorded; use its .clone(), at {format_locs(here())}"
-            )
-        vertex = LEAF if requires_grad else None
-        if vertex is not self._vertex:
-            self._vertex = vertex
-            note_change(self)
-        return self
-
-    @property
-    def grad(self) -> Tensor | None:
-        """The gradient that backward has added up, None before. Backward keeps that of leaves; a
-        warning says so where another tensor is asked that `retain_grad` was not called on.
-
-        Raises `SymbolicError` inside a trace, which would name what it is now in every call."""
-        if thread.state.tracing:
-            in_place.refuse_in_graph("the .grad", "give it to the function as an argument")
-        if self._grad is None and not self.is_leaf:
-            hooks.warn_of_inner(self)
-        return self._grad
-
-    @grad.setter
-    def grad(self, value: Tensor | None) -> None:
-        in_place.refuse_in_trace("an assignment to .grad", "make it before the trace")
-        if value is not None:
-            own, given = self._data, getattr(value, "_data", None)
-            fits = given is not None and own.shape == given.shape and own.dtype is given.dtype
-            if not fits or type(own) is not type(given) or value is self:
-                _check_grad(self, value)
-        self._grad = value
-
-    @grad.deleter
-    def grad(self) -> None:
-        self.grad = None
+    requires_grad_, _require = gradients.requires_grad_, gradients.require
+    grad = property(gradients.get_grad, gradients.set_grad, gradients.delete_grad)
 
     @property
     def is_leaf(self) -> bool:
@@ -459,28 +396,6 @@ class Tensor(Methods):
         recorded too, for a second derivative.
         """
         tape.backward([self], [gradient], retain_graph, create_graph, inputs)
-
-
-def _check_grad(x: Tensor, grad: Any) -> None:
-    """Refuse what cannot be the gradient of ``x``."""
-    if not isinstance(grad, Tensor):
-        raise DTypeError(
-            f"assigned grad expected to be a tensor or None but got grad of type "
-            f"{type(grad).__name__}, at {format_locs(here())}"
-        )
-    wrong = (
-        "a tensor cannot be its own gradient"
-        if grad is x
-        else f"its shape is {list(grad.shape)}, that of the tensor {list(x.shape)}"
-        if grad.shape != x.shape
-        else f"its dtype is {grad.dtype.name}, that of the tensor {x.dtype.name}"
-        if grad.dtype is not x.dtype
-        else f"it is on {grad.device}, the tensor on {x.device}"
-        if grad.__sf_gpu__ != x.__sf_gpu__
-        else None
-    )
-    if wrong:
-        raise AutogradError(f"this gradient cannot be assigned: {wrong}, at {format_locs(here())}")
 
 
 as_tensor = Tensor._of

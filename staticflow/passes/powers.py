@@ -14,8 +14,9 @@ from staticflow.ops.basics.arithmetic import add, div, floor_divide, mul, neg, s
 from staticflow.ops.basics.creation import full_like
 from staticflow.ops.elementwise.bits import bitwise_and, bitwise_or, bitwise_xor
 from staticflow.ops.elementwise.maths import pow, reciprocal, rsqrt, sqrt
+from staticflow.ops.symbols.captured import constant_node
 from staticflow.ops.symbols.pattern import Rule, number_of, rule
-from staticflow.ops.symbols.symbol import Symbol, constant_node
+from staticflow.ops.symbols.symbol import Symbol
 
 __all__ = ["NUMBERS", "POWERS", "PRODUCTS"]
 

@@ -48,8 +48,9 @@ from staticflow.ops.elementwise.maths import (
 )
 from staticflow.ops.indexing.gather_ops import scatter_add_op
 from staticflow.ops.indexing.index_ops import index_put_op
+from staticflow.ops.symbols.captured import constant_node
 from staticflow.ops.symbols.pattern import Pattern, Rule, attr, rule
-from staticflow.ops.symbols.symbol import STATIC, Symbol, constant_node
+from staticflow.ops.symbols.symbol import STATIC, Symbol
 from staticflow.passes.algebra import ALGEBRA
 from staticflow.passes.inverses import INVERSES
 from staticflow.passes.powers import NUMBERS, POWERS, PRODUCTS

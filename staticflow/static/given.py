@@ -14,8 +14,9 @@ from staticflow.graph.equalities import Equality
 from staticflow.graph.locs import format_locs, here, merge_locs
 from staticflow.graph.node import Node, param, toposort
 from staticflow.graph.types import TensorType
+from staticflow.ops.symbols.captured import capture
 from staticflow.ops.symbols.effect import without_effects
-from staticflow.ops.symbols.symbol import Symbol, capture, to_node
+from staticflow.ops.symbols.symbol import Symbol, to_node
 from staticflow.runtime.overlaps import find_sharing, overlaps_itself
 from staticflow.static.inputs import refuse_crowd
 

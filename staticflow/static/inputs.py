@@ -17,7 +17,8 @@ from staticflow.graph.graph import Graph, free_symbols, named_symbols, new_param
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.types import TensorType
 from staticflow.ops.random.frozen import note_draws
-from staticflow.ops.symbols.symbol import Symbol, constant_node, to_node
+from staticflow.ops.symbols.captured import constant_node
+from staticflow.ops.symbols.symbol import Symbol, to_node
 
 __all__ = ["constant", "placeholder", "refuse_crowd", "refuse_strange_sizes", "symbol", "variable"]
 

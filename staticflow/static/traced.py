@@ -14,10 +14,11 @@ from staticflow.graph.locs import here
 from staticflow.graph.node import Node, param, toposort
 from staticflow.graph.op import Op
 from staticflow.ops.declaring.thread import for_itself, stabilizing, thread
+from staticflow.ops.symbols.captured import capture
 from staticflow.ops.symbols.effect import settle, states
 from staticflow.ops.symbols.flow import reached_from
 from staticflow.ops.symbols.gradient import pullback
-from staticflow.ops.symbols.symbol import Symbol, capture
+from staticflow.ops.symbols.symbol import Symbol
 from staticflow.static.compile import Options
 from staticflow.static.sized_programs import SizedPrograms
 

@@ -17,7 +17,8 @@ from staticflow.graph.graph import close, new_param
 from staticflow.graph.interpret import interpret_graph
 from staticflow.graph.node import Node
 from staticflow.graph.types import TensorType
-from staticflow.ops.symbols.symbol import Symbol, constant_node
+from staticflow.ops.symbols.captured import constant_node
+from staticflow.ops.symbols.symbol import Symbol
 
 
 def _derivatives(info: OpInfo, sample: Sample, params: list[Node], number: Node, at: int) -> Any:

@@ -109,12 +109,13 @@ def test_combined_slices_and_flat_places() -> None:
 @pytest.mark.parametrize(
     ("grad", "says"),
     [
-        ([1.0, 2.0, 3.0], "got grad of type list"),
+        ([1.0, 2.0, 3.0], "a gradient must be a tensor or None, not a list"),
+        (np.ma.ones(3, dtype=np.float32), "must be a tensor or None, not a MaskedArray"),
         (sf.ones(2), r"its shape is \[2\], that of the tensor \[3\]"),
         (sf.ones(3, dtype=sf.float64), "its dtype is float64"),
         (None, ""),
     ],
-    ids=["type", "shape", "dtype", "none"],
+    ids=["type", "masked", "shape", "dtype", "none"],
 )
 def test_what_is_assigned_as_a_gradient_is_checked(grad: Any, says: str) -> None:
     x = sf.zeros(3, requires_grad=True)

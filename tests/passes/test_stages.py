@@ -17,8 +17,9 @@ from staticflow.graph.node import Node
 from staticflow.graph.parser import parse_graph
 from staticflow.ops import OPS
 from staticflow.ops.elementwise.trig import cos, sin
+from staticflow.ops.symbols.captured import constant_node
 from staticflow.ops.symbols.pattern import rule
-from staticflow.ops.symbols.symbol import Symbol, constant_node
+from staticflow.ops.symbols.symbol import Symbol
 from staticflow.passes import pipeline
 from staticflow.passes.rewrite import Counts, with_args
 from staticflow.static.bisection import NATIVE, bisect_passes

@@ -36,8 +36,9 @@ from staticflow.graph.interpret import interpret_graph
 from staticflow.graph.node import param, toposort
 from staticflow.graph.parser import parse_graph
 from staticflow.ops import OPS
+from staticflow.ops.symbols.captured import capture
 from staticflow.ops.symbols.effect import settle
-from staticflow.ops.symbols.symbol import Symbol, capture
+from staticflow.ops.symbols.symbol import Symbol
 from staticflow.passes.cluster import cluster
 from staticflow.passes.order import ONCE, ORDER, PASSES, STABILIZING, is_allowed
 

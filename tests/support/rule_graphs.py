@@ -29,8 +29,8 @@ from staticflow.ops.basics.joining import cat_op, stack_op
 from staticflow.ops.basics.slicing import embed_op, select_op, slice_op
 from staticflow.ops.basics.view import reshape_op, squeeze_op, unsqueeze_op
 from staticflow.ops.matrices.triangle import diag_embed_op
+from staticflow.ops.symbols.captured import constant_node
 from staticflow.ops.symbols.pattern import Either, Many, Pattern, Rule, Var, attr
-from staticflow.ops.symbols.symbol import constant_node
 from staticflow.ops.windows.border import border_op
 from staticflow.passes.rewrite import Counts, rewrite
 

@@ -26,9 +26,10 @@ from staticflow.ops.basics.slicing import embed_op
 from staticflow.ops.declaring.late import ties_among
 from staticflow.ops.declaring.lowering import Region
 from staticflow.ops.loops.region import close_over, trace
+from staticflow.ops.symbols.captured import constant_node
 from staticflow.ops.symbols.flow import flow_through
 from staticflow.ops.symbols.gradient import pullback, pushforward
-from staticflow.ops.symbols.symbol import Symbol, constant_node, to_node
+from staticflow.ops.symbols.symbol import Symbol, to_node
 
 __all__ = ["Loop", "loop_ops", "scan_op", "while_op"]
 

@@ -34,7 +34,8 @@ from staticflow.ops.loops.isolation import Apart
 from staticflow.ops.loops.leaves import tensor_of, tensors_of
 from staticflow.ops.loops.meets_symbol import refuse_late
 from staticflow.ops.loops.region import trace, types_of_result
-from staticflow.ops.symbols.symbol import Symbol, constant_node, to_node
+from staticflow.ops.symbols.captured import constant_node
+from staticflow.ops.symbols.symbol import Symbol, to_node
 
 __all__ = ["ENDLESS", "PlainScan"]
 

@@ -6,7 +6,6 @@ it makes a node; in-place forms make the handle name another node.
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -18,14 +17,13 @@ from staticflow.graph.attr_kinds import fit_attrs
 from staticflow.graph.dim_queries import symbols_of
 from staticflow.graph.dims import Dim, closed_size
 from staticflow.graph.dtypes import DType, dtype_of, float64, weak_dtype
-from staticflow.graph.graph import new_param
 from staticflow.graph.locs import format_locs, here, is_rewriting, using
 from staticflow.graph.masked_arrays import refuse_masked
-from staticflow.graph.node import Literal, Node, constant, item, make_node, param
+from staticflow.graph.node import Node, item, make_node, param
 from staticflow.graph.numbers import fitting
 from staticflow.graph.op import Op
 from staticflow.graph.open_size import OpenSize, open_shape
-from staticflow.graph.types import Shape, TensorType, types_of
+from staticflow.graph.types import Shape, types_of
 from staticflow.ops.basics.arithmetic import cast, keep_history, stop_gradient
 from staticflow.ops.basics.autocast import apply_cast, autocasts_now
 from staticflow.ops.basics.creation import size_value
@@ -46,8 +44,9 @@ from staticflow.ops.declaring.switch import as_bool
 from staticflow.ops.declaring.thread import for_itself, thread
 from staticflow.ops.declaring.tracing import tracing, tracing_state
 from staticflow.ops.indexing.memory_views import bitcast_op
-from staticflow.ops.random.frozen import note_draws, warn_of_draw
+from staticflow.ops.random.frozen import note_draws
 from staticflow.ops.symbols.attributes import SymbolAttributes
+from staticflow.ops.symbols.captured import capture, constant_node, source_of_detached
 from staticflow.ops.symbols.flow import is_real, operands
 from staticflow.ops.symbols.handle import Handle
 from staticflow.ops.symbols.refused_values import RefusedValues
@@ -56,43 +55,9 @@ from staticflow.ops.tensors.methods import Methods
 from staticflow.ops.tensors.symbol_views import Alias, Detached, Perhaps, alias, view_of
 
 __all__ = [
-    "STATIC", "SYMBOLIC", "StaticMode", "Symbol", "capture", "constant_node", "follow",
-    "results_of", "symbolic", "to_node", "tracing", "tracing_state",
+    "STATIC", "SYMBOLIC", "StaticMode", "Symbol", "results_of", "symbolic", "to_node", "tracing",
+    "tracing_state",
 ]  # fmt: skip
-
-_captured: weakref.WeakValueDictionary[int, Node] = weakref.WeakValueDictionary()
-
-
-def constant_node(value: Any, dtype: DType) -> Node:
-    """A node that is a number or an array known now."""
-    array = np.asarray(value, dtype=dtype.numpy)
-    attrs = {"value": Literal(array), "type": TensorType(dtype, array.shape)}
-    return make_node(constant, (), attrs, here())
-
-
-def capture(tensor: Any) -> Node:
-    """The param that stands for an eager tensor: the same one each time, while anyone holds it.
-    The node keeps the tensor alive, so its id is not given to another meanwhile."""
-    node = _captured.get(id(tensor))
-    own = TensorType(tensor.dtype, tensor.shape)
-    if node is None or node.type != own:  # its data may have been replaced by another dtype's
-        if not tracing_state.active:
-            warn_of_draw(tensor, lambda v: isinstance(v, Symbol))
-        name = getattr(tensor, "name", None) or "captured"
-        node = new_param(own, name, tensor, here())
-        _captured[id(tensor)] = node
-    return node
-
-
-_followed: dict[int, tuple[Any, Any]] = {}
-"""By the id of a tensor, a weak reference to it, which takes the entry away, and its source."""
-
-
-def follow(detached: Any, source: Any) -> None:
-    """Let a graph that is being traced have ``source`` itself, without a gradient, for what
-    `detach` gives of it: the next run of this line would give its memory of then."""
-    address = id(detached)
-    _followed[address] = weakref.ref(detached, lambda _: _followed.pop(address, None)), source
 
 
 def _node_of_tensor(tensor: Any) -> Node:
@@ -101,8 +66,9 @@ def _node_of_tensor(tensor: Any) -> Node:
     is, through which gradients reach the tensor and go on."""
     state = tracing_state.state
     if getattr(tensor, "grad_fn", None) is None:
-        source = _followed.get(id(tensor)) if state.tracing and state.guards is None else None
-        return capture(tensor) if source is None else _without_gradient(source[1])
+        is_traced = state.tracing and state.guards is None
+        source = source_of_detached(tensor) if is_traced else None
+        return capture(tensor) if source is None else _without_gradient(source)
     if state.types_only or state.guards is not None:
         return capture(tensor)
     node: Node = eager.expression(tensor).node

@@ -12,8 +12,8 @@ from staticflow.graph.graph import Graph, close, substitute_nodes
 from staticflow.graph.node import Node, item, make_node
 from staticflow.ops.basics.arithmetic import logical_not
 from staticflow.ops.loops.cond_op import cond_op
+from staticflow.ops.symbols.captured import constant_node
 from staticflow.ops.symbols.pattern import number_of
-from staticflow.ops.symbols.symbol import constant_node
 from staticflow.passes.loops.results import replace_results
 from staticflow.passes.rewrite import Counts
 

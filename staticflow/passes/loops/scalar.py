@@ -31,7 +31,8 @@ from staticflow.ops.basics.view import reshape_op
 from staticflow.ops.declaring.late import measure_op
 from staticflow.ops.loops.cond_op import cond_op
 from staticflow.ops.loops.loop import Loop, loop_ops
-from staticflow.ops.symbols.symbol import Symbol, constant_node
+from staticflow.ops.symbols.captured import constant_node
+from staticflow.ops.symbols.symbol import Symbol
 from staticflow.passes.cluster import checked_member, cluster, inner_nodes
 from staticflow.passes.rewrite import Counts, with_args
 

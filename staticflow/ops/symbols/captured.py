@@ -1,0 +1,60 @@
+"""What is known of a graph's values when it is written: eager tensors, captured by reference, and
+constants."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import numpy as np
+
+from staticflow.graph.dtypes import DType
+from staticflow.graph.graph import new_param
+from staticflow.graph.locs import here
+from staticflow.graph.node import Literal, Node, constant, make_node
+from staticflow.graph.types import TensorType
+from staticflow.ops.declaring.tracing import tracing_state
+from staticflow.ops.random.frozen import warn_of_draw
+from staticflow.ops.symbols.attributes import SymbolAttributes
+
+__all__ = ["capture", "constant_node", "follow", "source_of_detached"]
+
+_captured: weakref.WeakValueDictionary[int, Node] = weakref.WeakValueDictionary()
+
+
+def constant_node(value: Any, dtype: DType) -> Node:
+    """A node that is a number or an array known now."""
+    array = np.asarray(value, dtype=dtype.numpy)
+    attrs = {"value": Literal(array), "type": TensorType(dtype, array.shape)}
+    return make_node(constant, (), attrs, here())
+
+
+def capture(tensor: Any) -> Node:
+    """The param that stands for an eager tensor: the same one each time, while anyone holds it.
+    The node keeps the tensor alive, so its id is not given to another meanwhile."""
+    node = _captured.get(id(tensor))
+    own = TensorType(tensor.dtype, tensor.shape)
+    if node is None or node.type != own:  # its data may have been replaced by another dtype's
+        if not tracing_state.active:
+            warn_of_draw(tensor, lambda v: isinstance(v, SymbolAttributes))
+        name = getattr(tensor, "name", None) or "captured"
+        node = new_param(own, name, tensor, here())
+        _captured[id(tensor)] = node
+    return node
+
+
+_followed: dict[int, tuple[Any, Any]] = {}
+"""By the id of a tensor, a weak reference to it, which takes the entry away, and its source."""
+
+
+def follow(detached: Any, source: Any) -> None:
+    """Let a graph that is being traced have ``source`` itself, without a gradient, for what
+    `detach` gives of it: the next run of this line would give its memory of then."""
+    address = id(detached)
+    _followed[address] = weakref.ref(detached, lambda _: _followed.pop(address, None)), source
+
+
+def source_of_detached(tensor: Any) -> Any:
+    """What a graph that is being traced has for ``tensor``, as `follow` was told; else None."""
+    found = _followed.get(id(tensor))
+    return None if found is None else found[1]
