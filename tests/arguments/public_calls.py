@@ -56,6 +56,21 @@ def _utilities() -> Iterator[Public]:
         "utils.vector_to_parameters",
         lambda: (U.vector_to_parameters, [values(3), [requiring()]], {}),
     )
+    S, Z = U.parametrizations, U.parametrize
+    for name in ("spectral_norm", "weight_norm"):
+        yield Public(
+            f"parametrizations.{name}", lambda n=name: (getattr(S, n), [sf.nn.Linear(3, 3)], {})
+        )
+    normed = lambda: S.weight_norm(sf.nn.Linear(3, 3))  # noqa: E731
+    yield Public("parametrize.is_parametrized", lambda: (Z.is_parametrized, [normed()], {}))
+    yield Public(
+        "parametrize.register_parametrization",
+        lambda: (Z.register_parametrization, [normed(), "bias", sf.nn.ReLU()], {}),
+    )
+    yield Public(
+        "parametrize.remove_parametrizations",
+        lambda: (Z.remove_parametrizations, [normed(), "weight"], {}),
+    )
     packed = lambda: R.pack_sequence([values(3, 2), values(2, 2)])  # noqa: E731
     yield Public(
         "rnn.pack_padded_sequence", lambda: (R.pack_padded_sequence, [values(3, 2, 2), [3, 2]], {})

@@ -1,4 +1,4 @@
-"""Clipping of gradients, parameters as one vector, sequences of several lengths.
+"""Clipping of gradients, parameters as one vector or made from others, sequences of any lengths.
 
 After an eager backward the gradients are changed in place. For a static step they are a mapping
 that goes through `clip_grad_norm` or `clip_grad_value` on its way to the optimiser:
@@ -24,7 +24,7 @@ from staticflow.errors import AutogradError, ShapeError
 from staticflow.graph.dims import prod, same
 from staticflow.graph.locs import format_locs, here
 from staticflow.nn.parameter import tensor
-from staticflow.nn.utils import rnn
+from staticflow.nn.utils import parametrizations, parametrize, rnn
 from staticflow.ops.along.extremes import amax
 from staticflow.ops.basics.arithmetic import maximum
 from staticflow.ops.basics.joining import cat
@@ -34,7 +34,7 @@ from staticflow.ops.elementwise.maths import abs, sqrt
 
 __all__ = [
     "clip_grad_norm", "clip_grad_norm_", "clip_grad_value", "clip_grad_value_", "get_total_norm",
-    "parameters_to_vector", "rnn", "vector_to_parameters",
+    "parameters_to_vector", "parametrizations", "parametrize", "rnn", "vector_to_parameters",
 ]  # fmt: skip
 
 

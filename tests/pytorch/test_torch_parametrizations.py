@@ -1,0 +1,44 @@
+"""Parametrized layers are PyTorch's: the names of their states, values and gradients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import staticflow as sf
+
+torch = pytest.importorskip("torch", reason="what parametrized layers give is said by PyTorch")
+
+CASES: list[tuple[str, str, tuple[int, ...], dict[str, Any], tuple[int, ...]]] = [
+    ("weight_norm", "Linear", (4, 3), {}, (5, 4)),
+    ("weight_norm", "Linear", (4, 3), {"dim": None}, (5, 4)),
+    ("weight_norm", "Conv2d", (2, 3, 2), {"dim": 1}, (2, 2, 4, 4)),
+    ("spectral_norm", "Linear", (4, 3), {"n_power_iterations": 2}, (5, 4)),
+    ("spectral_norm", "Linear", (4, 3), {"name": "bias"}, (5, 4)),
+    ("spectral_norm", "ConvTranspose2d", (2, 3, 2), {}, (2, 2, 4, 4)),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c[0]} of {c[1]} {c[3]}")
+def test_a_layer_is_pytorchs(case: Any) -> None:
+    what, layer, sizes, options, shape = case
+    theirs = getattr(torch.nn.utils.parametrizations, what)(
+        getattr(torch.nn, layer)(*sizes), **options
+    )
+    ours = getattr(sf.nn.utils.parametrizations, what)(getattr(sf.nn, layer)(*sizes), **options)
+    state = {name: sf.tensor(t.numpy()) for name, t in theirs.state_dict().items()}
+    assert [*ours.state_dict()] == [*state]
+    ours.load_state_dict(state)
+    x = torch.randn(shape)
+    for _ in range(2):
+        wanted, found = theirs(x), ours(sf.tensor(x.numpy()))
+        wanted.square().sum().backward()
+        found.square().sum().backward()
+        torch.testing.assert_close(torch.tensor(found.detach().numpy()), wanted.detach())
+    for (name, p), q in zip(ours.named_parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(
+            torch.tensor(p.grad.numpy()), q.grad, rtol=1e-4, atol=1e-5, msg=name
+        )
+    for (name, b), c in zip(ours.named_buffers(), theirs.buffers(), strict=True):
+        torch.testing.assert_close(torch.tensor(b.numpy()), c, msg=name)
