@@ -6,6 +6,7 @@ from typing import Any
 
 from staticflow.distributed.mesh import Axis, Mesh
 from staticflow.errors import ArgumentError, DTypeError
+from staticflow.graph.articles import with_article
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.basics.reduce import share
 from staticflow.ops.collectives.collectives import (
@@ -27,7 +28,7 @@ def _over(over: Mesh | Axis, what: str) -> dict[str, tuple[int, ...]]:
     if isinstance(over, Axis):
         return {"mesh": over.mesh.shape, "axes": (over.number,)}
     raise DTypeError(
-        f"{what}: over is a {type(over).__name__}; it must be a mesh or an axis of one, as "
+        f"{what}: over is {with_article(type(over))}; it must be a mesh or an axis of one, as "
         f'mesh.axis("data"), at {format_locs(here())}'
     )
 

@@ -231,7 +231,7 @@ def test_arguments_that_are_refused() -> None:
     x = sf.ones(2, 3)
     for fails, error, says in (
         (lambda: distributed.all_reduce(x, mesh, "prod"), sf.ArgumentError, 'reduce is "sum"'),
-        (lambda: distributed.all_reduce(x, 4), sf.DTypeError, "over is a int"),
+        (lambda: distributed.all_reduce(x, 4), sf.DTypeError, "over is an int"),
         (lambda: distributed.all_gather(x, mesh, 2), sf.DimRangeError, "dim 2 is out of range"),
         (lambda: distributed.broadcast(x, mesh, 1), sf.ArgumentError, "root is 1"),
         (lambda: distributed.simulate(int, 2, order="any"), sf.ArgumentError, "order is one of"),
