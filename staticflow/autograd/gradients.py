@@ -41,7 +41,7 @@ def grad(
     inputs: Any,
     grad_outputs: Any = None,
     retain_graph: bool | None = None,
-    create_graph: bool = False,
+    create_graph: bool | None = None,
     only_inputs: bool = True,
     allow_unused: bool | None = None,
     is_grads_batched: bool = False,
@@ -49,7 +49,8 @@ def grad(
 ) -> tuple[Any, ...]:
     """The gradients of ``outputs`` by ``inputs`` (each one or several), as a tuple: ``sf.grad``
     under PyTorch's argument names. Nobody's ``.grad`` is touched, so ``only_inputs`` can be True
-    alone.
+    alone. ``create_graph`` is that of `sf.grad`: gradients in a graph may be differentiated in turn
+    unless it is False.
 
     An input that is not reached is an `AutogradError`, None with ``allow_unused``, zeros with
     ``materialize_grads``. With ``is_grads_batched`` each of ``grad_outputs`` has several cotangents

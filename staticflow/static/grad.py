@@ -9,8 +9,10 @@ from staticflow.eager import tape
 from staticflow.eager.tensor import Tensor
 from staticflow.errors import AutogradError, ShapeError
 from staticflow.graph.locs import format_locs, here
+from staticflow.ops.basics.arithmetic import stop_gradient
 from staticflow.ops.basics.creation import ones_like
 from staticflow.ops.basics.expand import expand
+from staticflow.ops.declaring.switch import as_bool
 from staticflow.ops.declaring.thread import stabilizing, thread
 from staticflow.ops.symbols.gradient import pullback
 from staticflow.ops.symbols.symbol import Symbol, to_node
@@ -24,7 +26,7 @@ def grad(
     wrt: Any,
     cotangents: Any = None,
     allow_unused: bool = False,
-    create_graph: bool = False,
+    create_graph: bool | None = None,
     retain_graph: bool | None = None,
     stabilize: bool | None = None,
 ) -> Any:
@@ -33,10 +35,12 @@ def grad(
     Either may be one value or a list; the result has the structure of ``wrt``. For symbolic outputs
     the result is symbolic, a `Parameter` in ``wrt`` means the variable that it is captured as, and
     nobody's ``.grad`` is touched. ``cotangents`` (ones for a single number) has one entry for each
-    output. What is not reached is an error, or None with ``allow_unused``. Of eager tensors the
-    saved values are freed unless ``retain_graph`` (by default ``create_graph``). Of symbols, what
-    overflows on its way is differentiated in a form that does not, unless ``stabilize`` is False
-    (by default as the `jit` around it says).
+    output. What is not reached is an error, or None with ``allow_unused``. ``create_graph`` says
+    whether the gradients may be differentiated in turn: by default those of symbols may, and those
+    of eager tensors, which are recorded for that, may not. Of eager tensors the saved values are
+    freed unless ``retain_graph`` (by default ``create_graph``). Of symbols, what overflows on its
+    way is differentiated in a form that does not, unless ``stabilize`` is False (by default as the
+    `jit` around it says).
 
     >>> import staticflow as sf
     >>> x = sf.placeholder((), name="x")
@@ -46,6 +50,7 @@ def grad(
     """
     outs = list(outputs) if isinstance(outputs, list | tuple) else [outputs]
     targets = list(wrt) if isinstance(wrt, list | tuple) else [wrt]
+    create_graph = None if create_graph is None else as_bool("grad: create_graph", create_graph)
     cts = _cotangents(outs, cotangents)
     if any(isinstance(o, Symbol) for o in outs):
         handles = [Symbol(to_node(w)) for w in targets]
@@ -56,8 +61,10 @@ def grad(
             g if g is None or isinstance(w, Symbol) else run_leaf_hooks(w, g)
             for w, g in zip(targets, pulled, strict=True)
         ]
+        if create_graph is False:
+            found = [None if g is None else stop_gradient(g) for g in found]
     else:
-        found = tape.grad(outs, targets, cts, create_graph, retain_graph)
+        found = tape.grad(outs, targets, cts, bool(create_graph), retain_graph)
     for position, (g, w) in enumerate(zip(found, targets, strict=True)):
         if g is None and not allow_unused:
             if not w.dtype.is_floating:

@@ -116,6 +116,36 @@ def test_gradients_of_any_order() -> None:
     np.testing.assert_allclose(got, expected, rtol=1e-6)
 
 
+@pytest.mark.parametrize("lib", [sf, sf.autograd], ids=["grad", "autograd.grad"])
+@pytest.mark.parametrize("create_graph", [None, True, False])
+def test_a_step_of_the_inner_loop_is_first_order_where_that_is_said(
+    lib: Any, create_graph: bool | None
+) -> None:
+    """MAML: the gradient by w of a loss behind a step of descent, with the derivative of that step
+    or, as eagerly by default, without."""
+
+    def outer(w: Any, x: Any) -> Any:
+        inner = ((w * x) ** 3).sum()
+        (g,) = lib.grad(inner, [w], create_graph=create_graph)
+        return (((w - 0.1 * g) * x) ** 2).sum()
+
+    x = np.array([0.5, -1.0, 2.0])
+    w, sw = sf.tensor(0.7, dtype=sf.float64, requires_grad=True), sf.placeholder((), "float64")
+    found = sf.compile([sw], sf.grad(outer(sw, sf.tensor(x)), sw))(w.detach()).item()
+    fast = 0.7 - 0.1 * (3 * 0.7**2 * x**3).sum()
+    slope = 1.0 if create_graph is False else 1 - 0.1 * (6 * 0.7 * x**3).sum()
+    np.testing.assert_allclose(found, 2 * fast * (x**2).sum() * slope, rtol=1e-12)
+    if create_graph is not None:
+        outer(w, sf.tensor(x)).backward()
+        np.testing.assert_allclose(w.grad.item(), found, rtol=1e-12)
+
+
+def test_a_gradient_that_ends_there_has_no_gradient() -> None:
+    x = sf.placeholder((), name="x")
+    with pytest.raises(sf.AutogradError, match="do not depend"):
+        sf.grad(sf.grad(x**3, x, create_graph=False), x)
+
+
 def test_the_gradient_in_a_gradient_is_that_of_the_eager_tape() -> None:
     """Gradient penalty: the norm of one gradient is part of another's loss."""
 
