@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from threading import active_count, get_ident
 from typing import Any
@@ -26,8 +26,8 @@ from staticflow.ops.symbols.symbol import symbolic
 from staticflow.runtime.once import compiling
 
 __all__ = [
-    "Generator", "default_generator", "fork_rng", "get_rng_state", "initial_seed", "manual_seed",
-    "seed", "set_rng_state",
+    "Generator", "GeneratorState", "default_generator", "fork_rng", "get_rng_state",
+    "initial_seed", "manual_seed", "seed", "set_rng_state",
 ]  # fmt: skip
 
 DEFAULT_SEED = 0
@@ -36,6 +36,17 @@ _NEXT = np.array([0, 1])
 _drawing = compiling
 """Held while a state is read and changed. It is the lock of all that compiles, since a change may
 have to be compiled first: of two locks two threads could each hold one."""
+
+
+class GeneratorState(Tensor):
+    """The two numbers that a generator counts on, seed and count. They stay on the CPU: a program
+    on a GPU copies them in each call."""
+
+    __slots__ = ()
+
+    def __init__(self, numbers: Sequence[int]) -> None:
+        self._start(np.array(numbers, np.int64))
+        self.name = "generator"
 
 
 class Generator:
@@ -53,8 +64,7 @@ class Generator:
 
     def __init__(self, device: Any = "cpu") -> None:
         self.device = Device(device)
-        self.state = Tensor._wrap(np.array([DEFAULT_SEED, 0], np.int64))
-        self.state.name = "generator"
+        self.state = GeneratorState([DEFAULT_SEED, 0])
         self._last: tuple[int, int] | None = None
         """The thread of the last draw that Python made, and the count behind it."""
         watch_draws(self)

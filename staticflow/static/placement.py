@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from staticflow.eager.device import CPU, find_device
+from staticflow.eager.random import GeneratorState
 from staticflow.eager.tensor import Tensor
 from staticflow.errors import DeviceError
 from staticflow.graph.device import device
-from staticflow.graph.dtypes import int64
 from staticflow.graph.locs import format_locs, here
 
 __all__ = ["find_place", "may_stand_beside"]
@@ -19,7 +19,7 @@ __all__ = ["find_place", "may_stand_beside"]
 def may_stand_beside(t: Tensor) -> bool:
     """Whether a program on a GPU takes a tensor of the CPU: one without dims, as a learning rate
     or a count of steps is, and the state of a generator. Each call copies them."""
-    return t.ndim == 0 or (t.name == "generator" and t.shape == (2,) and t.dtype is int64)
+    return t.ndim == 0 or isinstance(t, GeneratorState)
 
 
 def find_place(tensors: Iterable[Tensor], asked: Any = None) -> device:

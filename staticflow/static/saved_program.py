@@ -7,8 +7,8 @@ arguments, by name; and ``arrays``, the constants that are too large for the tex
 The JSON has the ``format`` (1), the version of ``staticflow`` that wrote it, the ``graph`` as text,
 before any pass, the ``files`` and ``lines`` that its nodes come from, the names of the ``inputs``
 and the numbers of those ``donated``, the ``variables`` with whether they require gradients, the
-numbers of those ``updated``, the structure of the ``outputs``, ``numerics``,
-``passes`` (null for all), and ``flush_subnormals``.
+numbers of those that are ``generators``' states and of those ``updated``, the structure of the
+``outputs``, ``numerics``, ``passes`` (null for all), and ``flush_subnormals``.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import staticflow
 from staticflow import pytree
+from staticflow.eager.random import GeneratorState
 from staticflow.eager.tensor import Tensor
 from staticflow.errors import (
     ArgumentError,
@@ -33,6 +34,7 @@ from staticflow.errors import (
     VerifyError,
 )
 from staticflow.graph.collector import without_collection
+from staticflow.graph.dtypes import int64
 from staticflow.graph.graph import Graph, free_symbols, new_param, regions_of, substitute_nodes
 from staticflow.graph.locs import Loc, Locs, format_locs, here
 from staticflow.graph.node import Node, constant, item, param
@@ -86,6 +88,7 @@ def save_program(program: Compiled, f: str | os.PathLike[str] | IO[bytes]) -> No
         "inputs": written.names,
         "donated": sorted(written.donated),
         "variables": [[name, t.requires_grad] for name, t in variables.items()],
+        "generators": [i for i, t in enumerate(written.variables) if isinstance(t, GeneratorState)],
         "updated": [numbers[id(t)] for t in written.updated],
         "outputs": _describe(written.structure),
         "numerics": options.numerics,
@@ -209,7 +212,8 @@ def _read(
     if bounded:
         raise ValueError(f"the size {bounded[0]} of a param has a bound, which no call keeps")
     names = _texts(header["inputs"])
-    variables = _read_variables(header["variables"], found["variables"], instead)
+    states = _read_states(header.get("generators", ()), found["variables"])
+    variables = _read_variables(header["variables"], states, instead)
     if len({*names}) != len(names) or len(graph.params) != len(names) + len(variables):
         raise ValueError("two inputs have one name, or its graph has other params")
     for p, t in zip(graph.params[len(names) :], variables, strict=True):
@@ -262,6 +266,21 @@ def _locs_of(files: Sequence[str], lines: Sequence[Any]) -> Iterator[Locs]:
             known.setdefault((file, line), Loc.at(files[_position(file, files)], line))
             for file, line in at
         )
+
+
+def _read_states(numbers: Sequence[int], saved: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+    """The variables ``saved``, of which those of these numbers are states of generators."""
+    listed = list(saved)
+    names = {listed[_position(i, listed)] for i in numbers}
+    return {
+        name: GeneratorState(_two_numbers(t)) if name in names else t for name, t in saved.items()
+    }
+
+
+def _two_numbers(t: Tensor) -> list[int]:
+    if t.dtype is not int64 or t.shape != (2,):
+        raise ValueError(f"the state of a generator is {t.dtype}{list(t.shape)}")
+    return [int(n) for n in t.tolist()]
 
 
 def _read_variables(

@@ -26,6 +26,7 @@ from staticflow.graph.parser import parse_graph
 from staticflow.graph.printer import store_graph
 from staticflow.graph.verify import verify_graph
 from staticflow.ops import OPS
+from staticflow.static.placement import may_stand_beside
 
 SEEDS = range(20)
 
@@ -36,6 +37,22 @@ def again(step: Any, **given: Any) -> Any:
     step.save(file)
     file.seek(0)
     return sf.load_program(file, **given)
+
+
+def test_states_of_generators_are_told_from_other_tensors_of_their_name() -> None:
+    x = sf.placeholder((None,), name="x")
+    one, other = sf.Generator().manual_seed(1), sf.Generator().manual_seed(2)
+    draws = [sf.rand_like(x, generator=g) for g in (one, other)]
+    pair = sf.variable(sf.tensor([1, 2]), name="generator")
+    step = sf.compile([x], [*draws, x.sum() + pair])
+    loaded = again(step)
+    assert [*step.variables] == [*loaded.variables]
+    for program in (step, loaded):
+        kinds = [may_stand_beside(t) for t in program.variables.values()]
+        assert kinds.count(True) == 2 and kinds.count(False) == 1
+    for _ in range(2):
+        for a, b in zip(step(sf.ones(3)), loaded(sf.ones(3)), strict=True):
+            assert a.tolist() == b.tolist()
 
 
 def same(found: Any, wanted: Any) -> None:
