@@ -79,7 +79,20 @@ def lower_cluster(
     sizes = _sizes(body).union(*map(_symbols, lies.values()))
     k = Scalars(buffers, sorted(sizes, key=lambda s: (s.name, s.serial)), extents)
     types = [lies.get(i, o.tensor_type) for i, o in enumerate(body.outputs)]
-    return _LOWER[kind](k, body, names, outs, types, target)
+    return _LOWER[kind](_Cluster(k, body, names, outs, types, target))
+
+
+@dataclass(frozen=True, slots=True)
+class _Cluster:
+    """What is lowered for a target: a body, in the kernel that ``k`` writes; the ``names`` of its
+    params there, those of its ``outs``, and the types of the arrays that these are."""
+
+    k: Scalars
+    body: Graph
+    names: Mapping[Node, str]
+    outs: list[str]
+    types: Sequence[TensorType]
+    target: Target
 
 
 def _sizes(body: Graph) -> frozenset[Sym]:
@@ -102,28 +115,14 @@ def _symbols(value: Any) -> frozenset[Sym]:
     return symbols_of(value) if hasattr(value, "terms") else frozenset()
 
 
-def _lower_loops(
-    k: Scalars,
-    body: Graph,
-    names: Mapping[Node, str],
-    outs: list[str],
-    types: Sequence[TensorType],
-    target: Target,
-) -> Lowered:
-    kernel, inner, scratch = lower_loops(k, body, names, outs, types, target)
-    return Lowered(kernel, tuple(scratch), tuple(inner), _bits(body))
+def _lower_loops(c: _Cluster) -> Lowered:
+    kernel, inner, scratch = lower_loops(c.k, c.body, c.names, c.outs, c.types, c.target)
+    return Lowered(kernel, tuple(scratch), tuple(inner), _bits(c.body))
 
 
-def _lower_rows(
-    k: Scalars,
-    body: Graph,
-    names: Mapping[Node, str],
-    outs: list[str],
-    types: Sequence[TensorType],
-    target: Target,
-) -> Lowered:
-    kernel, inner, scratch = lower_rows(k, body, names, outs, types, target)
-    return Lowered(kernel, tuple(scratch), tuple(inner), _bits(body))
+def _lower_rows(c: _Cluster) -> Lowered:
+    kernel, inner, scratch = lower_rows(c.k, c.body, c.names, c.outs, c.types, c.target)
+    return Lowered(kernel, tuple(scratch), tuple(inner), _bits(c.body))
 
 
 def _bits(body: Graph) -> int:
@@ -133,20 +132,13 @@ def _bits(body: Graph) -> int:
     return min((w for w in widths if w >= 32), default=max(widths, default=8))
 
 
-def _lower_nest(
-    k: Scalars,
-    body: Graph,
-    names: Mapping[Node, str],
-    outs: list[str],
-    types: Sequence[TensorType],
-    target: Target,
-) -> Lowered:
-    first = body.outputs[0]
+def _lower_nest(c: _Cluster) -> Lowered:
+    first = c.body.outputs[0]
     node = first.args[0] if first.op is item else first  # of several results, all are outputs
-    nest = Nest(k, node, names, outs, types, target)
+    nest = Nest(c.k, node, c.names, c.outs, c.types, c.target)
     nest.emit(node.op.lowering)
     bits = max(t.dtype.bits for t in types_of(node.type))
-    kernel = k.kernel("nest")
+    kernel = c.k.kernel("nest")
     if nest.looks:
         kernel = kernel.with_body(without_unused(kernel.body))
         loops = innermost_loops(kernel.body)
@@ -154,42 +146,21 @@ def _lower_nest(
     return Lowered(kernel, tuple(nest.wanted), tuple(nest.innermost), bits)
 
 
-def _lower_contract(
-    k: Scalars,
-    body: Graph,
-    names: Mapping[Node, str],
-    outs: list[str],
-    types: Sequence[TensorType],
-    target: Target,
-) -> Lowered:
-    _row_major(types)
-    kernel, dtype, size = lower_contract(k, body, names, outs, target)
+def _lower_contract(c: _Cluster) -> Lowered:
+    _row_major(c.types)
+    kernel, dtype, size = lower_contract(c.k, c.body, c.names, c.outs, c.target)
     return Lowered(kernel, (Scratch("scratch", dtype, size),) if size != 0 else ())
 
 
-def _lower_attention(
-    k: Scalars,
-    body: Graph,
-    names: Mapping[Node, str],
-    outs: list[str],
-    types: Sequence[TensorType],
-    target: Target,
-) -> Lowered:
-    _row_major(types)
-    kernel, scratch = lower_attention(k, body, names, outs, target)
+def _lower_attention(c: _Cluster) -> Lowered:
+    _row_major(c.types)
+    kernel, scratch = lower_attention(c.k, c.body, c.names, c.outs, c.target)
     return Lowered(kernel, tuple(scratch))
 
 
-def _lower_state(
-    k: Scalars,
-    body: Graph,
-    names: Mapping[Node, str],
-    outs: list[str],
-    types: Sequence[TensorType],
-    target: Target,
-) -> Lowered:
-    _row_major(types)
-    kernel, scratch = lower_state(k, body, names, outs)
+def _lower_state(c: _Cluster) -> Lowered:
+    _row_major(c.types)
+    kernel, scratch = lower_state(c.k, c.body, c.names, c.outs)
     return Lowered(kernel, tuple(scratch))
 
 
