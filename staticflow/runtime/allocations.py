@@ -14,7 +14,6 @@ from staticflow.native.language import (
     Atomic,
     Byte,
     Int32,
-    Owned,
     Record,
     Row,
     address,
@@ -24,14 +23,13 @@ from staticflow.native.language import (
     native,
 )
 from staticflow.native.layout import structure
+from staticflow.runtime.c_memory import Memory, free, realloc
 from staticflow.runtime.once import once
 
 __all__ = [
-    "MEMORY_OF_PROGRAMS", "Entry", "Log", "Memory", "log_record", "log_symbols",
+    "MEMORY_OF_PROGRAMS", "Entry", "Log", "log_record", "log_symbols",
     "note", "note_block",
 ]  # fmt: skip
-
-Memory = Owned[Row[Byte] | None]
 
 
 class Entry(Record):
@@ -62,19 +60,6 @@ log = constant(Log, "allocations")
 @external(runs=False)
 def aligned_alloc(alignment: int, size: int) -> Memory:
     """Memory that begins at a multiple of ``alignment``; null if there is not so much."""
-    raise NotImplementedError
-
-
-@external(runs=False)
-def realloc(memory: Memory, size: int) -> Memory:
-    """Memory of another size with what was in it; null, with nothing done, if there is not so
-    much."""
-    raise NotImplementedError
-
-
-@external(runs=False)
-def free(memory: Memory) -> None:
-    """Give memory back."""
     raise NotImplementedError
 
 

@@ -13,11 +13,8 @@ import ctypes
 
 from staticflow.native.language import (
     Atomic,
-    Byte,
     Int32,
-    Owned,
     Record,
-    Row,
     address,
     export,
     external,
@@ -28,6 +25,7 @@ from staticflow.native.language import (
     variables,
 )
 from staticflow.native.layout import Layout
+from staticflow.runtime.c_memory import Memory, free, realloc
 from staticflow.runtime.native import NativeModule, compile_native, native_text
 from staticflow.runtime.once import once
 
@@ -44,8 +42,6 @@ LINE = 64  # bytes of a line of the cache
 HUGE_FROM = 1 << 22
 """Bytes from which on Linux is asked for pages of two megabytes, as NumPy does for its own."""
 PAGE, HUGE_PAGES = 4096, 14  # of Linux; the advice MADV_HUGEPAGE
-
-Memory = Owned[Row[Byte] | None]
 
 
 class Block(Record):
@@ -79,19 +75,6 @@ def memalign(alignment: int, size: int) -> Memory:
 @external(runs=False)
 def calloc(count: int, size: int) -> Memory:
     """Memory of zeros; null if there is not so much."""
-    raise NotImplementedError
-
-
-@external(runs=False)
-def realloc(memory: Memory, size: int) -> Memory:
-    """Memory of another size with what was in it; null, with nothing done, if there is not so
-    much."""
-    raise NotImplementedError
-
-
-@external(runs=False)
-def free(memory: Memory) -> None:
-    """Give memory back."""
     raise NotImplementedError
 
 

@@ -22,12 +22,12 @@ from staticflow.runtime.aligned import Handler, aligned_handler, default_handler
 from staticflow.runtime.allocations import (
     Entry,
     Log,
-    Memory,
     log_record,
     log_symbols,
     note,
     note_block,
 )
+from staticflow.runtime.c_memory import Memory
 from staticflow.runtime.native import compile_native, native_text
 from staticflow.runtime.once import once
 
