@@ -328,16 +328,18 @@ _ALONE_SMALL: dict[Op, Callable[..., Any]] = {pow: _small_pow}
 """Likewise on small arrays."""
 
 
-def bound(op: Op, arrays: Sequence[Any], attrs: Mapping[str, Any]) -> Callable[..., Any] | None:
-    """What computes ``op`` of arrays like these alone, if that is more than `compute_of` to call:
-    a kernel, or what fills an array; a small one is as soon copied."""
+def bound(
+    op: Op, arrays: Sequence[Any], attrs: Mapping[str, Any], results: Sequence[Array]
+) -> Callable[..., Any] | None:
+    """What computes ``op`` of arrays like these alone, with ``results`` that lie like these, if
+    that is more than `compute_of` to call: a kernel, or what fills an array; a small one is as soon
+    copied."""
     if not arrays:
         fill = functools.partial(compute_of(op, True), np, **attrs)
         made = fill()
         return made.copy if made.size < SMALL else fill
-    as_kernel = op.shapeless or _runs_as_kernel(op, arrays)
-    if as_kernel and all(map(in_order, arrays)):
-        return kernel_of(op, arrays, attrs)
+    if op.shapeless or _runs_as_kernel(op, arrays):
+        return kernel_of(op, arrays, attrs, results)
     return None
 
 
@@ -379,18 +381,22 @@ def pays_often(op: Op, arrays: Sequence[Any], attrs: Mapping[str, Any]) -> bool:
     if not arrays or op in _ALONE_SMALL:
         return False  # what fills an array is copied
     if op in NETWORKS:
-        return in_order(arrays[0]) and _orders_by_kernel(
-            op, arrays[0], attrs["dim"], attrs.get("k", 0)
-        )
+        return _orders_by_kernel(op, arrays[0], attrs["dim"], attrs.get("k", 0))
     most = often_below(op)
-    return all(in_order(a) and a.size < most for a in arrays if type(a) not in BY_PYTHON)
+    return all(a.size < most for a in arrays if type(a) not in BY_PYTHON)
 
 
-def kernel_of(op: Op, operands: Sequence[Any], attrs: Mapping[str, Any]) -> Callable[..., Any]:
+def kernel_of(
+    op: Op, operands: Sequence[Any], attrs: Mapping[str, Any], results: Sequence[Array]
+) -> Callable[..., Any] | None:
     """The kernel for arrays and numbers like these, called as `Op.reference` is, without attributes
-    and the module."""
+    and the module; None if it takes copies of them, and NumPy none, or if what it gives does not
+    lie as ``results`` do. The arrays are not read."""
     arrays, names, rest = prepare(op, operands, attrs)
-    fast = kernels_of(op).kernel(arrays, rest, names).fast
+    may_copy = op in NETWORKS or op.numpy == "slower"
+    fast = kernels_of(op).entry(arrays, names, rest, results, may_copy)
+    if fast is None:
+        return None
     further = arrays[len(operands) :]
     if op.ufunc is None:  # whose numbers arrive as they are
         numbers = {i: arrays[i] for i, a in enumerate(operands) if arrays[i] is not a}

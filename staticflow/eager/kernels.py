@@ -7,7 +7,7 @@ product of matrices knows none.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -68,10 +68,36 @@ class _Permuted:
         """What the kernel gives; None if it failed."""
         return self._put_back(run(self._kernel, _permute(operands, self._orders)))
 
+    def gives(self, results: Sequence[Array]) -> bool:
+        """Whether its results lie in memory as these do."""
+        back = None if self._back is None else np.argsort(self._back)
+        return all([in_order(r if back is None else r.transpose(back)) for r in results])
+
     def _put_back(self, result: Any) -> Any:
         if self._back is None or type(result) is not np.ndarray:
             return result
         return result.transpose(self._back)
+
+
+class _Copied:
+    """A kernel that is given row-major copies of operands that lie otherwise."""
+
+    __slots__ = ("_kernel",)
+
+    def __init__(self, kernel: Executable) -> None:
+        self._kernel = kernel
+
+    def fast(self, *operands: Array) -> Any:
+        """What the native entry of the kernel gives."""
+        return self._kernel.fast(*_in_order(operands))
+
+    def run(self, operands: Sequence[Array]) -> Any:
+        """What the kernel gives; None if it failed."""
+        return run(self._kernel, _in_order(operands))
+
+
+def _in_order(operands: Sequence[Array]) -> list[Array]:
+    return [a if a.flags.c_contiguous else row_major(a) for a in operands]
 
 
 class _Kernels:
@@ -110,14 +136,33 @@ class _Kernels:
     ) -> tuple[Any, Any]:
         """A kernel for a call that was not met before, or whose kernel declines, and what it gives
         of the arrays; None if it fails."""
-        kernel = self._as_they_lie(arrays, names, attrs)
-        if kernel is None:
-            arrays = [a if in_order(a) else row_major(a) for a in arrays]
-            return None, run(self.kernel(arrays, attrs, names), arrays)
+        kernel = self._as_they_lie(arrays, names, attrs) or self._of_copies(arrays, names, attrs)
         self._programs.remember(call, kernel)
+        return kernel, run(kernel, arrays) if isinstance(kernel, Executable) else kernel.run(arrays)
+
+    def entry(
+        self,
+        arrays: Sequence[Array],
+        names: tuple[str, ...],
+        attrs: Mapping[str, Any],
+        results: Sequence[Array],
+        may_copy: bool,
+    ) -> Callable[..., Any] | None:
+        """The function by which a kernel computes arrays that lie like these, which are not read,
+        if its results lie as ``results`` do; None if not, or if it takes row-major copies of some
+        arrays, unless it ``may_copy``."""
+        found = self._as_they_lie(arrays, names, attrs)
+        kernel = self._of_copies(arrays, names, attrs) if found is None and may_copy else found
         if isinstance(kernel, _Permuted):
-            return kernel, kernel.run(arrays)
-        return kernel, run(kernel, arrays)
+            return kernel.fast if kernel.gives(results) else None
+        return kernel.fast if kernel is not None and all(map(in_order, results)) else None
+
+    def _of_copies(
+        self, arrays: Sequence[Array], names: tuple[str, ...], attrs: Mapping[str, Any]
+    ) -> _Copied:
+        """The kernel of row-major copies. The arrays are not read."""
+        copies = [a if in_order(a) else np.empty(a.shape, a.dtype) for a in arrays]
+        return _Copied(self.kernel(copies, attrs, names))
 
     def _as_they_lie(
         self, arrays: Sequence[Array], names: tuple[str, ...], attrs: Mapping[str, Any]

@@ -15,7 +15,7 @@ import pytest
 from calling import ESTABLISHED
 
 import staticflow as sf
-from staticflow.eager import costs
+from staticflow.eager import choose, costs
 from staticflow.eager.fast import plans
 from staticflow.eager.fast.recall import OFTEN, SLOTS
 from staticflow.errors import IndexRangeError, StaticflowError
@@ -219,6 +219,49 @@ def test_order_that_comes_often_is_found_by_a_kernel(
         assert len({(y.values.numpy().tobytes(), y.indices.numpy().tobytes()) for y in found}) == 1
         assert len(made) == (name in BY_KERNEL[shape])
         made.clear()
+
+
+LIE: dict[str, Callable[[Any], Any]] = {
+    "every other": lambda a: np.repeat(a, 2, 1)[:, ::2],
+    "expanded": lambda a: np.broadcast_to(a[:1], a.shape),
+    "part": lambda a: np.pad(a, ((0, 1), (0, 3)))[: len(a), : a.shape[1]],
+    "turned": lambda a: a.T.copy().T,
+}  # fmt: skip
+BY_CALLS: dict[str, tuple[Callable[[sf.Tensor], Any], set[str]]] = {
+    "hardtanh": (F.hardtanh, set()), "nan_to_num": (lambda x: x.nan_to_num(), set()),
+    "roll": (lambda x: x.roll(1, 1), {"turned", "expanded"}),
+    "cumsum": (lambda x: x.cumsum(1), set()), "topk": (lambda x: x.topk(2, 1).values, set()),
+    "flip": (lambda x: x.flip(1), {"turned"}),
+}  # fmt: skip
+"""Operations, and the layouts in which NumPy goes on to compute them: what it gives lies otherwise
+than what a kernel gives."""
+
+
+@pytest.mark.parametrize("layout", LIE)
+@pytest.mark.parametrize("name", BY_CALLS)
+def test_what_comes_often_is_a_kernels_however_arrays_lie(
+    name: str, layout: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """NumPy computed the first of the calls, with the same bits in the same places."""
+    asked: list[Any] = []
+    original = plans.kernel_of
+
+    def noted(*given: Any) -> Any:
+        asked.append(original(*given))
+        return asked[-1]
+
+    fn, by_numpy = BY_CALLS[name]
+    monkeypatch.setattr(plans, "kernel_of", noted)
+    monkeypatch.setattr(choose, "kernel_of", noted)
+    for dtype in (np.float32, np.float64):
+        a = np.random.default_rng(0).standard_normal((7, 40)).astype(dtype)
+        a[0, :3] = np.nan, -0.0, np.inf
+        x = sf.from_numpy(LIE[layout](a))
+        assert not x.is_contiguous()
+        found = [fn(x).numpy() for _ in range(ESTABLISHED)]
+        assert len({(y.strides, y.tobytes()) for y in found}) == 1
+        assert [k is not None for k in asked] == [layout not in by_numpy]
+        asked.clear()
 
 
 def test_what_a_kernel_refuses_is_worded_by_the_call() -> None:

@@ -167,6 +167,9 @@ NO_SIZES: Mapping[str, str] = {
             "runtime.aligned.ALIGNED_FROM", "runtime.block_cache.KEPT_FROM",
             "runtime.block_cache.HUGE_FROM",
         ),
+        "bytes of a part of a collective, of which tests/distributed/test_collectives.py has fewer and more": (
+            "ops.collectives.collectives.AT_ONCE",
+        ),
         "a size in memory, or a distance in it, at which nothing else computes": (
             "codegen.llvm.arena._ALIGNMENT", "codegen.llvm.arena.CELL", "runtime.block_cache.LINE", "runtime.pool.LINE",
             "runtime.aligned._DEFAULT_HANDLER", "runtime.compiler.LOADS_OF_A_LINKER", "runtime.aligned.TRACED", "runtime.aligned.OF_NEW_ARRAYS", "codegen.program.layout.ALIGNMENT", "runtime.object_layout",

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 from numpy.lib.array_utils import byte_bounds
+from numpy.lib.stride_tricks import as_strided
 
 from staticflow.eager.choose import bound, by_numpy, kernel_of, pays_often
 from staticflow.eager.costs import SMALL
@@ -249,7 +250,8 @@ def _plan_step(
             return
         plan.held.append(arrays[1])
         step.vector = id(arrays[1])
-    compute = bound(op, arrays, attrs)
+    results = [r._data for r in (result if type(result) is tuple else (result,))]
+    compute = bound(op, arrays, attrs, results)
     if compute is not None:
         plan.compute_by(step, compute)
     function = by_numpy(op, arrays, attrs)
@@ -257,13 +259,21 @@ def _plan_step(
         plan.held.append(function)
         step.by_numpy = id(function)
     if pays_often(op, arrays, attrs):
-        kinds = [(a.shape, a.dtype) if isinstance(a, np.ndarray) else a for a in arrays]
+        few = [_without_memory(a) if isinstance(a, np.ndarray) else a for a in arrays]
+        given = [*map(_without_memory, results)]
 
         def bind() -> None:
-            alike = [np.empty(*k) if type(k) is tuple else k for k in kinds]
-            plan.compute_by(step, kernel_of(op, alike, attrs))
+            kernel = kernel_of(op, few, attrs, given)
+            if kernel is not None:
+                plan.compute_by(step, kernel)
 
         plan.waiting.append(bind)
+
+
+def _without_memory(array: _Array) -> _Array:
+    """An array of the same shape, dtype and strides that has memory for its first element alone:
+    nobody is to read the others."""
+    return as_strided(np.empty((), array.dtype), array.shape, array.strides)
 
 
 def _plan_view(plan: PlanOwner, step: Any, array: _Array, offset: int, part: _Array) -> bool:

@@ -240,7 +240,7 @@ def _topk_reference(xp: Any, x: Any, *, k: int, dim: int, largest: bool) -> tupl
         order = xp.take(_argsort(xp, x, dim, largest), xp.arange(k), axis=dim)
     else:
         best = _argsort(xp, xp.take_along_axis(rows, few, axis=-1), -1, largest)
-        order = xp.moveaxis(xp.take_along_axis(few, best, axis=-1), -1, dim)
+        order = xp.moveaxis(xp.take_along_axis(few, best, axis=-1), -1, dim).copy(order="C")
     return xp.take_along_axis(x, order, axis=dim), order
 
 
