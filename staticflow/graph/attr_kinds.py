@@ -8,6 +8,7 @@ a scalar of NumPy for one, becomes one of its kind as the node is made (`fit_att
 
 from __future__ import annotations
 
+import math
 import numbers
 import operator
 import sys
@@ -71,6 +72,7 @@ _WIDTH = Kind(
     lambda value: type(value) is Dim or (_COUNT.is_one(value) and value < 1 << 31),
 )
 _NUMBER = _of("a number", int, float)
+_FINITE = Kind("a finite number", lambda value: _NUMBER.is_one(value) and math.isfinite(value))
 _LOW = Kind("a number up to 0", lambda value: _NUMBER.is_one(value) and value <= 0)
 _ELEMENT = _of("a number or bool", bool, int, float)
 _TEXT = _of("a string", str)
@@ -138,6 +140,8 @@ KINDS: Mapping[str, Kind] = {
     "softshrink.lambd": Kind("a number from 0 on", lambda v: _NUMBER.is_one(v) and v >= 0),
     "attend.fill": _LOW,
     "attend_back.fill": _LOW,
+    "attend.scale": _FINITE,
+    "attend_back.scale": _FINITE,
     **dict.fromkeys(("alpha", "beta"), _or(_NUMBER, _PLACE)),
     "low": _NUMBER,
     **dict.fromkeys(("logit.low", "high"), _or(_NONE, _NUMBER)),

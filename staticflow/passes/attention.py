@@ -25,7 +25,7 @@ __all__ = ["attention", "write_attention"]
 
 
 def attention(graph: Graph, counts: Counts) -> Graph:
-    """``softmax(q k^T) v = attend(q, k, v)``, where nobody else wants the weights."""
+    """``softmax(scale q k^T) v = attend(q, k, v)``, where nobody else wants the weights."""
     if not any(node.op is matmul_op for node in graph.nodes):
         return graph
     new: dict[Node, Node] = {}

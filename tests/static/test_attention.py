@@ -62,6 +62,7 @@ SPELLINGS: dict[str, Fn] = {
     "grouped": lambda q, k, v: F.scaled_dot_product_attention(q, k[:, 1:2], v[:, 1:2], enable_gqa=True),
     "distance": _with_distance,
     "temperature": _temperature,
+    "bias, scaled": lambda q, k, v: ((q @ k.mT + k[..., 0].unsqueeze(-2)) * 0.3).softmax(-1) @ v,
     "a large fill": lambda q, k, v: sf.where(_rows(k) > 12, q @ k.mT, -1e9).softmax(-1) @ v,
 }  # fmt: skip
 
@@ -81,6 +82,36 @@ def test_every_spelling_is_one_kernel_and_its_gradient_another(name: str) -> Non
     tensors = [sf.tensor(a, requires_grad=True) for a in arrays]
     eager = fn(*tensors)
     (eager**3).sum().backward()
+    wanted = [eager.detach(), *(t.grad for t in tensors)]
+    for found, want in zip(program(*arrays), wanted, strict=True):
+        np.testing.assert_allclose(found, want, rtol=1e-10, atol=1e-12)
+
+
+SCALES: dict[str, Fn] = {
+    "of the function": lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True),
+    "its own": lambda q, k, v: F.scaled_dot_product_attention(q, k, v, scale=-0.3),
+    "of the queries": lambda q, k, v: ((q * 0.3) @ k.mT).softmax(-1) @ v,
+    "before the queries": lambda q, k, v: ((0.3 * q) @ k.mT).softmax(-1) @ v,
+    "of the scores": lambda q, k, v: (q @ k.mT * 0.3).softmax(-1) @ v,
+    "by division": lambda q, k, v: (q @ k.mT / 4).softmax(-1) @ v,
+}
+
+
+@pytest.mark.parametrize("name", SCALES)
+def test_a_number_that_scales_is_known_to_the_kernels(name: str) -> None:
+    """Nothing of the size of the queries is written for it, forward or backward."""
+    fn = SCALES[name]
+    symbols = [sf.placeholder(SHAPE, dtype=sf.float64, name=n) for n in "qkvc"]
+    *inputs, ct = symbols
+    out = fn(*inputs)
+    program = sf.compile(symbols, [out, *sf.grad(out, inputs, cotangents=ct)])
+    kernels = str(program.explain("kernels"))
+    assert kernels.count("attend") == 2
+    assert "map" not in kernels
+    arrays = [np.random.default_rng(0).standard_normal(SHAPE) for _ in range(4)]
+    tensors = [sf.tensor(a, requires_grad=True) for a in arrays[:3]]
+    eager = fn(*tensors)
+    eager.backward(sf.tensor(arrays[3]))
     wanted = [eager.detach(), *(t.grad for t in tensors)]
     for found, want in zip(program(*arrays), wanted, strict=True):
         np.testing.assert_allclose(found, want, rtol=1e-10, atol=1e-12)

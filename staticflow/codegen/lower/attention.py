@@ -44,7 +44,7 @@ def lower_attention(
 
 
 class Forward(AttentionBlocks):
-    """``softmax(q k^T) v`` and the logarithms of the sums."""
+    """``softmax((scale q) k^T) v`` and the logarithms of the sums."""
 
     def emit(self) -> Size:
         """Write the kernel; gives the elements of scratch memory."""
@@ -67,6 +67,7 @@ class Forward(AttentionBlocks):
         batch = queries.batch
         q, key, value = (self.matrix(i, batch) for i in range(3))
         self.transpose(queries, q, qt, self.inner)
+        self.scale_rows(qt, self.inner, queries)
         for row, start in ((peak, -math.inf), (total, 0.0)):
             self.all_rows(row, 1, queries, start)
         self.all_rows(ot, self.width, queries, 0.0)

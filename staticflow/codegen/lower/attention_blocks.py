@@ -77,6 +77,7 @@ class AttentionBlocks:
         self.rows = args[kind.matrices : behind]
         self.of = dict(zip(node.attrs["roles"], args[behind:], strict=True))
         self.fill: float = node.attrs["fill"]
+        self.scale: float = node.attrs["scale"]
         q, _, v = (a.tensor_type for a in self.matrices[:3])
         self.dtype = q.dtype
         self.lead, self.queries, self.inner = q.shape[:-2], q.shape[-2], q.shape[-1]
@@ -211,6 +212,16 @@ class AttentionBlocks:
         for col in each(self.k, "pad", Span(queries.count, queries.padded, 1)):
             for row in each(self.k, "e", Span(0, depth, 1)):
                 self.k.store(to.buffer, to.at(row, col), zero)
+
+    def scale_rows(self, a: Matrix, rows: Size, queries: Queries) -> None:
+        """Multiply rows of the workspace by the scale."""
+        if self.scale == 1:
+            return
+        number = self.k.const(self.scale, self.dtype, self.lanes)
+        for row in each(self.k, "e", Span(0, rows, 1)):
+            for cols in self.vectors(queries):
+                for col in cols:
+                    self.save(a, row, col, self.k.mul(self.load(a, row, col), number))
 
     def vectors(self, queries: Queries) -> Iterator[list[Size]]:
         """The first columns of vectors that are side by side, in loops over all of them."""

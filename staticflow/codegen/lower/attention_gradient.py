@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from staticflow.codegen.gemm.copy import copy_columns
 from staticflow.codegen.gemm.plan import Span, column_panels, main_rows
 from staticflow.codegen.gemm.tile import Matrix, each
-from staticflow.codegen.kernel import LANE
+from staticflow.codegen.kernel import LANE, Operand
 from staticflow.codegen.lower.attention_blocks import AttentionBlocks, Keys, Queries
 from staticflow.codegen.lower.tasks import each_in_groups
 from staticflow.graph.dims import Size, ceil_div, prod
@@ -61,8 +61,9 @@ class Backward(AttentionBlocks):
         qt, gt, qr, gr, pt, dt, dqt = spaces
         q, key, value, ct = (self.matrix(i, queries.batch) for i in range(4))
         self.transpose(queries, q, qt, self.inner)
+        self.scale_rows(qt, self.inner, queries)
         self.transpose(queries, ct, gt, self.width)
-        self._copy_rows(queries, q, qr, self.inner)
+        self._copy_rows(queries, q, qr, self.inner, self.scale)
         self._copy_rows(queries, ct, gr, self.width)
         self.all_rows(dqt, self.inner, queries, 0.0)
         rows = main_rows(self.target)
@@ -78,12 +79,15 @@ class Backward(AttentionBlocks):
             self.tiles(pt, gr, n, queries.count, of_width, self.width, self.onto(to_v))
             self.tiles(dt, qr, n, queries.count, of_inner, self.inner, self.onto(to_k))
             self.tiles(a.transpose, dt, self.inner, n, *here, self.onto(dqt))
+        self.scale_rows(dqt, self.inner, queries)
         base = (at * self.queries + queries.first) * self.inner
         to = Matrix(self.outs[0], base, self.inner, 1)
         copy_columns(k, dqt.transpose, to, queries.count, 0, self.inner, self.lanes)
 
-    def _copy_rows(self, queries: Queries, a: Matrix, to: Matrix, columns: Size) -> None:
-        """The rows of the queries behind each other."""
+    def _copy_rows(
+        self, queries: Queries, a: Matrix, to: Matrix, columns: Size, scale: float = 1.0
+    ) -> None:
+        """The rows of the queries behind each other, times a number."""
         k = self.k
         a = self.below(a, queries.first)
         wide = self.lanes if a.col == 1 else 1
@@ -92,7 +96,10 @@ class Backward(AttentionBlocks):
             for span, lanes in ((Span(0, cut, wide), wide), (Span(cut, columns, 1), 1)):
                 for col in each(k, "c", span):
                     at = col + LANE if lanes > 1 else col
-                    k.store(to.buffer, to.at(row, at), k.load(a.buffer, a.at(row, at), lanes))
+                    x: Operand = k.load(a.buffer, a.at(row, at), lanes)
+                    if scale != 1:
+                        x = k.mul(x, k.const(scale, self.dtype, lanes))
+                    k.store(to.buffer, to.at(row, at), x)
 
     def _weigh(self, queries: Queries, keys: Keys, pt: Matrix, dt: Matrix) -> None:
         """Make weights of scores, and of the cotangents of weights those of scores."""

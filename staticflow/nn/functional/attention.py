@@ -48,6 +48,12 @@ def _scores(query: Any, key: Any, scale: float | None) -> Any:
     return matmul(query * scale, key.transpose(-2, -1))
 
 
+def _known_scale(query: Any) -> float | None:
+    """The usual scale, if it is a number by now, which kernels are made for."""
+    width = query.shape[-1] if getattr(query, "ndim", 0) else None
+    return 1 / math.sqrt(width) if isinstance(width, int) and width else None
+
+
 @fused("SoftmaxBackward0")
 def _softmax_of_seen(scores: Any, mask: Any, is_causal: bool) -> Any:
     """The softmax over the keys of scores (..., L, S) of which some are hidden; zeros for a query
@@ -132,6 +138,7 @@ def scaled_dot_product_attention(
             _for_each_head(query, x, name) for x, name in ((key, "key"), (value, "value"))
         )
     if not dropout_p:
+        scale = _known_scale(query) if scale is None else scale
         return _attend(query, key, value, attn_mask, is_causal, scale)
     weights = attention_weights(widen(query), widen(key), attn_mask, is_causal, scale)
     return _averages(dropout(weights, dropout_p), query, key, value)

@@ -1,10 +1,10 @@
 """Attention as one op: weights that need not be in memory, and their derivative.
 
-With the scores ``s = q k^T``, changed by what `Roles` names, the weights are ``p = softmax(s)`` and
-the result is ``p v``. The derivative works the weights out again from the scores and the logarithm
-of the sum of their exponentials, which is a number for each query (Dao et al. 2022,
-arXiv:2205.14135). What rounding took from that is a second one: scores may be so large that nothing
-of the sum is left beside them, as where all are -1e9.
+With the scores ``s = (scale q) k^T``, changed by what `Roles` names, the weights are
+``p = softmax(s)`` and the result is ``p v``. The derivative works the weights out again from the
+scores and the logarithm of the sum of their exponentials, which is a number for each query (Dao et
+al. 2022, arXiv:2205.14135). What rounding took from that is a second one: scores may be so large
+that nothing of the sum is left beside them, as where all are -1e9.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _infer_sizes(
 
 def _infer(
     facts: Facts, q: TensorType, k: TensorType, v: TensorType, *extras: TensorType,
-    roles: Roles, fill: float,
+    roles: Roles, fill: float, scale: float,
 ) -> Any:  # fmt: skip
     _infer_sizes(facts, q, k, v, extras, roles)
     shape = q.shape[:-1]
@@ -87,8 +87,9 @@ def _infer(
 def _infer_back(
     facts: Facts, q: TensorType, k: TensorType, v: TensorType, ct: TensorType, lse: TensorType,
     low: TensorType, delta: TensorType, *extras: TensorType, roles: Roles, fill: float,
+    scale: float,
 ) -> Any:  # fmt: skip
-    out, row, _ = _infer(facts, q, k, v, *extras, roles=roles, fill=fill)
+    out, row, _ = _infer(facts, q, k, v, *extras, roles=roles, fill=fill, scale=scale)
     for given, wanted in ((ct, out), (lse, row), (low, row), (delta, row)):
         if given.dtype is not wanted.dtype or given.ndim != wanted.ndim:
             raise ShapeError(f"takes {out} and three {row} behind the values, not {given}")
@@ -108,10 +109,10 @@ def _reference_scores(xp: Any, q: Any, k: Any, of: dict[str, Any], fill: float) 
 
 
 def _reference(
-    xp: Any, q: Any, k: Any, v: Any, *extras: Any, roles: Roles, fill: float
+    xp: Any, q: Any, k: Any, v: Any, *extras: Any, roles: Roles, fill: float, scale: float
 ) -> tuple[Any, Any, Any]:
     of = dict(zip(roles, extras, strict=True))
-    s = _reference_scores(xp, q, k, of, fill)
+    s = _reference_scores(xp, q * q.dtype.type(scale), k, of, fill)
     m, rest = lse_reference_parts(xp, s, (s.ndim - 1,))
     lse = m + rest
     p = xp.exp(s - m - rest)
@@ -126,9 +127,11 @@ def _reference(
 
 def _reference_back(
     xp: Any, q: Any, k: Any, v: Any, ct: Any, lse: Any, low: Any, delta: Any, *extras: Any,
-    roles: Roles, fill: float,
+    roles: Roles, fill: float, scale: float,
 ) -> tuple[Any, Any, Any]:  # fmt: skip
     of = dict(zip(roles, extras, strict=True))
+    by = q.dtype.type(scale)
+    q = q * by
     p = xp.exp(_reference_scores(xp, q, k, of, fill) - lse[..., None] - low[..., None])
     dp, used = ct @ xp.swapaxes(v, -1, -2), p
     if "factor" in of:
@@ -136,7 +139,7 @@ def _reference_back(
     ds = p * (dp - delta[..., None])
     if "keep" in of:
         ds = xp.where(of["keep"], ds, ds.dtype.type(0))
-    return ds @ k, xp.swapaxes(ds, -1, -2) @ q, xp.swapaxes(used, -1, -2) @ ct
+    return (ds @ k) * by, xp.swapaxes(ds, -1, -2) @ q, xp.swapaxes(used, -1, -2) @ ct
 
 
 # -- in other ops ---------------------------------------------------------------------------------
@@ -149,6 +152,10 @@ def _scores(q: Any, k: Any, of: dict[str, Any], fill: float) -> Any:
     return where(of["keep"], s, fill) if "keep" in of else s
 
 
+def _scale(x: Any, scale: float) -> Any:
+    return x if scale == 1 else x * scale
+
+
 def _times(x: Any, of: dict[str, Any]) -> Any:
     return x * of["factor"] if "factor" in of else x
 
@@ -157,10 +164,12 @@ def _keep_seen(x: Any, of: dict[str, Any]) -> Any:
     return where(of["keep"], x, 0.0) if "keep" in of else x
 
 
-def write_out(q: Any, k: Any, v: Any, *extras: Any, roles: Roles, fill: float) -> tuple[Any, ...]:
+def write_out(
+    q: Any, k: Any, v: Any, *extras: Any, roles: Roles, fill: float, scale: float
+) -> tuple[Any, ...]:
     """What `attend_op` gives, in ops that have the weights in memory."""
     of = dict(zip(roles, extras, strict=True))
-    s = _scores(q, k, of, fill)
+    s = _scores(_scale(q, scale), k, of, fill)
     m, rest = lse_parts(s, (s.ndim - 1,))
     lse = m + rest
     out, low = matmul_op(_times(exp(s - m - rest), of), v), m - lse + rest
@@ -180,18 +189,25 @@ def write_out_back(
     *extras: Any,
     roles: Roles,
     fill: float,
+    scale: float,
 ) -> tuple[Any, Any, Any]:
     """What `attend_back_op` gives, in ops that have the weights in memory."""
     of = dict(zip(roles, extras, strict=True))
+    q = _scale(q, scale)
     p, _, ds = _parts(q, k, v, ct, lse, low, delta, of, fill)
     ds = _keep_seen(ds, of)
-    return matmul_op(ds, k), matmul_op(mT(ds), q), matmul_op(mT(_times(p, of)), ct)
+    return (
+        _scale(matmul_op(ds, k), scale),
+        matmul_op(mT(ds), q),
+        matmul_op(mT(_times(p, of)), ct),
+    )
 
 
 def _parts(
     q: Any, k: Any, v: Any, ct: Any, lse: Any, low: Any, delta: Any, of: dict[str, Any], fill: float
 ) -> tuple[Any, Any, Any]:
-    """The weights, the cotangent of their product with the factor, and that of the scores."""
+    """The weights of queries that are scaled, the cotangent of their product with the factor, and
+    that of the scores."""
     p = exp(_scores(q, k, of, fill) - unsqueeze(lse, -1) - unsqueeze(low, -1))
     dp = matmul_op(ct, mT(v))
     return p, dp, p * (_times(dp, of) - unsqueeze(delta, -1))
@@ -206,7 +222,7 @@ def _sum_keys(x: Any) -> Any:
 
 def _vjp(
     needs: Sequence[bool], cts: Sequence[Any], out: Sequence[Any], q: Any, k: Any, v: Any,
-    *extras: Any, roles: Roles, fill: float,
+    *extras: Any, roles: Roles, fill: float, scale: float,
 ) -> list[Any]:  # fmt: skip
     of = dict(zip(roles, extras, strict=True))
     # where a query is empty, the logarithm of its sum is inf, and exp(s - inf) = 0
@@ -221,10 +237,11 @@ def _vjp(
     found: list[Any] = [None] * len(needs)
     if any(needs[:3]):
         found[:3] = attend_back_op(
-            q, k, v, ct, out[1], out[2], delta, *extras, roles=roles, fill=float(fill)
-        )
+            q, k, v, ct, out[1], out[2], delta, *extras, roles=roles, fill=float(fill),
+            scale=float(scale),
+        )  # fmt: skip
     if any(needs[3:]):
-        p, dp, ds = _parts(q, k, v, ct, out[1], out[2], delta, of, fill)
+        p, dp, ds = _parts(_scale(q, scale), k, v, ct, out[1], out[2], delta, of, fill)
         found[3:] = _of_extras({"bias": _keep_seen(ds, of), "factor": p * dp}, of)
     return [x if needed else None for x, needed in zip(found, needs, strict=True)]
 
@@ -237,12 +254,13 @@ def _of_extras(large: dict[str, Any], of: dict[str, Any]) -> list[Any]:
 
 def _vjp_back(
     needs: Sequence[bool], cts: Sequence[Any], out: Sequence[Any], q: Any, k: Any, v: Any, ct: Any,
-    lse: Any, low: Any, delta: Any, *extras: Any, roles: Roles, fill: float,
+    lse: Any, low: Any, delta: Any, *extras: Any, roles: Roles, fill: float, scale: float,
 ) -> list[Any]:  # fmt: skip
     # of ds k, ds^T q and (p factor)^T ct with ds = p (factor (ct v^T) - delta), whose cotangents
-    # are cq, ck and cv
+    # are cq, ck and cv; the first is scaled, and so is q
     of = dict(zip(roles, extras, strict=True))
     cq, ck, cv = (zeros_like(x) if c is None else c for c, x in zip(cts, (q, k, v), strict=True))
+    q, cq = _scale(q, scale), _scale(cq, scale)
     p, dp, ds = _parts(q, k, v, ct, lse, low, delta, of, fill)
     cds = _keep_seen(matmul_op(cq, mT(k)) + matmul_op(q, mT(ck)), of)
     used = matmul_op(ct, mT(cv))
@@ -251,7 +269,7 @@ def _vjp_back(
     rows = -_sum_keys(cs)
     seen, kept, cdv = _keep_seen(cs, of), _keep_seen(ds, of), _times(cdp, of)
     found = [
-        matmul_op(seen, k) + matmul_op(kept, ck),
+        _scale(matmul_op(seen, k) + matmul_op(kept, ck), scale),
         matmul_op(mT(seen), q) + matmul_op(mT(kept), cq),
         matmul_op(mT(cdv), ct),
         matmul_op(cdv, v) + matmul_op(_times(p, of), cv),
@@ -265,9 +283,9 @@ def _vjp_back(
 
 attend_op: Op = Op(
     name="attend",
-    doc="``softmax(q k^T) v`` over the keys, of queries (..., L, E), keys (..., S, E) and values "
-    "(..., S, V); the logarithm of the sum of the exponentials of the scores; and what rounding "
-    "took from that.",
+    doc="``softmax((scale q) k^T) v`` over the keys, of queries (..., L, E), keys (..., S, E) and "
+    "values (..., S, V); the logarithm of the sum of the exponentials of the scores; and what "
+    "rounding took from that.",
     infer=_infer,
     reference=strict(_infer, _reference),
     vjp=_vjp,

@@ -60,8 +60,8 @@ At: TypeAlias = Callable[[Node], Any]
 
 @dataclass(frozen=True, slots=True)
 class _Scores:
-    """The scores ``keep ? query key^T + bias : fill`` of ``shape``, and the nodes ``inside`` of
-    what writes them."""
+    """The scores ``keep ? (scale query) key^T + bias : fill`` of ``shape``, and the nodes that are
+    ``inside`` of what writes them."""
 
     shape: Shape
     query: Any
@@ -70,6 +70,7 @@ class _Scores:
     bias: Any = None
     keep: Any = None
     fill: float = -math.inf
+    scale: float = 1.0
 
     @property
     def is_plain(self) -> bool:
@@ -201,8 +202,13 @@ def _is_stretched(shape: Shape, to: Shape) -> bool:
 def _begin_scores(node: Node, at: At) -> _Scores | None:
     if node.op is not matmul_op:
         return None
-    query, key = map(at, node.args)
-    return _Scores(node.tensor_type.shape, query, mT(key), (node,))
+    shape = node.tensor_type.shape
+    query, key = node.args
+    for one, other in (query.args, reversed(query.args)) if query.op is mul else ():
+        number = number_of(other)
+        if number is not None and same_shape(one.tensor_type.shape, query.tensor_type.shape):
+            return _Scores(shape, at(one), mT(at(key)), (node,), scale=float(number))
+    return _Scores(shape, at(query), mT(at(key)), (node,))
 
 
 def _add(inner: _Scores, node: Node, position: int, at: At) -> _Scores | None:
@@ -246,11 +252,21 @@ def _scale(inner: _Scores, node: Node, position: int, at: At) -> _Scores | None:
             return None
         fill = fill * number if node.op is mul else fill / number
     factor = at(by) if number is None or not shape else number
-    return replace(
-        inner,
-        query=node.op(inner.query, factor),
-        bias=None if inner.bias is None else node.op(inner.bias, factor),
-        fill=fill,
+    inner = replace(
+        inner, bias=None if inner.bias is None else node.op(inner.bias, factor), fill=fill
+    )
+    if number is not None and inner.scale == 1:
+        if node.op is mul and math.isfinite(number):
+            return replace(inner, scale=float(number))
+        if node.op is div and _is_power_of_two(number):
+            return replace(inner, scale=1 / number)
+    return replace(inner, query=node.op(inner.query, factor))
+
+
+def _is_power_of_two(number: float) -> bool:
+    """Whether dividing by a number is multiplying by another one, to the bit."""
+    return (
+        math.isfinite(number) and abs(math.frexp(number)[0]) == 0.5 and 2**-64 < abs(number) < 2**64
     )
 
 
@@ -383,7 +399,8 @@ def _write(weights: _Weights, node: Node, at: At) -> Any:
     found = [_without(x, weights.inside, at) for x in extras.values()]
     if None in found:
         return None
-    out, *_ = attend_op(query, key, value, *found, roles=tuple(extras), fill=scores.fill)
+    out, *_ = attend_op(query, key, value, *found, roles=tuple(extras), fill=scores.fill,
+                        scale=scores.scale)  # fmt: skip
     return reshape(out, node.tensor_type.shape) if weights.reshaped else out
 
 

@@ -25,8 +25,8 @@ def _matrices(
     return tuple(values((*lead, *s), dtype, -1, 1, seed=i) for i, s in enumerate(shapes))
 
 
-def _attrs(extras: _Extras, fill: float = -math.inf) -> dict[str, Any]:
-    return {"roles": tuple(role for role, _ in extras), "fill": fill}
+def _attrs(extras: _Extras, fill: float = -math.inf, scale: float = 1.0) -> dict[str, Any]:
+    return {"roles": tuple(role for role, _ in extras), "fill": fill, "scale": scale}
 
 
 def _samples(dtype: DType, smooth: bool) -> Iterator[Sample]:
@@ -37,11 +37,11 @@ def _samples(dtype: DType, smooth: bool) -> Iterator[Sample]:
         ("bias", values((5,), dtype, seed=3)), ("keep", kept),
         ("factor", values((1, 3, 5), dtype, seed=5)),
     )  # fmt: skip
-    yield Sample((q, k, v, *(x for _, x in extras)), _attrs(extras))
+    yield Sample((q, k, v, *(x for _, x in extras)), _attrs(extras, scale=0.75))
     if not smooth:
         q, k, v = (x.transpose(0, 2, 1).copy().transpose(0, 2, 1) for x in (q, k, v))
         keep = ("keep", np.arange(15).reshape(3, 5) > 6)
-        yield Sample((q, k, v, keep[1]), _attrs((keep,)))
+        yield Sample((q, k, v, keep[1]), _attrs((keep,), scale=-1.5))
         empty = ("empty", np.array([[[True], [True], [False]], [[True], [False], [False]]]))
         yield Sample((q, k, v, keep[1], empty[1]), _attrs((keep, empty)))
         if dtype is float32:
@@ -59,9 +59,9 @@ def _scores(
 
 
 def _attend(
-    q: Array, k: Array, v: Array, *extras: Array, roles: tuple[str, ...], fill: float
+    q: Array, k: Array, v: Array, *extras: Array, roles: tuple[str, ...], fill: float, scale: float
 ) -> tuple[Array, Array, Array]:
-    s, factor, _ = _scores(q, k, roles, extras, fill)
+    s, factor, _ = _scores(q * q.dtype.type(scale), k, roles, extras, fill)
     peak = s.max(-1, keepdims=True, initial=-np.inf)
     with np.errstate(invalid="ignore", divide="ignore"):
         p = np.exp(s - peak)
@@ -85,15 +85,16 @@ def _back_samples(dtype: DType, smooth: bool) -> Iterator[Sample]:
 
 def _attend_back(
     q: Array, k: Array, v: Array, ct: Array, lse: Array, low: Array, delta: Array, *extras: Array,
-    roles: tuple[str, ...], fill: float,
+    roles: tuple[str, ...], fill: float, scale: float,
 ) -> tuple[Array, Array, Array]:  # fmt: skip
+    q = q * q.dtype.type(scale)
     s, factor, keep = _scores(q, k, roles, extras, fill)
     with np.errstate(invalid="ignore"):
         p = np.exp(s - lse[..., None] - low[..., None].astype("f8"))
     dp = np.einsum("...lv,...sv->...ls", ct.astype("f8"), v.astype("f8")) * factor
     ds = np.where(keep, p * (dp - delta[..., None]), 0.0)
     return (
-        np.einsum("...ls,...se->...le", ds, k.astype("f8")).astype(q.dtype),
+        (np.einsum("...ls,...se->...le", ds, k.astype("f8")) * scale).astype(q.dtype),
         np.einsum("...ls,...le->...se", ds, q.astype("f8")).astype(q.dtype),
         np.einsum("...ls,...lv->...sv", p * factor, ct.astype("f8")).astype(q.dtype),
     )
@@ -117,7 +118,7 @@ def _refused(
     shapes: Any, says: str, error: Any = ShapeError, dtype: str = "f4", **attrs: Any
 ) -> Failure:
     arrays = tuple(np.zeros(shape, dtype) for shape in shapes)
-    return Failure(Sample(arrays, {"roles": (), "fill": 0.0, **attrs}), error, says)
+    return Failure(Sample(arrays, {"roles": (), "fill": 0.0, "scale": 1.0, **attrs}), error, says)
 
 
 ROWS = (
