@@ -145,7 +145,7 @@ def lay_out(
         name = names[i] if i < len(names) else p.attrs["name"]
         changed = id(sources[i]) in changes or p in given_away
         specs.append(ParamSpec(name, declared, changed))
-    literals = list(_literals(graph))
+    literals = list(dict.fromkeys(_literals(graph)))  # regions may share one
     slots = {n: i for i, n in enumerate([*graph.params, *literals])}
     first = len(slots)
     outputs = [o for i, o in enumerate(graph.outputs[:n_out]) if i not in over]

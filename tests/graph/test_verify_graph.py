@@ -41,11 +41,11 @@ def test_every_param_is_declared() -> None:
 @pytest.mark.parametrize(
     ("value", "name"),
     [
-        ([1], "list"),
-        (np.int64(3), "int64"),
-        ((1, (2, {3})), "set"),
-        (np.zeros(2), "ndarray"),
-        (object(), "object"),
+        ([1], "a list"),
+        (np.int64(3), "an int64"),
+        ((1, (2, {3})), "a set"),
+        (np.zeros(2), "an ndarray"),
+        (object(), "an object"),
     ],
     ids=lambda v: v if isinstance(v, str) else "",
 )
@@ -53,8 +53,11 @@ def test_attributes_are_of_classes_that_have_text(value: Any, name: str) -> None
     x = new_param(f32(3), "x")
     tagged = node("tagged", x, fine=1, tag=value)
     message = refused(Graph((x,), (tagged,)))
-    assert message.startswith(f"the attribute tag of tagged holds a {name}; made at {__file__}:")
-    assert f"fine=1, tag={'[1, [2, <set>]]' if name == 'set' else f'<{name}>'}}}" in message
+    assert message.startswith(f"the attribute tag of tagged holds {name}; made at {__file__}:")
+    assert (
+        f"fine=1, tag={'[1, [2, <set>]]' if name == 'a set' else f'<{name.split()[1]}>'}}}"
+        in message
+    )
 
 
 def test_a_constant_has_a_value() -> None:

@@ -165,3 +165,24 @@ def test_all_subsets(name: str, number: int) -> None:
 @pytest.mark.parametrize("passes", [["-fuse"], []], ids=str)
 def test_a_step_without_fusion(passes: list[str]) -> None:
     check("two layers", passes)
+
+
+@pytest.mark.parametrize("passes", [(), ("fuse",), None], ids=str)
+def test_regions_that_share_a_constant_leave_outputs_their_places(passes: Any) -> None:
+    """The backward loop has the constant of the forward one, the same node: it is one array of the
+    call, and what comes behind it are the outputs."""
+    x = sf.placeholder((2, 3), "float64", name="x")
+    y = sf.placeholder((2,), "float64", name="y")
+    column = sf.constant(np.array([[0.5], [-1.0], [2.0]]))
+
+    def body(_: Any, h: Any) -> Any:
+        return sf.cond(y.sum() > 0, lambda: h.tanh(), lambda: h * 0.5 + (y + column).mean())
+
+    h = sf.fori_loop(0, (y > -9).sum(), body, x)
+    gradients = sf.grad((h.tanh() * h).sum(), [x, y])
+    options = {} if passes is None else {"passes": passes}
+    program = sf.compile([x, y], [h, *gradients], **options)
+    arrays = [rng.standard_normal((2, 3)), np.array([0.5, -2.0])]
+    wanted = interpret_graph(program.graph, arrays)
+    for found, want in zip(program(*arrays), wanted, strict=True):
+        np.testing.assert_allclose(found, want, rtol=1e-12)
