@@ -1,7 +1,8 @@
 """Programs on several processes: meshes of them, and what they do together.
 
 `mesh` names the processes, which MPI carries messages between (`mpi`), or, in tests, threads of one
-process (`simulated`). `collectives` are ops, in either mode.
+process (`simulated`). `collectives` are ops, in either mode. `sharding` says of graphs of whole
+tensors what is split, and ``compile(..., mesh=mesh)`` finds the collectives.
 """
 
 from staticflow.distributed.collectives import (
@@ -12,9 +13,10 @@ from staticflow.distributed.collectives import (
     reduce_scatter,
 )
 from staticflow.distributed.mesh import Axis, Mesh, mesh
+from staticflow.distributed.sharding import shard
 from staticflow.distributed.simulated import simulate
 
 __all__ = [
     "Axis", "Mesh", "all_gather", "all_reduce", "all_to_all", "broadcast", "mesh",
-    "reduce_scatter", "simulate",
+    "reduce_scatter", "shard", "simulate",
 ]  # fmt: skip

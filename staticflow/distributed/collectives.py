@@ -8,14 +8,14 @@ from staticflow.distributed.mesh import Axis, Mesh
 from staticflow.errors import ArgumentError, DTypeError
 from staticflow.graph.articles import with_article
 from staticflow.graph.locs import format_locs, here
-from staticflow.ops.basics.reduce import share
-from staticflow.ops.collectives.collectives import (
+from staticflow.ops.along.collectives import (
     all_gather_op,
     all_reduce_op,
     all_to_all_op,
     broadcast_op,
     reduce_scatter_op,
 )
+from staticflow.ops.basics.reduce import share
 from staticflow.ops.declaring.declare import normalize_dim
 
 __all__ = ["all_gather", "all_reduce", "all_to_all", "broadcast", "reduce_scatter"]

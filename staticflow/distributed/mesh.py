@@ -10,7 +10,7 @@ import numpy as np
 from staticflow.data_classes import dataclass
 from staticflow.errors import ArgumentError
 from staticflow.graph.locs import format_locs, here
-from staticflow.ops.collectives.communicator import current
+from staticflow.ops.declaring.communicator import current
 
 __all__ = ["Axis", "Mesh", "mesh"]
 

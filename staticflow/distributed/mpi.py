@@ -18,7 +18,7 @@ import numpy as np
 
 from staticflow.errors import RankError
 from staticflow.graph.locs import format_locs, here
-from staticflow.ops.collectives.communicator import ENDED, Array, Communicator, current, serve
+from staticflow.ops.declaring.communicator import ENDED, Array, Communicator, current, serve
 
 __all__ = ["join"]
 

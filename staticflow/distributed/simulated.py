@@ -12,7 +12,7 @@ import numpy as np
 
 from staticflow.errors import ArgumentError, RankError
 from staticflow.graph.locs import format_locs, here
-from staticflow.ops.collectives.communicator import ENDED, Array, Communicator, using
+from staticflow.ops.declaring.communicator import ENDED, Array, Communicator, using
 from staticflow.runtime.turn import updating
 
 __all__ = ["simulate"]

@@ -89,7 +89,7 @@ KINDS: Mapping[str, Kind] = {
     ),
     **dict.fromkeys(("body", "true", "false", "backward"), _GRAPH),
     **dict.fromkeys(("template", "what", "of"), _TEXT),
-    **dict.fromkeys(("names", "roles"), _some(_TEXT)),
+    **dict.fromkeys(("names", "roles", "spec"), _some(_TEXT)),
     "dtype": _of("a dtype", DType),
     "axes": _some(_COUNT),
     "mesh": _some(_POSITIVE),

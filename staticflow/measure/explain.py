@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from staticflow.data_classes import dataclass
@@ -10,7 +11,7 @@ from staticflow.eager.tensor import Tensor
 from staticflow.errors import ArgumentError
 from staticflow.graph.dim_queries import symbols_of
 from staticflow.graph.dims import Size
-from staticflow.graph.graph import Graph
+from staticflow.graph.graph import Graph, regions_of
 from staticflow.graph.locs import Locs, format_locs, here
 from staticflow.graph.node import Node
 from staticflow.measure.ledger import count_nodes, ledger, summarise_passes
@@ -19,6 +20,7 @@ from staticflow.measure.stages import costs_of_stages
 from staticflow.measure.tables import WIDTH, cut, fold_lines, table, wrap_items
 from staticflow.measure.units import bytes_in_words, flops_in_words, seconds_in_words
 from staticflow.measure.work import COPY, Kernel, size_names, work_of_program
+from staticflow.ops.along.collectives import COLLECTIVES
 from staticflow.passes.pipeline import PassReport
 from staticflow.runtime.drafting import lay_out
 from staticflow.runtime.plan import Plan
@@ -87,6 +89,7 @@ def _screen(subject: Subject, at: Mapping[str, int]) -> list[str]:
         "",
         *_interface(subject),
         *_costs(subject, kernels, at),
+        *_collective_total(subject, at),
         "",
         *_kernel_table(kernels, _HEAVIEST),
         "",
@@ -287,10 +290,38 @@ def _passes(subject: Subject, at: Mapping[str, int]) -> list[str]:
     return [*([f"at {where}"] if where else []), *ledger(subject.reports, costs)]
 
 
+def _collective_nodes(graph: Graph) -> list[Node]:
+    """The collectives of a graph and of those inside it."""
+    found = [n for n in graph.nodes if n.op in COLLECTIVES]
+    return found + [c for n in graph.nodes for r in regions_of(n) for c in _collective_nodes(r)]
+
+
+def _collective_total(subject: Subject, at: Mapping[str, int]) -> list[str]:
+    """How many collectives there are, if there are some."""
+    counts = Counter(n.op.name for n in _collective_nodes(subject.graph))
+    said = [f"{count} {name}" for name, count in counts.items()]
+    return wrap_items("collectives", said) if said else []
+
+
+def _collectives(subject: Subject, at: Mapping[str, int]) -> list[str]:
+    """Every collective as it is written in the graph; one in a loop comes in each iteration."""
+    rows = [["collective", "of", "bytes", "axes", "for"]]
+    for node in _collective_nodes(subject.graph):
+        own = node.args[0].tensor_type
+        size = own.size * own.dtype.numpy.itemsize
+        axes = f"{list(node.attrs['axes'])} of {list(node.attrs['mesh'])}"
+        rows.append([
+            node.op.name, cut(str(own), 30), cut(_bytes(size, at, subject.plan), 20), axes,
+            lines_in_words(node.locs),
+        ])  # fmt: skip
+    return table(rows, "<<><<") if rows[1:] else ["none: every process could run it alone"]
+
+
 _TOPICS: dict[str, Callable[[Subject, Mapping[str, int]], list[str]]] = {
     "passes": _passes,
     "kernels": _kernels,
     "plan": _plan,
     "graph": _graph,
     "routine": lambda subject, _: fold_lines(str(subject.plan.routine)),
+    "mesh": _collectives,
 }

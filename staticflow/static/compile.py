@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NoReturn
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from staticflow.data_classes import dataclass
 from staticflow.eager.tensor import Tensor
@@ -28,6 +29,9 @@ from staticflow.static.placement import find_place
 from staticflow.static.staleness import Facts
 from staticflow.static.written import Written, write
 
+if TYPE_CHECKING:
+    from staticflow.distributed.mesh import Mesh
+
 __all__ = ["Options", "PhaseSeconds", "Program", "compile"]
 
 
@@ -41,6 +45,8 @@ class Options:
     flush_subnormals: bool = False
     device: Any = None
     """The device that was asked for; None is that of the tensors in the graph."""
+    mesh: Mesh | None = None
+    """The mesh of processes that it is for, if it is for one."""
 
     @staticmethod
     def of(
@@ -96,6 +102,7 @@ def compile(
     flush_subnormals: bool = False,
     donate: str | Symbol | Iterable[str | Symbol] | None = None,
     device: Any = None,
+    mesh: Mesh | None = None,
 ) -> Program:
     """One native program that computes ``outputs`` from ``inputs``.
 
@@ -132,6 +139,11 @@ def compile(
     GPU takes arrays of NumPy, which it copies there, and tensors of that GPU, and gives such. An
     operation that has no kernel on a GPU, as ``sf.linalg.qr``, is a `CompileError`.
 
+    With a ``mesh`` of several processes, each compiles and calls the program, on the same arrays,
+    and computes its part of what `staticflow.distributed.shard` splits, and of all that follows.
+    Outputs are the same on every process, but for those that are split. Raises `RankError` if the
+    processes have other graphs or tensors.
+
     The program is compiled once, here; unknown sizes are taken from the arrays of each call.
 
     >>> import staticflow as sf
@@ -143,7 +155,12 @@ def compile(
     """
     options = Options.of(numerics, passes, stabilize, flush_subnormals, device)
     with without_collection():
-        return Program(write(inputs, outputs, updates, donate), options)
+        written = write(inputs, outputs, updates, donate)
+        if mesh is not None:
+            from staticflow.static.partitioned import for_mesh
+
+            options, written = replace(options, mesh=mesh), for_mesh(written, mesh)
+        return Program(written, options)
 
 
 class Program(Compiled):

@@ -69,6 +69,12 @@ _STRUCTURAL = (param, constant, item)
 def save_program(program: Compiled, f: str | os.PathLike[str] | IO[bytes]) -> None:
     """Write a program to the file ``f``, as `Program.save` says."""
     written = program._written
+    if program.options.mesh is not None:
+        raise CheckpointError(
+            f"save: the program is that of rank {program.options.mesh.rank} of "
+            f"{program.options.mesh}, and no other process can run it; save the tensors, or a "
+            f"program that was compiled without mesh=, at {format_locs(here())}"
+        )
     _refuse_unknown_ops(written.graph)
     _refuse_code(written.graph)
     _refuse_free_positions(written.graph)

@@ -13,7 +13,7 @@ import pytest
 
 import staticflow as sf
 from staticflow import distributed
-from staticflow.ops.collectives.collectives import AT_ONCE, group_of
+from staticflow.ops.along.collectives import AT_ONCE, group_of
 
 Array = np.ndarray[Any, Any]
 ORDERS = ("forward", "reverse", "seeded")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import runpy
 import shutil
 import subprocess
 import sys
@@ -102,3 +104,41 @@ def test_a_rank_that_fails_ends_all(name: str, tmp_path: Path) -> None:
     assert run.returncode != 0
     assert says in " ".join(run.stderr.split())
     assert "done" not in run.stdout
+
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "data_parallel.py"
+
+
+@pytest.mark.parametrize(
+    ("count", "steps", "dtype", "error"),
+    [(2, 10, "float32", 1e-5), (3, 10, "float32", 1e-5), (4, 100, "float64", 1e-8)],
+)
+def test_lenet_on_processes_has_the_losses_of_one(
+    count: int, steps: int, dtype: str, error: float, tmp_path: Path
+) -> None:
+    """What another order of sums rounds off grows as it trains: a thousand times in ten steps, and a
+    million times in a hundred."""
+    script = f"""
+        import json, runpy
+        losses = runpy.run_path({str(EXAMPLE)!r})["main"]({steps}, {dtype!r})
+        print("losses", json.dumps(losses), flush=True)
+    """
+    run = launch(count, script, tmp_path)
+    assert run.returncode == 0, run.stderr
+    found = [json.loads(x[7:]) for x in run.stdout.splitlines() if x.startswith("losses")]
+    assert len(found) == count
+    alone = runpy.run_path(str(EXAMPLE))["main"](steps, dtype)
+    for losses in found:
+        assert losses == pytest.approx(alone, rel=error)
+
+
+def test_ranks_that_seed_otherwise_are_told(tmp_path: Path) -> None:
+    script = """
+        mesh = distributed.mesh(data=-1)
+        sf.manual_seed(mesh.rank)
+        x = sf.placeholder((None, 3), name="x")
+        sf.compile([x], sf.nn.Linear(3, 2)(distributed.shard(x, "data", None)), mesh=mesh)
+    """
+    run = launch(2, script, tmp_path)
+    assert run.returncode != 0
+    assert "seed all ranks alike" in run.stderr and "weight" in run.stderr

@@ -63,12 +63,11 @@ ROOMS = {
         ("tensors",),
         ("symbols",),
         ("loops",),
-        ("collectives",),
         ("batching",),
         ("",),
     ),
     "runtime": (("",), ("device",)),
-    "passes": (("",), ("loops",), ("pipeline",)),
+    "passes": (("",), ("loops",), ("partition",), ("pipeline",)),
     "codegen": (
         ("",),
         ("maths", "gemm"),

@@ -168,7 +168,7 @@ NO_SIZES: Mapping[str, str] = {
             "runtime.block_cache.HUGE_FROM",
         ),
         "bytes of a part of a collective, of which tests/distributed/test_collectives.py has fewer and more": (
-            "ops.collectives.collectives.AT_ONCE",
+            "ops.along.collectives.AT_ONCE",
         ),
         "a size in memory, or a distance in it, at which nothing else computes": (
             "codegen.llvm.arena._ALIGNMENT", "codegen.llvm.arena.CELL", "runtime.block_cache.LINE", "runtime.pool.LINE",

@@ -23,7 +23,13 @@ __all__ = [
 _DIMS = ("dim", "dims", "dim0", "dim1", "dim2")
 """Attributes that name dims."""
 
-_FRONT: Mapping[str, Size | None] = {"shape": None, "size": None, "start": 0, "step": 1}
+_FRONT: Mapping[str, Size | str | None] = {
+    "shape": None,
+    "size": None,
+    "spec": "",
+    "start": 0,
+    "step": 1,
+}
 """Attributes that may have an entry for each dim, with that of the dim of rows, where None is the
 number of rows."""
 

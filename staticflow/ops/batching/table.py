@@ -4,6 +4,13 @@ from __future__ import annotations
 
 from staticflow.graph.op import Op
 from staticflow.ops.along.class_losses import class_op
+from staticflow.ops.along.collectives import (
+    all_gather_op,
+    all_reduce_op,
+    all_to_all_op,
+    broadcast_op,
+    reduce_scatter_op,
+)
 from staticflow.ops.along.cumulative import (
     cummax_op,
     cummin_op,
@@ -61,13 +68,6 @@ from staticflow.ops.batching.loops import DRAWS, cond_rule, scan_rule, while_rul
 from staticflow.ops.batching.matrices import attention_rule, linear_rule, product_rule
 from staticflow.ops.batching.row import Rule
 from staticflow.ops.batching.windows import convolution_rule, kernel_rule, planes, resample_rule
-from staticflow.ops.collectives.collectives import (
-    all_gather_op,
-    all_reduce_op,
-    all_to_all_op,
-    broadcast_op,
-    reduce_scatter_op,
-)
 from staticflow.ops.declaring.late import tied_op
 from staticflow.ops.declaring.lowering import Elementwise, Reduce, View
 from staticflow.ops.declaring.required import asserted_op, required_op

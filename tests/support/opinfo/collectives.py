@@ -78,7 +78,22 @@ def _bools(**attrs: Any) -> Failure:
     return Failure(Sample((np.zeros(3, bool),), attrs), DTypeError, "bools are not added")
 
 
+def _specs(dtype: DType, smooth: bool) -> Iterator[Sample]:
+    for x in layouts(lambda shape: values(shape, dtype)):
+        yield Sample((x,), {"spec": ("data", "", "model")[: x.ndim]})
+
+
 ROWS = (
+    OpInfo(
+        OPS["shard"], OPS["shard"], lambda x, spec: x.copy(), _specs, ALL, grad=True,
+        sized=_sized(spec=("data", "")), exact=True,
+        failures=(
+            Failure(Sample((np.zeros(3, "f4"),), {"spec": ("", "a")}), ShapeError, "1 dims, and 2"),
+            Failure(
+                Sample((np.zeros((3, 3), "f4"),), {"spec": ("a", "a")}), ShapeError, "each may split"
+            ),
+        ),
+    ),
     OpInfo(
         OPS["all_reduce"], _alone("all_reduce"), _copy, _sums, ALL, grad=True,
         sized=_sized(reduce="amax"), exact=True,

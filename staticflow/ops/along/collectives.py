@@ -27,13 +27,13 @@ from staticflow.ops.basics.creation import zeros_like
 from staticflow.ops.basics.joining import stack
 from staticflow.ops.basics.reduce import accumulator, narrow_as, widen
 from staticflow.ops.basics.view import reshape
-from staticflow.ops.collectives.communicator import Communicator, current
+from staticflow.ops.declaring.communicator import Communicator, current
 from staticflow.ops.declaring.declare import per_arg, strict
-from staticflow.ops.declaring.lowering import Host
+from staticflow.ops.declaring.lowering import Host, View
 
 __all__ = [
-    "all_gather_op", "all_reduce_op", "all_to_all_op", "broadcast_op", "group_of",
-    "reduce_scatter_op",
+    "COLLECTIVES", "all_gather_op", "all_reduce_op", "all_to_all_op", "broadcast_op", "group_of",
+    "reduce_scatter_op", "shard_op",
 ]  # fmt: skip
 
 Array = np.ndarray[Any, Any]
@@ -316,3 +316,31 @@ broadcast_op = Op(
     lowering=Host(),
     grad_name="BroadcastBackward",
 )
+
+
+# -- shard ---------------------------------------------------------------------------------------
+
+
+def _shard_infer(facts: Facts, x: TensorType, *, spec: tuple[str, ...]) -> TensorType:
+    named = [name for name in spec if name]
+    if len(spec) != x.ndim:
+        raise ShapeError(f"{x} has {x.ndim} dims, and {len(spec)} are said how to split")
+    if len(set(named)) != len(named):
+        raise ShapeError(f"one axis splits two dims in {list(spec)}; each may split one")
+    return x
+
+
+shard_op: Op = Op(
+    name="shard",
+    doc="``x``, of which each dim that has a name in ``spec`` is to be split over the mesh axis of "
+    "that name.",
+    infer=_shard_infer,
+    reference=strict(_shard_infer, lambda xp, x, *, spec: x.copy()),
+    vjp=per_arg(lambda ct, out, x, *, spec: shard_op(ct, spec=spec)),
+    lowering=View(lambda i, src, dst, *, spec: i),
+    grad_name="ShardBackward",
+)
+
+
+COLLECTIVES = (all_gather_op, all_reduce_op, all_to_all_op, broadcast_op, reduce_scatter_op)
+"""The ops that send messages."""

@@ -1,1 +1,0 @@
-"""Operations that the processes of a mesh do together, and what carries their messages."""
