@@ -116,13 +116,14 @@ class IndexWriter:
 
     def _once(self, depth: int, key: Hashable, write: Callable[[], str]) -> str:
         """What ``write`` computes of symbols that are known at ``depth``, computed once before the
-        loops inside of that."""
-        for scope in self._scopes[depth:]:
-            if key in scope.known:
-                return scope.known[key]
+        loops inside of that. What scopes further inside know may be of blocks that do not run.
+        """
         home = depth
         while home + 1 < len(self._scopes) and not self._scopes[home + 1].is_loop:
             home += 1
+        for scope in self._scopes[depth : home + 1]:
+            if key in scope.known:
+                return scope.known[key]
         scope = self._scopes[home]
         with self.text.at(scope.block or self.text.block):
             scope.known[key] = write()

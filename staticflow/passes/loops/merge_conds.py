@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from staticflow.graph.graph import Graph, close, substitute_nodes
+from staticflow.graph.graph import Graph, close, new_param, substitute_nodes
 from staticflow.graph.locs import merge_locs
 from staticflow.graph.node import Node, item, make_node, toposort
 from staticflow.ops.loops.cond_op import cond_op
@@ -62,13 +62,17 @@ def _join(a: Node, b: Node, inside: Callable[[Graph], Graph]) -> tuple[Node, lis
     sides: dict[str, Graph] = {}
     for name in ("true", "false"):
         graphs: tuple[Graph, Graph] = a.attrs[name], b.attrs[name]
-        pairs = [p for n, g in zip((a, b), graphs, strict=True)
-                 for p in zip(n.args[1:], g.params, strict=True)]  # fmt: skip
-        param = dict(reversed(pairs))  # the first that stands for each operand
-        values = {p: param[operand] for operand, p in pairs}
-        outputs = substitute_nodes((o for g in graphs for o in g.outputs), values)
+        # Params of their own: both may have one that stands for another operand in each.
+        params: dict[Node, Node] = {}
+        outputs: list[Node] = []
+        for node, side in zip((a, b), graphs, strict=True):
+            values = {}
+            for operand, p in zip(node.args[1:], side.params, strict=True):
+                own = new_param(p.tensor_type, p.attrs["name"])
+                values[p] = params.setdefault(operand, own)
+            outputs += substitute_nodes(side.outputs, values)
         equalities = [e for g in graphs for e in g.equalities]
-        sides[name] = inside(close([param[n] for n in operands], outputs, equalities))
+        sides[name] = inside(close([params[n] for n in operands], outputs, equalities))
         saved += sum(map(_work, graphs)) - _work(sides[name])
     if saved == 0:
         return None
