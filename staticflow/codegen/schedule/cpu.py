@@ -7,6 +7,7 @@ from staticflow.codegen.kernel import (
     Block,
     Kernel,
     Let,
+    Load,
     Loop,
     Store,
 )
@@ -51,7 +52,8 @@ def schedule_cpu(lowered: Lowered, target: Target) -> Kernel:
                 kernel, wide = split(kernel, var, lanes * _ALONG_COLUMNS)
                 if wide is not None:
                     kernel = vectorize(kernel, wide, lanes * _ALONG_COLUMNS)
-            beside = _REGISTERS if is_short and not _scatters(body, var) else 1
+            by_lanes = _scatters(body, var) or _divides(body, var)
+            beside = _REGISTERS if is_short and not by_lanes else 1
             strip = max(_STRIP, lanes)
             kernel, variables = strips(kernel, var, strip)
             width = lanes * beside if variables == [var] else lanes
@@ -65,6 +67,17 @@ def _scatters(body: Block, var: Sym) -> bool:
     an instruction of its own, and more of them hide nothing."""
     strides = (coefficient(s.index, var) for s in walk(body) if isinstance(s, Store))
     return any(stride not in (0, 1, -1) for stride in strides)
+
+
+def _divides(body: Block, var: Sym) -> bool:
+    """Whether something is loaded at an index that is divided, as where dims of unknown sizes are
+    one: then the index of each lane is computed by instructions of its own, and more lanes are as
+    much more code and no faster. Sums keep their lanes, which are their order."""
+    stmts = [*walk(body)]
+    loads = [s.expr.index for s in stmts if isinstance(s, Let) and isinstance(s.expr, Load)]
+    return any(coefficient(index, var) is None for index in loads) and not any(
+        isinstance(s, Accumulate) for s in stmts
+    )
 
 
 def _sums_columns(body: Block) -> bool:
