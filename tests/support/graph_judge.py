@@ -21,7 +21,7 @@ from random_programs import Drawn, Step
 import staticflow as sf
 from staticflow import pytree
 from staticflow.config import config
-from staticflow.errors import StaticflowError
+from staticflow.errors import IndexRangeError, ShapeError, StaticflowError
 from staticflow.graph.dim_queries import evaluate_dim
 from staticflow.graph.dims import Sym
 from staticflow.graph.graph import (
@@ -41,6 +41,7 @@ from staticflow.ops.symbols.effect import settle
 from staticflow.ops.symbols.symbol import Symbol
 from staticflow.passes.cluster import cluster
 from staticflow.passes.order import ONCE, ORDER, PASSES, STABILIZING, is_allowed
+from staticflow.passes.pipeline import optimize
 
 __all__ = [
     "Case",
@@ -293,13 +294,29 @@ def find_difference(case: Case, only: str = "") -> Difference | None:
                 found = outcome(run, arrays)
             except Exception as error:
                 return Difference(way, f"{type(error).__name__}: {error}")
+            if _means_more(case, way, expected):
+                continue
             what = compare(found, expected, may_be_better, base_tolerance(graph))
+            if what and isinstance(expected, IndexRangeError):
+                without = outcome(partial(interpret_graph, _prune(graph)), arrays)
+                what = compare(found, without, may_be_better, base_tolerance(graph))
             if what and isinstance(expected, list) and isinstance(found, list):
                 allowed = allowed or noise(graph, arrays, expected)
                 what = compare(found, expected, may_be_better, base_tolerance(graph), allowed)
             if what:
                 return Difference(way, what)
     return None
+
+
+def _means_more(case: Case, way: str, expected: Any) -> bool:
+    """Whether a way has a meaning where the graph has none: a size of 1 that is known broadcasts."""
+    is_written_anew = way in ("jit", "eager")
+    return is_written_anew and isinstance(expected, ShapeError) and 1 in dict(case.sizes).values()
+
+
+def _prune(graph: Graph) -> Graph:
+    """The graph without what loops compute for nobody, which need not fail."""
+    return optimize(graph, passes=("prune_loops", "prune_more"))[0]
 
 
 def describe(outcome: Any) -> str:
