@@ -17,12 +17,12 @@ import numpy as np
 
 from staticflow.codegen.thresholds import LEAST_ROWS
 from staticflow.eager.costs import (
+    BETWEEN,
     CALLS,
     FEW_IN_ROW,
     HALF_LONG,
     LARGE,
     LONG,
-    NARROW,
     PRODUCT,
     ROW,
     SMALL,
@@ -134,11 +134,15 @@ def _by_rows(op: Op) -> Callable[..., Any]:
     native = kernels_of(op)
 
     def compute(xp: Any, x: Any, *, dim: int, **attrs: Any) -> Any:
-        apart = x.strides[dim] // x.itemsize
-        by_kernel = x.shape[dim] < FEW_IN_ROW or not 0 <= apart <= NARROW
+        by_kernel = _finds_by_kernel(x, dim)
         return (native if by_kernel else op.reference)(xp, x, dim=dim, **attrs)
 
     return compute
+
+
+def _finds_by_kernel(x: Array, dim: int) -> bool:
+    """Whether a kernel is faster than NumPy to go along ``dim`` for one element of each row."""
+    return x.shape[dim] < FEW_IN_ROW or not 0 <= x.strides[dim] // x.itemsize <= BETWEEN
 
 
 _ON_LARGE: Mapping[NumPy, Callable[[Op], Callable[..., Any]]] = {
@@ -382,6 +386,8 @@ def pays_often(op: Op, arrays: Sequence[Any], attrs: Mapping[str, Any]) -> bool:
         return False  # what fills an array is copied
     if op in NETWORKS:
         return _orders_by_kernel(op, arrays[0], attrs["dim"], attrs.get("k", 0))
+    if op.numpy == "rows" and _finds_by_kernel(arrays[0], attrs["dim"]):
+        return True
     most = often_below(op)
     return all(a.size < most for a in arrays if type(a) not in BY_PYTHON)
 

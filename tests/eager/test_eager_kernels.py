@@ -411,13 +411,15 @@ def test_topk_looks_at_few_and_chooses_as_a_sort_does(largest: bool) -> None:
 
 
 @pytest.mark.parametrize("name", ["argmax", "argmin", "max", "min"])
-@pytest.mark.parametrize("row", [3, 11, costs.FEW_IN_ROW - 1, costs.FEW_IN_ROW])
+@pytest.mark.parametrize(
+    "row", [3, costs.BETWEEN, costs.BETWEEN + 1, costs.FEW_IN_ROW - 1, costs.FEW_IN_ROW]
+)
 def test_extremes_along_columns_and_rows_of_some_are_found_by_a_kernel(
     name: str, row: int, compilations: list[Any]
 ) -> None:
     a = np.round(np.random.default_rng(0).standard_normal((LARGE // row + 1, row)), 1)
     a[5, 2] = a[9, 2] = np.nan
-    own, other = int(row < costs.FEW_IN_ROW), int(row > costs.NARROW)  # of few columns NumPy's
+    own, other = int(row < costs.FEW_IN_ROW), int(row > costs.BETWEEN)  # of few columns NumPy's
     for dim, made in ((1, own), (0, own + other)):
         found = getattr(sf.from_numpy(a), name)(dim)
         places = getattr(np, name if name.startswith("arg") else f"arg{name}")(a, dim)

@@ -264,6 +264,30 @@ def test_what_comes_often_is_a_kernels_however_arrays_lie(
         asked.clear()
 
 
+@pytest.mark.parametrize(
+    ("columns", "made"), [(costs.BETWEEN, 0), (costs.BETWEEN + 1, 1), (costs.FEW_IN_ROW, 1)]
+)
+@pytest.mark.parametrize("name", ["max", "argmin"])
+def test_extremes_down_columns_that_come_often_are_found_by_a_kernel(
+    name: str, columns: int, made: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Any] = []
+    original = plans.kernel_of
+    monkeypatch.setattr(
+        plans, "kernel_of", lambda op, *more: asked.append(op) or original(op, *more)
+    )
+    a = np.random.default_rng(0).integers(-9, 9, (costs.FEW_IN_ROW, columns)).astype(np.float32)
+    a[7, 0] = a[9, 0] = np.nan
+    x = sf.from_numpy(a)
+    found = [getattr(x, name)(0) for _ in range(ESTABLISHED)]
+    parts = [y if name == "argmin" else y.indices for y in found]
+    assert len({(y.numpy().strides, y.numpy().tobytes()) for y in parts}) == 1
+    np.testing.assert_array_equal(
+        parts[-1].numpy(), getattr(a, name if name == "argmin" else "argmax")(0)
+    )
+    assert len(asked) == made
+
+
 def test_what_a_kernel_refuses_is_worded_by_the_call() -> None:
     x, good, bad = sf.ones(3, 2), sf.tensor([0, 2]), sf.tensor([0, 3])
     for _ in range(ESTABLISHED):

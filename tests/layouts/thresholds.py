@@ -41,6 +41,7 @@ SIZES: Mapping[str, str] = {
     "eager.costs.FEW_IN_ROW": "length",
     "eager.costs.LONG": "length",
     "eager.costs.HALF_LONG": "length",
+    "eager.costs.BETWEEN": "length",
     "eager.costs.CALLS": "elements",
     "codegen.lower.blocks._LEAST": "elements",
     "codegen.lower.contract._LARGE": "elements",
