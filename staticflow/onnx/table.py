@@ -15,6 +15,7 @@ from staticflow.onnx.rows.row import Row
 from staticflow.onnx.rows.views import VIEWS, write_view
 from staticflow.onnx.rows.windows import WINDOWS
 from staticflow.ops import OPS
+from staticflow.ops.along.collectives import COLLECTIVES
 from staticflow.ops.along.order import sort_op, topk_op
 from staticflow.ops.along.ranks import kth_of_sorted
 from staticflow.ops.basics.axes import movedim
@@ -50,18 +51,21 @@ COMPOSED: dict[Op, Callable[..., Any]] = {
     OPS["attend"]: write_out,
     OPS["attend_back"]: write_out_back,
     OPS["of_rank"]: kth_of_sorted,
+    OPS["shard"]: lambda x, *, spec: x,
     OPS["top_select"]: _select,
     **{OPS[f"{n}_across"]: _along_last(OPS[n]) for n in ("argmax", "argmin", "max_dim", "min_dim")},
 }
 """What ops that declare no decomposition are in others; of the rest it is what they declare."""
 
 _FACTORS = "no operator factors matrices or solves equations"
+_ALONE = "a model is run by one process"
 _UNWRITTEN = "nobody has written its row yet"
 REASONS: dict[str, str] = {
     **dict.fromkeys(
         ("cholesky", "eigh", "qr", "slogdet", "solve", "solve_lower", "solve_upper", "svd"),
         _FACTORS,
     ),
+    **dict.fromkeys((op.name for op in COLLECTIVES), _ALONE),
     "gcd": "Euclid's algorithm is a loop for each element",
     "lcm": "Euclid's algorithm is a loop for each element",
     "print": "a model says nothing but its results",

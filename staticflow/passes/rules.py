@@ -12,6 +12,7 @@ import numpy as np
 
 from staticflow.graph.dims import prod, same, same_shape
 from staticflow.graph.node import constant
+from staticflow.ops.along.collectives import shard_op
 from staticflow.ops.along.extremes import supremum_op
 from staticflow.ops.basics.arithmetic import (
     add,
@@ -144,6 +145,10 @@ CANONICAL: tuple[Rule, ...] = (
     # selection
     rule("where_same", "c ? x : x = x", lambda c, x: where(c, x, x), lambda c, x: x),
     rule("stop_gradient", "it only stops gradients", lambda x: stop_gradient(x), lambda x: x),
+    rule(
+        "shard", "it only says what a mesh splits", lambda x: shard_op(x, spec=attr("spec")),
+        lambda x, spec: x,
+    ),
     rule(
         "keep_history", "it only says where gradients go", lambda x, y: keep_history(x, y),
         lambda x, y: y,

@@ -26,7 +26,7 @@ REFUSED = {
     "broadcast", "cholesky", "correlate_kernel", "cummax", "cummin",
     "diag_embed", "eigh", "fold", "gcd", "interleave", "lcm",
     "logcumsumexp", "masked_take", "place_scatter",
-    "print", "product_of_others", "qr", "recurrence", "reduce_scatter", "repeated_index", "resample", "searchsorted", "shard", "shift", "slogdet",
+    "print", "product_of_others", "qr", "recurrence", "reduce_scatter", "repeated_index", "resample", "searchsorted", "shift", "slogdet",
     "solve", "solve_lower", "solve_upper", "svd", "unborder", "unpatches", "unresample",
 }  # fmt: skip
 """Ops that have no form in ONNX yet, or none at all."""

@@ -214,6 +214,7 @@ def _each(*values: int) -> Callable[[random.Random, Sequence[Size]], tuple[int, 
 
 
 _ATTRIBUTES: Mapping[str, Callable[[random.Random, Sequence[Size]], Any]] = {
+    "spec": lambda rng, shape: tuple(f"axis{i}" for i in range(len(shape))),
     "dims": _some_dims,
     "dim": _any_dim, "dim0": _any_dim, "dim1": _any_dim,
     "index": lambda rng, shape: rng.randrange(3),
