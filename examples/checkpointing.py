@@ -38,7 +38,8 @@ def main() -> None:
         error = ((gradient - first).norm() / first.norm()).item()
         print(f"{name}: {planned / 2**10:.0f} KiB planned, gradient off by {error:.0e}")
     print("\nWhat the last plan holds, and when:")
-    print(*str(program.plan).splitlines()[1:6], "  ...", sep="\n")
+    held = [line for line in str(program.plan).splitlines() if "live in steps" in line]
+    print(*held[:5], "  ...", sep="\n")
 
 
 if __name__ == "__main__":

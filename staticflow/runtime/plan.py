@@ -88,12 +88,12 @@ class Plan:
     @property
     def peak_in_words(self) -> str:
         """The peak as an expression, and what the marks in it are."""
-        marks = [*self._name_marks()]
+        marks = [f"{mark} is {height}" for mark, height in self._marks_of_peak()]
         return f"{self.peak} (where {'; '.join(marks)})" if marks else str(self.peak)
 
-    def _name_marks(self) -> Iterator[str]:
-        for mark, height in self.layout.marks:
-            yield f"{mark} is {height}"
+    def _marks_of_peak(self) -> list[tuple[Sym, Size]]:
+        """The marks that the peak and the arena name, and those that these name."""
+        return self.layout.marks_of(symbols_of(self.peak) | symbols_of(self.arena))
 
     def evaluate(self, size: Size, values: Mapping[Sym, int]) -> int:
         """An offset, the arena or the peak where the unknown sizes have these ``values``."""
@@ -148,7 +148,8 @@ class Plan:
             f"peak of {self.peak} bytes, arena of {self.arena} bytes, {len(self.offsets)} buffers"
         ]
         lines += [f"  where {name} is {what}" for name, what in self.meanings]
-        lines += [f"  where {mark}" for mark in self._name_marks()]
+        first_marks = self._marks_of_peak()
+        lines += [f"  where {mark} is {height}" for mark, height in first_marks]
         names = name_bound_sizes(self.routine)
         for i, buffer in enumerate(self.routine.buffers):
             shape = ", ".join(str(substitute_dim(d, names)) for d in buffer.shape)
@@ -158,6 +159,8 @@ class Plan:
                 f"  {buffer.label}: {buffer.dtype}[{shape}] {where}, live in steps "
                 f"{first}..{last}, {format_locs(buffer.locs)}"
             )
+        others = [pair for pair in self.layout.marks if pair not in first_marks]
+        lines += [f"  where {mark} is {height}" for mark, height in others]
         return "\n".join(lines)
 
 

@@ -59,17 +59,17 @@ class Layout:
         if isinstance(size, int):
             return size
         found = dict(values)
-        for mark, height in self._marks_of(symbols_of(size)):
+        for mark, height in self.marks_of(symbols_of(size)):
             found[mark] = evaluate_dim(height, found)
         return evaluate_dim(size, found)
 
     def expand(self, symbols: Iterable[Sym]) -> frozenset[Sym]:
         """The unknown sizes among ``symbols``, and those on which the marks among them depend."""
-        marks = self._marks_of(symbols)
+        marks = self.marks_of(symbols)
         inside = (symbols_of(height) for _, height in marks)
         return frozenset(symbols).union(*inside) - {mark for mark, _ in marks}
 
-    def _marks_of(self, symbols: Iterable[Sym]) -> list[tuple[Sym, Size]]:
+    def marks_of(self, symbols: Iterable[Sym]) -> list[tuple[Sym, Size]]:
         """The marks among ``symbols``, and those that they name, each after those that it names."""
         wanted = set(symbols)
         found = []
