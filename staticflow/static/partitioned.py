@@ -11,6 +11,7 @@ import numpy as np
 
 from staticflow.distributed.mesh import Mesh
 from staticflow.errors import DTypeError, RankError
+from staticflow.graph.articles import with_article
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.declaring.communicator import current
 from staticflow.passes.partition.partition import partition
@@ -24,7 +25,7 @@ def for_mesh(written: Written, mesh: Mesh) -> Written:
     with other elements, and `ShapeError` for a split that the graph cannot have."""
     if not isinstance(mesh, Mesh):
         raise DTypeError(
-            f"compile: mesh is a {type(mesh).__name__}; it must be one of "
+            f"compile: mesh is {with_article(type(mesh))}; it must be one of "
             f"staticflow.distributed.mesh, at {format_locs(here())}"
         )
     _agree(written, mesh)

@@ -251,7 +251,7 @@ def test_what_cannot_be_split_is_refused() -> None:
         with pytest.raises(error, match=says):
             refused(write)
     x = sf.placeholder((4,), name="x")
-    with pytest.raises(sf.DTypeError, match="mesh is a int"):
+    with pytest.raises(sf.DTypeError, match="mesh is an int"):
         sf.compile([x], x, mesh=4)
 
 
