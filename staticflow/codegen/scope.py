@@ -1,4 +1,5 @@
-"""What is visible where in a kernel, and may be used there: for `staticflow.codegen.verify`."""
+"""The scopes of a kernel in Kernel IR: which buffers, sizes and registers a statement may use.
+`staticflow.codegen.verify` enters a scope for each block and asks it about each operand."""
 
 from __future__ import annotations
 
@@ -78,7 +79,7 @@ class Scope:
 
     @contextmanager
     def enter_block(self) -> Iterator[None]:
-        """What is bound inside is not visible after it."""
+        """Enter the scope of a block: what its statements bind is not visible after the block."""
         saved = self.symbols, self.regs, self.variables, self.reserved, self.in_order
         shared = self.shared, self.before, self.team, self.totals, self.in_threads, self.scanned
         buffers = dict(self.buffers)

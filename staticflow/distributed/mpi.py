@@ -115,7 +115,7 @@ def join() -> None:
     except (ImportError, RuntimeError) as error:
         raise RankError(
             f"this process was started by mpirun, and mpi4py cannot be imported ({error}); install "
-            f"staticflow[dist], at {format_locs(here())}"
+            f"staticflow[distributed], at {format_locs(here())}"
         ) from None
     joined = _MPI(MPI.COMM_WORLD, MPI)
     serve(joined)

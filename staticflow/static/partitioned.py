@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from staticflow.distributed.mesh import Mesh
+from staticflow.eager.tensor import Tensor
 from staticflow.errors import DTypeError, RankError
 from staticflow.graph.articles import with_article
 from staticflow.graph.locs import format_locs, here
@@ -67,7 +68,7 @@ def _names(names: Sequence[str]) -> str:
     return f"the tensor {names[0]!r}{more}"
 
 
-def _sum_of(variable: object) -> int:
-    data = variable._data  # type: ignore[attr-defined]
+def _sum_of(variable: Tensor) -> int:
+    data = variable._data
     own = np.ascontiguousarray(data.get() if hasattr(data, "get") else data)
     return zlib.crc32(own.reshape(-1).view(np.uint8).data)

@@ -1,10 +1,11 @@
 """Messages are sentences: what stands behind *a* or *an* and is not known here gets its article as it
-is spoken."""
+is spoken. The extras that they tell to install are those that there are."""
 
 from __future__ import annotations
 
 import ast
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -67,3 +68,18 @@ def test_guesses_are_seen(text: str, lines: list[int]) -> None:
 )  # fmt: skip
 def test_articles_are_as_spoken(noun: str | type, words: str) -> None:
     assert with_article(noun) == words
+
+
+def test_what_is_to_be_installed_is_an_extra() -> None:
+    root = PACKAGE.parent
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"].keys()
+    pages = [*PACKAGE.rglob("*.py"), *root.glob("docs/*.md"), *root.glob("*/README.md")]
+    told = {
+        (name.strip(), path.name)
+        for path in [*pages, root / "README.md"]
+        for names in re.findall(r"staticflow\[([a-z, ]+)\]", path.read_text())
+        for name in names.split(",")
+    }
+    assert {name for name, _ in told} >= {"distributed", "report", "onnx"}
+    assert not sorted((name, page) for name, page in told if name not in extras)

@@ -84,8 +84,9 @@ def lower_cluster(
 
 @dataclass(frozen=True, slots=True)
 class _Cluster:
-    """What is lowered for a target: a body, in the kernel that ``k`` writes; the ``names`` of its
-    params there, those of its ``outs``, and the types of the arrays that these are."""
+    """A cluster that is being lowered for a ``target``: its ``body``, the writer ``k`` of the
+    kernel that will compute it, and what stands for it there: the buffer ``names`` of the body's
+    params, the buffers ``outs`` of its outputs, and the ``types`` of the arrays in the latter."""
 
     k: Scalars
     body: Graph

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from staticflow.errors import ShapeError
-from staticflow.graph.dims import same
+from staticflow.graph.dims import Size, same
 from staticflow.graph.dtypes import int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.types import Shape
@@ -40,18 +40,16 @@ def _not_later(beside: Any, shape: Shape) -> Any:
 
 def _scores(query: Any, key: Any, scale: float | None) -> Any:
     """How well keys fit queries, (..., L, S)."""
-    if scale is None:
-        width = query.shape[-1]
-        width = math.sqrt(width) if isinstance(width, int) else np.sqrt(width)
-        scale = 1.0 if isinstance(width, float) and not width else 1 / width
+    scale = _usual_scale(query.shape[-1]) if scale is None else scale
     # on the queries, which are fewer numbers than the scores
     return matmul(query * scale, key.transpose(-2, -1))
 
 
-def _known_scale(query: Any) -> float | None:
-    """The usual scale, if it is a number by now, which kernels are made for."""
-    width = query.shape[-1] if getattr(query, "ndim", 0) else None
-    return 1 / math.sqrt(width) if isinstance(width, int) and width else None
+def _usual_scale(width: Size) -> Any:
+    """What scores of queries of ``width`` elements are multiplied by; 1 where these have none."""
+    if isinstance(width, int):
+        return 1 / math.sqrt(width) if width else 1.0
+    return 1 / np.sqrt(width)
 
 
 @fused("SoftmaxBackward0")
@@ -138,7 +136,9 @@ def scaled_dot_product_attention(
             _for_each_head(query, x, name) for x, name in ((key, "key"), (value, "value"))
         )
     if not dropout_p:
-        scale = _known_scale(query) if scale is None else scale
+        width = query.shape[-1] if scale is None and getattr(query, "ndim", False) else None
+        if isinstance(width, int):
+            scale = _usual_scale(width)  # a number, which kernels are made for
         return _attend(query, key, value, attn_mask, is_causal, scale)
     weights = attention_weights(widen(query), widen(key), attn_mask, is_causal, scale)
     return _averages(dropout(weights, dropout_p), query, key, value)

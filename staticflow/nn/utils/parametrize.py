@@ -111,7 +111,7 @@ def register_parametrization(
     if not is_parametrized(module):
         module.parametrizations = ModuleDict()
         own = type(module)
-        module.__class__ = type(f"Parametrized{own.__name__}", (own,), {"parametrized": own})
+        module.__class__ = type(f"Parametrized{own.__name__}", (own,), {})
     module.parametrizations[tensor_name] = made
     setattr(type(module), tensor_name, _property_of(tensor_name))
     return module
@@ -165,7 +165,7 @@ def remove_parametrizations(
         module.register_buffer(tensor_name, _own(value))
     if not is_parametrized(module):
         del module.parametrizations
-        module.__class__ = type(module).parametrized  # type: ignore[attr-defined]
+        module.__class__ = type(module).__mro__[1]  # the one that it had before
     return module
 
 

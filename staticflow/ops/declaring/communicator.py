@@ -89,13 +89,16 @@ class Communicator(ABC):
 
 
 class _Alone(Communicator):
-    """One process, which nobody talks to."""
+    """The communicator of a process that is alone: its groups have one member, which sends nothing
+    and waits for nothing."""
 
     def post(self, to: int, label: str, part: Array) -> None:
-        raise NotImplementedError  # there is nobody to send to
+        """Refuse: there is no other rank."""
+        raise RankError(f"there is one rank, and no rank {to} to send to, at {label}")
 
     def take(self, of: int, wanted: str) -> tuple[str, Array]:
-        raise NotImplementedError
+        """Refuse: there is no other rank."""
+        raise RankError(f"there is one rank, and no rank {of} to wait for, at {wanted}")
 
     def finish(self) -> None:
         """Nothing was posted."""

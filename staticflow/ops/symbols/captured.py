@@ -1,5 +1,5 @@
-"""What is known of a graph's values when it is written: eager tensors, captured by reference, and
-constants."""
+"""Nodes for values that a graph is given as it is written: constants, whose elements are in the
+graph, and params for eager tensors that it captures by reference."""
 
 from __future__ import annotations
 

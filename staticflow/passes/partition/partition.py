@@ -86,7 +86,8 @@ class _Walk:
             self.local[node] = found, (layouts[index],)
 
     def _keep(self, node: Node) -> None:
-        """What is whole on every rank is computed on every rank."""
+        """Take over a node whose operands are whole on every rank: each rank computes it for
+        itself."""
         made = with_args(node, tuple(self.local[a][0] for a in node.args))
         self.local[node] = made, tuple(whole(t.ndim) for t in types_of(node.type))
 
