@@ -9,18 +9,21 @@ sizes open), so what was proved or not is remembered.
 from __future__ import annotations
 
 from functools import lru_cache
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from staticflow.graph.terms import (
     Atom,
     Bounds,
     Call,
+    Monomial,
     Sym,
     Terms,
     bounds_of,
     collect,
     replace_atoms,
     terms_of,
+    times,
 )
 
 if TYPE_CHECKING:
@@ -67,6 +70,9 @@ def _prove(terms: Terms) -> bool:
     low = _lowest(terms)
     if low != terms and _is_nonnegative(low):
         return True
+    low = _with_quotients_lowest(terms)
+    if low != terms and _is_nonnegative(low):
+        return True
     return _holds_for_choices(terms)
 
 
@@ -94,6 +100,49 @@ def _largest(atom: Atom) -> Terms | None:
     if isinstance(atom, Call) or atom.upper is None:
         return None
     return collect((*terms_of(atom.upper), *_ONE_LESS))
+
+
+def _with_quotients_lowest(terms: Terms) -> Terms:
+    """Every quotient times its divisor at the smallest that it can be: ``a // b * b`` is at most
+    ``a``, where it is subtracted, and above ``a - b``, where it is added."""
+    quotients = {a for m, _ in terms for a in m if isinstance(a, Call) and a.fn == "floordiv"}
+    for quotient in sorted(quotients, key=attrgetter("key")):  # one may take another with it
+        divisor = terms_of(quotient.b)
+        share = _exact_quotient(_factor_of(quotient, terms), divisor)
+        if share is None or not _is_nonnegative(divisor):
+            continue
+        (others, c) = share
+        if not all(map(_is_atom_nonnegative, others)):
+            continue
+        least = terms_of(quotient.a if c < 0 else quotient.a - quotient.b + 1)
+        kept = (term for term in terms if quotient not in term[0])
+        terms = collect((*kept, *times((share,), least)))
+    return terms
+
+
+def _factor_of(atom: Atom, terms: Terms) -> Terms:
+    """What an atom is multiplied with in ``terms``."""
+    found = []
+    for monomial, c in terms:
+        if atom in monomial:
+            left = list(monomial)
+            left.remove(atom)
+            found.append((tuple(left), c))
+    return collect(found)
+
+
+def _exact_quotient(terms: Terms, divisor: Terms) -> tuple[Monomial, int] | None:
+    """The one term that gives ``terms`` times the divisor, if there is one."""
+    if not terms:
+        return None
+    (first, c), (second, d) = terms[0], divisor[0]
+    left = list(first)
+    for atom in second:
+        if atom not in left:
+            return None
+        left.remove(atom)
+    found = (tuple(left), c // d)
+    return found if collect(times((found,), divisor)) == terms else None
 
 
 def _holds_for_choices(terms: Terms) -> bool:

@@ -116,6 +116,7 @@ def test_arithmetic_agrees_with_integers(tree: Tree, at: dict[Sym, int]) -> None
 @given(trees, trees)
 @settings(max_examples=400, deadline=None)
 @example(Tree("//", Tree("-", N_SYM, 4), 2), 0)  # a quotient may be negative
+@example(Tree("%", Tree("%", N_SYM, Tree("+", M_SYM, 1)), 2), N_SYM)  # one inside another
 @example(Tree("*", Tree("max", Tree("-", N_SYM, 9), -1), Tree("max", Tree("-", N_SYM, 9), -1)), 1)
 def test_a_proof_never_claims_a_falsehood(a: Tree, b: Tree) -> None:
     x, y = compute(a, SELVES, SYMBOLIC), compute(b, SELVES, SYMBOLIC)
@@ -223,6 +224,11 @@ def test_simplifies(size: Size, simple: Size) -> None:
         (dim_max(N, M), N, True),
         (N, dim_min(N, M), True),
         (dim_min(N, M), 0, True),
+        (N % M, 0, True),
+        (M - 1, N % M, True),
+        (N // (M + 1) * (M + 1), N, False),
+        (N, N // (M + 1) * (M + 1), True),
+        (N // 2 * 6, 3 * N - 3, True),
         (N, N // 2, False),  # true, and beyond the prover: False only means "not proved"
     ],
 )

@@ -34,6 +34,8 @@ ROUNDING = {
     "recurrence": 64, "logcumsumexp": 64,
     # sums of whole rows, of which nearly all cancels, and of all windows, one after another
     "log_softmax": 4096, "convolution_kernel": 1024,
+    # exponentials of sums, which make of their rounding as many units more as the sums are large
+    "attend": 256, "attend_back": 1024,
 }  # fmt: skip
 """Of ops that round more often, or magnify it."""
 

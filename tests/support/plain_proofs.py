@@ -19,6 +19,9 @@ def is_provably_ge(a: Size, b: Size) -> bool:
     low = _lower_bound(difference)
     if low != difference and is_provably_ge(low, 0):
         return True
+    low = _below_quotients(difference)
+    if low != difference and is_provably_ge(low, 0):
+        return True
     return _ge_through_call(difference)
 
 
@@ -42,6 +45,34 @@ def _lower_bound(difference: Dim) -> Size:
                 value = value * Dim.of(atom)
         total = total + value
     return total
+
+
+def _below_quotients(difference: Dim) -> Size:
+    """``a // b * b`` at ``a`` where it is subtracted, at ``a - b + 1`` where it is added."""
+    atoms = {
+        a for m, _ in difference.terms for a in m if isinstance(a, Call) and a.fn == "floordiv"
+    }
+    low: Size = difference
+    for q in sorted(atoms, key=lambda a: a.key):
+        free = _replace_atom(low, q, 0)
+        factor = _replace_atom(low - free, q, 1)
+        for monomial, c in terms_of(factor)[:1]:
+            for n, d in terms_of(q.b)[:1]:
+                others = [a for a in monomial]
+                if any(others.count(a) < n.count(a) for a in n) or c % d:
+                    continue
+                for a in n:
+                    others.remove(a)
+                share: Size = c // d
+                for a in others:
+                    share = share * Dim.of(a)
+                if (
+                    share * q.b == factor
+                    and is_provably_ge(q.b, 0)
+                    and all(map(_nonnegative, others))
+                ):
+                    low = free + share * (q.a if c < 0 else q.a - q.b + 1)
+    return low
 
 
 def _ge_through_call(difference: Dim) -> bool:
