@@ -315,8 +315,8 @@ def _means_more(case: Case, way: str, expected: Any) -> bool:
 
 
 def _prune(graph: Graph) -> Graph:
-    """The graph without what loops compute for nobody, which need not fail."""
-    return optimize(graph, passes=("prune_loops", "prune_more"))[0]
+    """The graph without what loops and branches compute for nobody, which need not fail."""
+    return optimize(graph, passes=("decide", "prune_loops", "prune_more"))[0]
 
 
 def describe(outcome: Any) -> str:
