@@ -17,6 +17,7 @@ from processes import main_of_processes, number_of_process
 
 CHILD = """
 import importlib, sys, time
+import numpy.random  # which draws the data, and which JAX imports and NumPy does not
 importlib.import_module({library!r})
 module = importlib.import_module({module!r})
 began = time.perf_counter()
