@@ -7,6 +7,7 @@ may run Python, is noted, and the function is translated once more.
 from __future__ import annotations
 
 import ast
+import functools
 from dataclasses import replace
 
 from staticflow.codegen.llvm.text import BasicBlock, phi
@@ -211,7 +212,10 @@ def _compare(
         raise Again
 
 
+@functools.lru_cache
 def _assigned_names(node: ast.While | ast.For) -> set[str]:
+    """The variables that the body of a loop assigns, found once: loops in loops are translated
+    again and again, until nothing is learnt of those around them."""
     inside = [inner for part in (*node.body, *_tests(node)) for inner in ast.walk(part)]
     return {n.id for n in inside if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
 
@@ -222,12 +226,17 @@ def _tests(node: ast.While | ast.For) -> list[ast.AST]:
 
 def _may_run(scope: Scope, node: ast.stmt) -> bool:
     """Whether the functions that a loop calls may run Python."""
-    for inner in ast.walk(node):
-        if isinstance(inner, ast.Call):
-            fn = scope.outside(inner.func)
-            if fn in (drop, drop_row) or (role_of(fn) is not None and scope.program.runs(fn)):
-                return True
+    for called in _called_in(node):
+        fn = scope.outside(called)
+        if fn in (drop, drop_row) or (role_of(fn) is not None and scope.program.runs(fn)):
+            return True
     return False
+
+
+@functools.lru_cache
+def _called_in(node: ast.stmt) -> list[ast.expr]:
+    """What is called in a loop, found once."""
+    return [inner.func for inner in ast.walk(node) if isinstance(inner, ast.Call)]
 
 
 def _break(scope: Scope, node: ast.Break) -> bool:
