@@ -1,4 +1,4 @@
-"""What stands in a kernel: the statements of blocks; their operands, sizes and totals."""
+"""What stands in a kernel: the statements of blocks, loops alone; operands, sizes and totals."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from staticflow.codegen.kernel import (
 from staticflow.data_classes import dataclass
 from staticflow.graph.dims import Size
 
-__all__ = ["operands_of", "sizes_of", "totals_of", "walk"]
+__all__ = ["loops_in", "operands_of", "sizes_of", "totals_of", "walk"]
 
 
 def walk(block: Block) -> Iterator[Stmt]:
@@ -36,6 +36,17 @@ def walk(block: Block) -> Iterator[Stmt]:
             stack += reversed(stmt.then)
 
 
+def loops_in(block: Block) -> Iterator[Loop]:
+    """Every loop of a block and of the blocks nested in it, outer before inner."""
+    for stmt in block:
+        if isinstance(stmt, Loop):
+            yield stmt
+            yield from loops_in(stmt.body)
+        elif isinstance(stmt, If):
+            yield from loops_in(stmt.then)
+            yield from loops_in(stmt.orelse)
+
+
 def operands_of(part: Stmt | Expr) -> tuple[Operand, ...]:
     """The operands that a statement or expression names itself, nested blocks left out."""
     if isinstance(part, Let):
@@ -48,7 +59,10 @@ def operands_of(part: Stmt | Expr) -> tuple[Operand, ...]:
 
 def sizes_of(part: Stmt | Expr) -> tuple[Size, ...]:
     """The index expressions that a statement or expression names itself."""
-    values = [getattr(part, name) for name in _fields_of(type(part)).sizes]
+    names = _fields_of(type(part)).sizes
+    if not names:  # of most
+        return ()
+    values = [getattr(part, name) for name in names]
     return tuple([v for v in values if v is not None])
 
 

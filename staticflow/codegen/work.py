@@ -6,6 +6,7 @@ counts more, as if from a cache that is not the nearest.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -25,7 +26,7 @@ from staticflow.codegen.kernel import (
     Store,
 )
 from staticflow.data_classes import dataclass
-from staticflow.graph.dim_queries import as_symbol, evaluate_dim, substitute_dim
+from staticflow.graph.dim_queries import as_symbol, evaluate_dim, substitute_dim, symbols_of
 from staticflow.graph.dims import Size, Sym, ceil_div, dim_max
 
 __all__ = ["most_work", "work_at", "work_of"]
@@ -74,11 +75,11 @@ class _Numbers(dict[Sym, int]):
         """What stands for a size that is made of such."""
         return size
 
-    def and_of(self, sym: Sym, value: Size) -> _Numbers:
+    def and_of(self, sym: Sym, value: Callable[[], Size]) -> _Numbers:
         """These, and the value of one more."""
-        found = type(self)(self)
-        assert isinstance(value, int)
-        found[sym] = value
+        found, number = type(self)(self), value()
+        assert isinstance(number, int)
+        found[sym] = number
         return found
 
 
@@ -91,22 +92,24 @@ class _Bounds(_Numbers):
 
 @dataclass(frozen=True, slots=True)
 class _Named:
-    """Sizes that stand for symbols bound inside, and what gives a name to another."""
+    """What gives the ``values`` of symbols that are bound inside, and what gives a name to a size.
+    A value is named, once, where another size is made of it: few are."""
 
-    values: Mapping[Sym, Size]
+    values: Mapping[Sym, Callable[[], Size]]
     namer: Callable[[Size], Size]
 
     def size(self, size: Size) -> Size:
         """A size of symbols that are known outside, or names."""
-        return substitute_dim(size, self.values)
+        inside = sorted(symbols_of(size) & self.values.keys(), key=Sym.sort_key)
+        return substitute_dim(size, {s: self.values[s]() for s in inside})
 
     def name(self, size: Size) -> Size:
         """What stands for a size that is made of such."""
         return size if isinstance(size, int) or as_symbol(size) else self.namer(size)
 
-    def and_of(self, sym: Sym, value: Size) -> _Named:
+    def and_of(self, sym: Sym, value: Callable[[], Size]) -> _Named:
         """These, and the value of one more."""
-        return _Named({**self.values, sym: value}, self.namer)
+        return _Named({**self.values, sym: functools.cache(lambda: self.name(value()))}, self.namer)
 
 
 _At = _Numbers | _Named
@@ -120,12 +123,10 @@ def _work(stmt: Stmt, at: _At) -> Size:
 def _block(block: Block, at: _At) -> Size:
     total: Size = 0
     known = 0
-    folds = {s.reg for s in block if isinstance(s, Let) and isinstance(s.expr, Fold)}
     for stmt in block:
         if isinstance(stmt, Bind):
-            most = 0 if stmt.sym.upper is None else stmt.sym.upper
-            at = at.and_of(stmt.sym, at.name(dim_max(at.size(most), 0)))
-        elif not isinstance(stmt, If) or stmt.cond not in folds:
+            at = at.and_of(stmt.sym, functools.partial(_most, stmt.sym, at))
+        elif not isinstance(stmt, If) or not _is_rare(stmt, block):
             work = _work(stmt, at)
             if isinstance(work, int):
                 known += work
@@ -134,11 +135,22 @@ def _block(block: Block, at: _At) -> Size:
     return at.name(total + known)
 
 
+def _is_rare(branch: If, block: Block) -> bool:
+    """Whether a `Fold` of its block decides a branch."""
+    lets = (s for s in block if isinstance(s, Let) and s.reg == branch.cond)
+    return any(isinstance(s.expr, Fold) for s in lets)
+
+
 def _loop(loop: Loop, at: _At) -> Size:
     lo, hi = at.size(loop.lo), at.size(loop.hi)
     iterations = at.name(dim_max(ceil_div(hi - lo, loop.step), 0))
-    middle = at.name(dim_max((lo + hi) // 2, 0))
-    return at.name(iterations * _block(loop.body, at.and_of(loop.var, middle)))
+    inside = at.and_of(loop.var, lambda: dim_max((lo + hi) // 2, 0))
+    return at.name(iterations * _block(loop.body, inside))
+
+
+def _most(sym: Sym, at: _At) -> Size:
+    """The most that a symbol may be."""
+    return dim_max(at.size(0 if sym.upper is None else sym.upper), 0)
 
 
 def _let(stmt: Let, at: _At) -> Size:

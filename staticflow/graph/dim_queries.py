@@ -105,9 +105,13 @@ def coefficient(size: Size, sym: Sym) -> Size | None:
     """
     stride: Size = 0
     for monomial, c in terms_of(size):
-        if any(isinstance(a, Call) and sym in a.symbols for a in monomial):
-            return None
-        power = monomial.count(sym)
+        power = 0
+        for atom in monomial:
+            if isinstance(atom, Call):
+                if sym in atom.symbols:
+                    return None
+            elif atom.key == sym.key:
+                power += 1
         if power > 1:
             return None
         if power == 1:

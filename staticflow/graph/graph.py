@@ -176,7 +176,7 @@ def rebuild(
 
 def new_args(node: Node, changed: Mapping[Node, Node]) -> tuple[Node, ...]:
     """The arguments of a node, with what became of those that ``changed``."""
-    if changed.keys().isdisjoint(node.args):
+    if not changed or changed.keys().isdisjoint(node.args):
         return node.args
     return tuple([changed.get(a, a) for a in node.args])
 

@@ -117,6 +117,17 @@ def test_a_signature_that_breaks_a_rule_is_refused(kernel: Kernel, message: str)
     assert message in str(error.value)
 
 
+def test_the_hash_of_a_kernel_looks_at_no_statement_but_outer_loops() -> None:
+    """Kernels of one hash are told apart by their statements all the same."""
+    n, i = Dim.of(N), Sym("i")
+    short, long, other = (
+        Kernel("k", BUFFERS, (N,), (Loop(i, 0, end, body),))
+        for end, body in ((n, (LOAD_A,)), (n + 1, (LOAD_A,)), (n, ()))
+    )
+    assert hash(short) == hash(other) != hash(long)
+    assert len({short, long, other}) == 3
+
+
 def test_operands_are_all_that_a_statement_reads() -> None:
     acc = Reg("acc", float32)
     assert operands_of(Accumulate(acc, "add", acc)) == (acc,)

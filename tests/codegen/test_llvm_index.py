@@ -11,6 +11,7 @@ from native_kernels import M, N, run_both
 
 from staticflow.codegen.builder import Builder
 from staticflow.codegen.kernel import LANE, LANE_SYM, Buffer, Kernel
+from staticflow.codegen.llvm.index import at_lane
 from staticflow.codegen.llvm.render import render_kernel
 from staticflow.graph.dim_queries import evaluate_dim, substitute_dim
 from staticflow.graph.dims import Dim, Size, Sym, dim_max, dim_min
@@ -31,6 +32,13 @@ def index_values(indices: list[Size], lanes: int = 1, **sizes: int) -> list[list
     y = np.zeros((6, count * lanes), np.int64)
     assert run_both(k.kernel("indices"), {"y": y}, **sizes) == 0
     return y.tolist()
+
+
+@given(st.integers(-2, 2), st.integers(-2, 2), st.integers(0, 15))
+def test_the_index_of_a_lane_is_the_index_where_that_is_the_lane(a: int, b: int, lane: int) -> None:
+    indices = [a * LANE + b, a * LANE + P * N + b, (N + a) * LANE + P, P // 2 + a * LANE, P + b]
+    for index in indices:
+        assert at_lane(index, lane) == substitute_dim(index, {LANE_SYM: lane})
 
 
 def expected_values(indices: list[Size], lanes: int = 1, **sizes: int) -> list[list[int]]:

@@ -29,7 +29,15 @@ from staticflow.codegen.llvm.text import (
 )
 from staticflow.data_classes import dataclass
 from staticflow.graph.dim_queries import coefficient, substitute_dim, symbols_of
-from staticflow.graph.dims import Call, Dim, Size, Sym, is_provably_ge, terms_of
+from staticflow.graph.dims import (
+    Call,
+    Dim,
+    Size,
+    Sym,
+    is_provably_ge,
+    size_from,
+    terms_of,
+)
 
 __all__ = ["IndexWriter", "Induction", "at_lane"]
 
@@ -42,7 +50,13 @@ def at_lane(index: Size, lane: int) -> Size:
     stride = coefficient(index, LANE_SYM)
     if stride is None:
         return substitute_dim(index, {LANE_SYM: lane})
+    if isinstance(stride, int) and isinstance(index, Dim):  # a term that is left out
+        rest = size_from(tuple([term for term in index.terms if term[0] != _LANE_ALONE]))
+        return rest + stride * lane
     return index + stride * (lane - LANE)
+
+
+_LANE_ALONE = (LANE_SYM,)
 
 
 @dataclass(slots=True)

@@ -23,7 +23,7 @@ from staticflow.codegen.llvm.parallel import (
 )
 from staticflow.codegen.llvm.text import I64, BasicBlock, FunctionText, local, phi
 from staticflow.codegen.llvm.values import Value, value_phi
-from staticflow.codegen.parts import walk
+from staticflow.codegen.parts import loops_in, walk
 from staticflow.codegen.schedule.loops import iteration_count, thread_bound
 from staticflow.codegen.statuses import INTERRUPTED
 from staticflow.codegen.work import work_of
@@ -190,8 +190,8 @@ def _write_in_order(writer: KernelWriter, stmt: Loop) -> None:
     text.start(head)
     variable = text.fresh(stmt.var.name)
     carried = {name: Value(text.fresh(name), v.dtype, v.lanes) for name, v in entry.items()}
-    has_loops = any(isinstance(s, Loop) for s in walk(stmt.body))
-    induction = None if has_loops else Induction(stmt.var, stmt.lo, stmt.step)
+    is_innermost = next(loops_in(stmt.body), None) is None
+    induction = Induction(stmt.var, stmt.lo, stmt.step) if is_innermost else None
     with writer.indices.scope(before, induction=induction):
         writer.indices.define(stmt.var, variable)
         last = writer.write_nested(stmt.body, carried)

@@ -69,7 +69,7 @@ from staticflow.codegen.llvm.values import (
     value_phi,
     zip_lanes,
 )
-from staticflow.codegen.parts import walk
+from staticflow.codegen.parts import loops_in
 from staticflow.codegen.statuses import NO_ROOM
 from staticflow.codegen.target import PORTABLE, Target
 from staticflow.graph.dims import Sym
@@ -131,7 +131,7 @@ def may_stop(text: str) -> bool:
 
 def looks(kernel: Kernel) -> bool:
     """Whether a kernel looks on its way if the user wants to stop."""
-    return any(isinstance(s, Loop) and s.kind == "long" for s in walk(kernel.body))
+    return any(loop.kind == "long" for loop in loops_in(kernel.body))
 
 
 class KernelWriter:
@@ -153,6 +153,9 @@ class KernelWriter:
         self.kernel, self.target, self.inside = kernel, target, outer is not None
         self.parts: list[str] = [] if outer is None else outer.parts
         self.rare: dict[str, str] = {} if outer is None else outer.rare
+        self.set_in: dict[int, tuple[Block, dict[str, None]]] = (
+            {} if outer is None else outer.set_in
+        )
         self.buffers = {b.name: b for b in kernel.buffers}
         self.registers: dict[str, Value] = {}
         self.worker = "0"  # where the innermost parallel loop around is run in order
@@ -282,8 +285,24 @@ class KernelWriter:
 
     def values_to_set(self, body: Block) -> dict[str, Value]:
         """The registers of enclosing blocks that ``body`` sets, with their values before it."""
-        names = (s.reg.name for s in walk(body) if isinstance(s, (Set, Accumulate)))
-        return {name: self.registers[name] for name in names if name in self.registers}
+        registers = self.registers
+        return {name: registers[name] for name in self._names_to_set(body) if name in registers}
+
+    def _names_to_set(self, block: Block) -> dict[str, None]:
+        """The registers that a block and those nested in it set, in order. Each block is asked, and
+        all those around it, so that what is found is kept, with the block, by its address."""
+        found = self.set_in.get(id(block))
+        if found is None:
+            names: dict[str, None] = {}
+            for stmt in block:
+                if isinstance(stmt, (Set, Accumulate)):
+                    names[stmt.reg.name] = None
+                elif isinstance(stmt, Loop):
+                    names |= self._names_to_set(stmt.body)
+                elif isinstance(stmt, If):
+                    names |= self._names_to_set(stmt.then) | self._names_to_set(stmt.orelse)
+            found = self.set_in[id(block)] = block, names
+        return found[1]
 
     def write_nested(self, body: Block, entry: dict[str, Value]) -> dict[str, Value]:
         """Write a nested block; gives the values at its end of the registers in ``entry``."""
