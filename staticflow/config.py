@@ -28,6 +28,8 @@ class Config:
     begin, and each buffer again once its place is free (``STATICFLOW_POISON=1``).
     ``dump``: the folder into which the stages of every graph are written, "" for none
     (``STATICFLOW_DUMP=stages``).
+    ``capture``: launch a program on a GPU as a captured graph from its second call of the same
+    sizes on; off, kernel by kernel (``STATICFLOW_CAPTURE=0``).
     ``num_threads``: how many threads compiled kernels may run on, 0 for as many as there are
     processors (``STATICFLOW_NUM_THREADS=1``).
     ``cache_dir``: the folder of machine code that is kept from process to process, None for the
@@ -40,6 +42,7 @@ class Config:
     check_nan: bool
     poison: bool
     dump: str
+    capture: bool
     num_threads: int
     cache_dir: str | None
 
@@ -54,6 +57,7 @@ class Config:
             check_nan=get("STATICFLOW_CHECK_NAN", "0") not in ("", "0"),
             poison=get("STATICFLOW_POISON", "0") not in ("", "0"),
             dump=get("STATICFLOW_DUMP", ""),
+            capture=get("STATICFLOW_CAPTURE", "1") not in ("", "0"),
             num_threads=_number("STATICFLOW_NUM_THREADS"),
             cache_dir=get("STATICFLOW_CACHE_DIR"),
         )

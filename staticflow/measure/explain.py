@@ -168,6 +168,19 @@ def _costs(subject: Subject, kernels: Sequence[Kernel], at: Mapping[str, int]) -
             f"work        {runs}, {flops_in_words(flops)}, {bytes_in_words(moved)} moved{of_each}",
             WIDTH,
         ),
+        *_launch_lines(subject.executable.launches_in_words(at)),
+    ]
+
+
+def _launch_lines(parts: Sequence[str]) -> list[str]:
+    """How a call is launched on a GPU."""
+    if not parts:
+        return []
+    first, *rest = parts
+    again = "" if rest or "launch" not in first else ", from the second of the same sizes on"
+    return [
+        cut(f"captured    {first}{again}", WIDTH),
+        *(cut(f"            {line}", WIDTH) for line in rest),
     ]
 
 

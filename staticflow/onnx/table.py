@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from staticflow.graph.op import Op
+from staticflow.onnx.compositions import COMPOSED
 from staticflow.onnx.rows.along import ALONG, write_reduction
 from staticflow.onnx.rows.elementwise import ELEMENTWISE
 from staticflow.onnx.rows.indexing import INDEXING
@@ -16,50 +17,16 @@ from staticflow.onnx.rows.views import VIEWS, write_view
 from staticflow.onnx.rows.windows import WINDOWS
 from staticflow.ops import OPS
 from staticflow.ops.along.collectives import COLLECTIVES
-from staticflow.ops.along.order import sort_op, topk_op
-from staticflow.ops.along.ranks import kth_of_sorted
-from staticflow.ops.basics.axes import movedim
-from staticflow.ops.basics.view import squeeze
 from staticflow.ops.declaring.lowering import Elementwise, Reduce, View
-from staticflow.ops.indexing.gather_ops import gather_op
-from staticflow.ops.matrices.attention import write_out, write_out_back
 
 __all__ = ["REGIONS", "Way", "composition_of", "row_of", "way_of", "why_refused"]
 
 _ROWS: dict[Op, Row] = {**ELEMENTWISE, **VIEWS, **ALONG, **MATRICES, **INDEXING, **WINDOWS}
 
 
-def _along_last(op: Op) -> Callable[..., Any]:
-    """An op along any dim as it is along the last one."""
-
-    def compose(x: Any, *, dim: int, keepdim: bool) -> Any:
-        found = op(movedim(x, dim, -1), dim=x.ndim - 1, keepdim=True)
-        back = [movedim(y, -1, dim) for y in (found if isinstance(found, tuple) else (found,))]
-        kept = [y if keepdim else squeeze(y, dim) for y in back]
-        return tuple(kept) if isinstance(found, tuple) else kept[0]
-
-    return compose
-
-
-def _select(x: Any, *, k: Any, dim: int, largest: bool) -> tuple[Any, Any]:
-    """What `topk` gives, in the order in which it lies."""
-    places, _ = sort_op(topk_op(x, k=k, dim=dim, largest=largest)[1], dim=dim, descending=False)
-    return gather_op(x, places, dim=dim), places
-
-
-COMPOSED: dict[Op, Callable[..., Any]] = {
-    OPS["attend"]: write_out,
-    OPS["attend_back"]: write_out_back,
-    OPS["of_rank"]: kth_of_sorted,
-    OPS["shard"]: lambda x, *, spec: x,
-    OPS["top_select"]: _select,
-    **{OPS[f"{n}_across"]: _along_last(OPS[n]) for n in ("argmax", "argmin", "max_dim", "min_dim")},
-}
-"""What ops that declare no decomposition are in others; of the rest it is what they declare."""
-
 _FACTORS = "no operator factors matrices or solves equations"
 _ALONE = "a model is run by one process"
-_UNWRITTEN = "nobody has written its row yet"
+_TYPES = "no operator takes it of these types and with these options"
 REASONS: dict[str, str] = {
     **dict.fromkeys(
         ("cholesky", "eigh", "qr", "slogdet", "solve", "solve_lower", "solve_upper", "svd"),
@@ -70,7 +37,7 @@ REASONS: dict[str, str] = {
     "lcm": "Euclid's algorithm is a loop for each element",
     "print": "a model says nothing but its results",
 }
-"""Why ops have no form in ONNX; of others that have none it is `_UNWRITTEN`."""
+"""Why ops have no form in ONNX; of others single calls are refused, by `_TYPES`."""
 
 REGIONS = {OPS["scan"]: write_scan, OPS["while"]: write_while, OPS["cond"]: write_cond}
 """Ops that hold regions."""
@@ -102,7 +69,7 @@ def way_of(op: Op) -> Way:
 
 def why_refused(op: Op) -> str:
     """Why an op has no form in ONNX."""
-    return REASONS.get(op.name, _UNWRITTEN)
+    return REASONS.get(op.name, _TYPES)
 
 
 def composition_of(op: Op) -> Callable[..., Any] | None:

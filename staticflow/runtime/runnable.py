@@ -117,6 +117,11 @@ class Runnable(Sealed):
     def kernel_count(self) -> int:
         """How many different kernels there are."""
 
+    def launches_in_words(self, values: Mapping[str, int]) -> Sequence[str]:
+        """How a call is launched on a GPU where the unknown sizes have these values: one line, then
+        what else the host does. Nothing on the CPU."""
+        return ()
+
     @abstractmethod
     def sources(self) -> Mapping[str, Callable[[], str]]:
         """What gives its text, by the name of the language."""

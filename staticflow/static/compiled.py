@@ -173,7 +173,7 @@ class Compiled:
     def held_bytes(self) -> int:
         """The bytes of the program's own memory, as its calls so far have made it: at least what
         ``plan.peak_bytes`` says of the largest of them, and of what grows up to a tenth more, or
-        64 KiB. It is 0 while a call runs."""
+        64 KiB. It is 0 while a call runs. On a GPU it is the memory of the captured graphs."""
         return self._executable.held_bytes
 
     @property

@@ -64,7 +64,7 @@ class Imported(Module):
 
     def __init__(
         self, kind: str, steps: Steps, signature: Signature, sources: Sequence[Any],
-        changes: Sequence[str], training: bool,
+        changes: Sequence[str | None], training: bool,
     ) -> None:  # fmt: skip
         super().__init__()
         self._kind, self._steps, self._signature = kind, steps, signature
@@ -97,13 +97,15 @@ class Imported(Module):
             next(rest)
             if path is None
             else path
-            if _is_tensor_kept(path)
+            if _is_value(path)
             else self._tensor_now(path, beside)
             for path in self._sources
         ]
         outputs = list(self._steps.run(*values))
         changed, results = outputs[: len(self._changes)], outputs[len(self._changes) :]
         for path, new in zip(self._changes, changed, strict=True):
+            if path is None:
+                continue
             at = next((i for i, r in enumerate(results) if _is_ours(r)), None)
             if at is not None:
                 results[at] = effect(results[at], self._tensor(path), new.detach())
@@ -157,9 +159,13 @@ def _is_ours(value: Any) -> bool:
     return hasattr(value, "__sf_mode__")
 
 
-def _is_tensor_kept(path: Any) -> bool:
-    """Whether a source is a tensor itself, a constant of the program."""
-    return not isinstance(path, str)
+def _is_value(source: Any) -> bool:
+    """Whether a source is what is given itself: a constant of the program, or a token."""
+    return not isinstance(source, str)
+
+
+_TOKEN = ()
+"""What is given for a token, by which PyTorch keeps checks in order."""
 
 
 def _check_input(
@@ -250,8 +256,8 @@ def _held_tensors(library: Any, module: Any, copy: bool) -> dict[str, Any]:
 def _sources_of(
     library: Any, program: Any, held: Mapping[str, Any]
 ) -> tuple[list[Any], tuple[Input, ...]]:
-    """What the graph's placeholders are given: None for an argument, a path, or a constant; and the
-    arguments."""
+    """What the graph's placeholders are given: None for an argument, a path, a constant, or a
+    token; and the arguments."""
     nodes = {n.name: n for n in program.graph_module.graph.nodes if n.op == "placeholder"}
     sources: list[Any] = []
     inputs: list[Input] = []
@@ -259,6 +265,8 @@ def _sources_of(
         if spec.kind.name == "USER_INPUT":
             sources.append(None)
             inputs.append(_input_of(library, spec.arg, nodes.get(spec.arg.name)))
+        elif spec.kind.name == "TOKEN":
+            sources.append(_TOKEN)
         elif spec.target in held:
             sources.append(spec.target)
         elif spec.target in program.constants:
@@ -302,14 +310,16 @@ def _is_finite(bound: Any) -> bool:
     return bool(bound.is_Integer) and int(bound) < (1 << 62)
 
 
-def _changes_of(program: Any) -> list[str]:
-    """The buffers whose new values are the first outputs. Raises `ArgumentError` for a program that
-    changes its arguments."""
-    found = []
+def _changes_of(program: Any) -> list[str | None]:
+    """The buffers whose new values are the first outputs, and None for each token among these.
+    Raises `ArgumentError` for a program that changes its arguments."""
+    found: list[str | None] = []
     for spec in program.graph_signature.output_specs:
         kind = spec.kind.name
         if kind == "BUFFER_MUTATION":
             found.append(spec.target)
+        elif kind == "TOKEN":
+            found.append(None)
         elif kind != "USER_OUTPUT":
             raise ArgumentError(
                 f"from_module: the module changes its argument {spec.target!r} in place "

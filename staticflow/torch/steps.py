@@ -17,7 +17,7 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.ops.loops.cond import cond
 from staticflow.ops.symbols.real_sizes import number_of_size
 from staticflow.torch.exchange import dtype_from_torch, tensor_from_torch
-from staticflow.torch.table import IGNORED, ROWS, why_refused
+from staticflow.torch.table import BY_MEMORY, IGNORED, ROWS, why_refused
 
 __all__ = ["Steps", "read_steps"]
 
@@ -269,6 +269,8 @@ class _Reader:
             )
         template = tuple(self._template(a) for a in args)
         named = {k: self._template(v) for k, v in kwargs.items() if k not in _MEANINGLESS}
+        if name in BY_MEMORY:
+            named["contiguous"] = args[0].meta["val"].is_contiguous()
         return Step(node.name, fn, template, named, name, _line_of(node), last)
 
     def _template(self, value: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from staticflow.torch.rows.along import ALONG
 from staticflow.torch.rows.creation import CREATION
 from staticflow.torch.rows.elementwise import ELEMENTWISE
-from staticflow.torch.rows.factors import FACTORS
+from staticflow.torch.rows.factors import BY_MEMORY, FACTORS
 from staticflow.torch.rows.gradients import GRADIENTS
 from staticflow.torch.rows.indexing import INDEXING
 from staticflow.torch.rows.lists import LISTS
@@ -15,7 +15,7 @@ from staticflow.torch.rows.row import Rows
 from staticflow.torch.rows.views import VIEWS
 from staticflow.torch.rows.windows import WINDOWS
 
-__all__ = ["IGNORED", "KEPT", "REASONS", "ROWS", "why_refused"]
+__all__ = ["BY_MEMORY", "IGNORED", "KEPT", "REASONS", "ROWS", "why_refused"]
 
 ROWS: Rows = {
     **ELEMENTWISE, **VIEWS, **ALONG, **INDEXING, **MATRICES, **FACTORS, **WINDOWS,
@@ -39,7 +39,7 @@ IGNORED = frozenset(
 _COMPLEX = "there are no complex tensors"
 _STRIDES = "a graph knows no strides"
 _CHUNKED = "it is written for its own derivative; chunk the rows in the module"
-_LU = "factors L and U are not kept here"
+_LDL = "factors L and D of symmetric matrices are not found here"
 _NO_MATHS = "there is no such function here"
 _MEMORY = "it changes how large memory is"
 _WRITES = "it writes into an argument, and exported programs have its functional form"
@@ -57,12 +57,8 @@ REASONS = {
     "aten.as_strided_scatter.default": _STRIDES,
     "prims.copy_strided.default": _STRIDES,
     **{
-        f"aten.{name}.default": _LU
+        f"aten.{name}.default": _LDL
         for name in (
-            "linalg_lu_factor_ex",
-            "linalg_lu_solve",
-            "linalg_lu",
-            "lu_unpack",
             "linalg_ldl_factor_ex",
             "linalg_ldl_solve",
         )

@@ -217,6 +217,8 @@ NO_SIZES: Mapping[str, str] = {
         "of GPUs": (
             "codegen.cuda.render._FILLING_BLOCKS", "codegen.cuda.render._MAX_BLOCKS",
             "runtime.device.executable._ENOUGH", "runtime.device.executable._MOST_MET",
+            "runtime.device.segments._MOST", "runtime.device.cublas._MOST",
+            "runtime.device.replay._MOST_REPLAYS", "runtime.device.replay._MOST_LAYOUTS",
         ),
     }.items()
     for name in names

@@ -177,6 +177,16 @@ def test_scaled_dot_product_attention() -> None:
     np.testing.assert_allclose(attend(*given, scale=0.25).numpy(), wanted(every), rtol=1e-12)
 
 
+@pytest.mark.parametrize(("name", "shape"), [("query", ()), ("key", (3,)), ("value", ())])
+def test_attention_names_what_has_too_few_dims(name: str, shape: tuple[int, ...]) -> None:
+    given = {"query": sf.ones(2, 3), "key": sf.ones(2, 3), "value": sf.ones(2, 3)}
+    with pytest.raises(sf.ShapeError, match=f"the {name} has {len(shape)} dims"):
+        F.scaled_dot_product_attention(**{**given, name: sf.ones(shape)})
+    symbol = sf.placeholder(shape, name="p")
+    with pytest.raises(sf.ShapeError, match=f"the {name} has {len(shape)} dims"):
+        F.scaled_dot_product_attention(**{**given, name: symbol})
+
+
 @pytest.mark.parametrize("layer", [nn.BatchNorm1d, nn.InstanceNorm1d])
 def test_an_empty_batch_leaves_the_running_statistics(layer: type[nn.Module]) -> None:
     eager, compiled = (layer(3, track_running_stats=True) for _ in range(2))

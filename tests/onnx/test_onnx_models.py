@@ -15,6 +15,7 @@ import staticflow as sf
 from staticflow import nn, pytree
 from staticflow.comparison.job import Request
 from staticflow.comparison.requests import job_of
+from staticflow.nn import functional as F
 
 pytest.importorskip("onnx.checker", reason="models of ONNX are written and checked by onnx")
 pytest.importorskip("onnxruntime", reason="models of ONNX are run by onnxruntime")
@@ -138,6 +139,32 @@ def test_a_training_step_gives_the_new_values_and_takes_the_old() -> None:
     found = run_model(data, batch)
     wanted = program(*batch)
     agree(found, [wanted, model.weight, model.bias])
+
+
+class Resized(nn.Module):
+    """Borders, pooling, resizing and running values, whose derivatives are ops of their own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(2, 4, 3, padding=1, padding_mode="reflect")
+        self.second = nn.Conv2d(4, 2, 3, stride=2, padding=1)
+
+    def forward(self, x: Any) -> Any:
+        y = self.first(x).relu()
+        z = F.interpolate(F.max_pool2d(y, 2), scale_factor=2, mode="bilinear")
+        z = z + F.adaptive_max_pool2d(y, (3, 2)).sum((2, 3), keepdim=True)
+        z = z + F.adaptive_avg_pool2d(y, (3, 5)).prod(-1).sum(-1)[:, :, None, None]
+        return F.fold(F.unfold(self.second(z), 2), (4, 4), 2).cummax(-1)[0].logcumsumexp(2)
+
+
+def test_gradients_of_what_resizes_and_pads() -> None:
+    x = sf.placeholder(("N", 2, 8, 8), name="x")
+    sf.manual_seed(0)
+    model = Resized()
+    loss = model(x).sin().mean()
+    program = sf.compile([x], [loss, *sf.grad(loss, [x, *model.parameters()])])
+    a = np.random.default_rng(0).standard_normal((3, 2, 8, 8)).astype(np.float32)
+    agree(run_model(model_bytes(program), [a]), program(a))
 
 
 def test_a_module_is_written_as_in_evaluation() -> None:

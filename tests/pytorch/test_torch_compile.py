@@ -160,11 +160,66 @@ def test_matrices_are_factored_whose_checks_pytorch_keeps_in_order() -> None:
         (actual,) = torch.autograd.grad((compiled(x) ** 2).sum(), x)
         (wanted,) = torch.autograd.grad((fn(y) ** 2).sum(), y)
         torch.testing.assert_close(actual, wanted)
-    solve = torch.compile(torch.linalg.solve, backend=sf.torch.backend)
-    torch.testing.assert_close(solve(matrix, matrix[0]), torch.linalg.solve(matrix, matrix[0]))
-    with pytest.raises(sf.SymbolicError, match="factors L and U"):
-        torch._dynamo.reset()
-        solve(matrix.clone().requires_grad_(), matrix[0])
+
+
+FACTORED: dict[str, Any] = {
+    "det": torch.linalg.det,
+    "logdet": lambda a: torch.logdet(a.mT @ a),
+    "slogdet of a transpose": lambda a: torch.linalg.slogdet(a.mT)[1],
+    "solve": lambda a: torch.linalg.solve(a, a[..., :2].detach()),
+    "solve of a transpose": lambda a: torch.linalg.solve(a.mT, a[..., :2]),
+    "solve from the right": lambda a: torch.linalg.solve(a, a[..., :3, :], left=False),
+    "solve a vector": lambda a: torch.linalg.solve(a[0], a[1, 0]),
+    "lu_factor and lu_solve": lambda a: torch.linalg.lu_solve(
+        *torch.linalg.lu_factor(a), a.detach()
+    ),
+    "lu": lambda a: sum(x.sin().sum((-1, -2)) for x in torch.linalg.lu(a)),
+}
+
+
+@pytest.mark.parametrize("name", FACTORED)
+def test_gradients_read_the_factors_l_and_u(name: str) -> None:
+    """Of matrices that have to exchange rows; of determinants PyTorch keeps the factors of the
+    transpose where rows lie one behind the other."""
+    matrices = torch.randn(3, 4, 4, dtype=torch.float64, generator=torch.manual_seed(0))
+    compiled = torch.compile(FACTORED[name], backend=sf.torch.backend, fullgraph=True)
+    x, y = matrices.clone().requires_grad_(), matrices.clone().requires_grad_()
+    actual, wanted = compiled(x), FACTORED[name](y)
+    torch.testing.assert_close(actual, wanted)
+    (of_x,) = torch.autograd.grad(actual.sin().sum(), x)
+    (of_y,) = torch.autograd.grad(wanted.sin().sum(), y)
+    torch.testing.assert_close(of_x, of_y)
+
+
+@pytest.mark.parametrize("shape", [(3, 4, 4), (2, 5), (5, 2), (0, 0)])
+def test_factors_l_and_u_are_pytorchs(shape: tuple[int, ...]) -> None:
+    matrices = torch.randn(shape, dtype=torch.float64, generator=torch.manual_seed(0))
+    if shape == (5, 2):
+        matrices[:, 0] = 0.0  # a column without a pivot
+    for fn in (torch.linalg.lu, lambda a: torch.linalg.lu_factor_ex(a)[:2]):
+        compiled = torch.compile(fn, backend=sf.torch.backend, fullgraph=True)
+        for actual, wanted in zip(compiled(matrices), fn(matrices), strict=True):
+            torch.testing.assert_close(actual, wanted)
+
+
+def test_factors_without_pivots_are_refused() -> None:
+    compiled = torch.compile(
+        lambda a: torch.linalg.lu_factor_ex(a, pivot=False)[0], backend=sf.torch.backend
+    )
+    with pytest.raises(sf.SymbolicError, match="pivot=False"):
+        compiled(torch.eye(2))
+
+
+@pytest.mark.parametrize("dim", [0, 1, None])
+def test_weights_are_normed(dim: int | None) -> None:
+    theirs, ours = pair(
+        torch.nn.utils.parametrizations.weight_norm(torch.nn.Conv1d(2, 3, 2), dim=dim)
+    )
+    x = torch.randn(4, 2, 5)
+    for model in (theirs, ours):
+        model(x).sin().sum().backward()
+    for p, q in zip(theirs.parameters(), ours.parameters(), strict=True):
+        torch.testing.assert_close(q.grad, p.grad)
 
 
 def test_operations_without_a_meaning_are_refused() -> None:

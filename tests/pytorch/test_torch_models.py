@@ -269,6 +269,37 @@ def test_derivatives_that_an_export_loses_are_refused() -> None:
     agree(x.grad, torch.ones(3).cos(), "float32")
 
 
+class Solved(torch.nn.Module):
+    """What checks itself, in an order that PyTorch keeps by tokens; with a buffer that changes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.eye(3) * 2 + 0.5)
+        self.norm = torch.nn.BatchNorm1d(3)
+
+    def forward(self, x: Any) -> Any:
+        y = self.norm(torch.linalg.solve(self.weight, x.mT).mT)
+        return y @ torch.linalg.inv(self.weight), torch.linalg.det(self.weight)
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_checks_that_pytorch_keeps_in_order(training: bool) -> None:
+    theirs = Solved().train(training)
+    ours = sf.torch.from_module(theirs, (torch.ones(4, 3),), copy=True)
+    x = torch.randn(4, 3)
+    wanted, actual = theirs(x), ours(sf.tensor(x))
+    sum(v.sin().sum() for v in wanted).backward()
+    sum(v.sin().sum() for v in actual).backward()
+    for a, w in zip(actual, wanted, strict=True):
+        np.testing.assert_allclose(a.detach().numpy(), w.detach().numpy(), rtol=1e-4, atol=1e-5)
+    given = sf.placeholder((4, 3), name="x")
+    (found,) = sf.compile(
+        [given], [sf.grad(sum(v.sin().sum() for v in ours(given)), [ours.weight])[0]]
+    )(x)
+    for a in (ours.weight.grad, found):
+        np.testing.assert_allclose(a.numpy(), theirs.weight.grad.numpy(), rtol=1e-3, atol=1e-4)
+
+
 def test_a_lazy_module_must_have_been_called() -> None:
     module = torch.nn.LazyLinear(2)
     with pytest.raises(sf.ArgumentError, match="the shape of 'weight' is not known yet"):

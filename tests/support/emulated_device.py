@@ -3,7 +3,13 @@ cupy.
 
 It is lazy: what is asked for is only noted down, and done when somebody waits for it, so that a
 value that is read too early is poison. New memory is poison, too, and ends at a guard page. Eager
-operations of the stand-in come behind what was asked for before, as in a stream of cupy.
+operations of the stand-in come behind what was asked for before in the current stream, as in cupy;
+what other streams were asked for is done only where somebody waits for those.
+
+While a graph is captured, nothing is done, and what CUDA refuses then is an error: new memory,
+copies from and to the host, waiting, and eager operations. Every address in a graph must lie in
+memory that is still held as the graph is launched, and a kernel in it must have run before, since
+the first launch of one loads its code.
 """
 
 from __future__ import annotations
@@ -47,19 +53,24 @@ class EmulatedDevice:
         self.number, self.name, self.order = number, f"cuda:{number}", order
         self.counts: Counter[str] = Counter()
         self.faults: dict[str, int] = {}
-        self._queue: list[Callable[[], object]] = []
+        self.current = 0  # the stream
+        self.workspace_bytes = 64
+        self._queues: dict[int, list[Callable[[], object]]] = {}
+        self._captured: _Graph | None = None  # while one is captured
+        self._ran: set[tuple[int, str]] = set()  # kernels that have run
         self._memory: dict[int, weakref.ref[Array]] = {}  # by the id of each
         self._held: list[Array] = []  # what somebody has held since the queue was empty
 
     def _count(self, what: str) -> bool:
         """Whether it goes well."""
-        self.counts[what] += 1
+        self.counts["captured" if self._captured and what == "launch" else what] += 1
         if what in self.faults:
             self.faults[what] -= 1
         return self.faults.get(what, 0) >= 0
 
     def empty(self, shape: Sequence[int], dtype: np.dtype[Any]) -> Any:
         """New memory; what is noted down may use it after nobody else holds it."""
+        self._outside("new memory")
         if not self._count("empty"):
             raise MemoryError(f"{self.name}: no more memory is emulated")
         values = DeviceArray(np.empty(shape, dtype), poisoned=True).values
@@ -80,11 +91,13 @@ class EmulatedDevice:
         return int(values.ctypes.data)
 
     def upload(self, target: Any, source: Array) -> None:
+        self._outside("a copy from the host")
         kept, values = source.copy(), values_now(target)
         assert values.shape == kept.shape and values.dtype == kept.dtype
         self._ask("upload", lambda: np.copyto(values, kept))
 
     def download(self, target: Array, source: Any) -> None:
+        self._outside("a copy to the host")
         values = values_now(source)
         assert values.flags.c_contiguous
         assert target.shape == values.shape and target.dtype == values.dtype
@@ -92,10 +105,10 @@ class EmulatedDevice:
         self._ask("download", lambda: np.copyto(target, values))
 
     def copy(self, target: int, source: int, bytes_: int) -> None:
-        self._ask("copy", lambda: ctypes.memmove(target, source, bytes_))
+        self._ask("copy", lambda: ctypes.memmove(target, source, bytes_), target, source)
 
     def clear(self, target: int, bytes_: int) -> None:
-        self._ask("clear", lambda: ctypes.memset(target, 0, bytes_))
+        self._ask("clear", lambda: ctypes.memset(target, 0, bytes_), target)
 
     def compile(self, source: str) -> Callable[[str], Any]:
         if not self._count("compile"):
@@ -109,32 +122,108 @@ class EmulatedDevice:
         module, name = kernel
         given = [_Place(a) if isinstance(a, Pointer) else a for a in arguments]
         assert module.kernels  # what it takes is checked as it runs
-        self._queue.append(lambda: module.launch(name, grid, block, given, self.order))
+        if self._captured is None:
+            self._ran.add((id(module), name))
+        elif (id(module), name) not in self._ran:
+            raise DeviceError(f"{self.name}: {name} is captured, and was never loaded")
+        at = [a.address for a in arguments if isinstance(a, Pointer)]
+        self._note(lambda: module.launch(name, grid, block, given, self.order), *at)
 
-    def multiply(self, target: MatricesAt, left: MatricesAt, right: MatricesAt) -> None:
+    def multiply(
+        self, target: MatricesAt, left: MatricesAt, right: MatricesAt, workspace: int
+    ) -> None:
         out, a, b = map(_array_at, (target, left, right))
-        self._ask("multiply", lambda: np.matmul(a, b, out=out))
+
+        def work() -> None:
+            np.matmul(a, b, out=out)
+            ctypes.memset(workspace, 0xFF, self.workspace_bytes)  # as a library writes there
+
+        self._ask("multiply", work, *(m.address for m in (target, left, right)), workspace)
+
+    def stream(self) -> int:
+        return self.current
+
+    def capture(self, work: Callable[[], None]) -> Any:
+        self._outside("a capture")
+        if not self._count("capture"):
+            raise DeviceError(f"{self.name}: a capture that fails")
+        graph = self._captured = _Graph()
+        try:
+            work()
+        finally:
+            self._captured = None
+        return graph
+
+    def held_bytes(self) -> int:
+        """The bytes of the memory that somebody holds."""
+        return sum(v.nbytes for ref in self._memory.values() if (v := ref()) is not None)
+
+    def launch_graph(self, graph: Any) -> None:
+        self._outside("a launch of a graph")
+        if not self._count("graph"):
+            raise DeviceError(f"{self.name}: a launch that fails")
+        held = [
+            range(v.ctypes.data, v.ctypes.data + max(v.nbytes, 1))
+            for ref in self._memory.values()
+            if (v := ref()) is not None
+        ]
+        for address in graph.addresses:
+            if not any(address in memory for memory in held):
+                raise DeviceError(f"{self.name}: a graph uses memory that nobody holds")
+        for piece in graph.work:
+            self._note(piece)
+
+    @contextmanager
+    def on_stream(self, number: int) -> Iterator[None]:
+        """Another stream is the current one."""
+        before, self.current = self.current, number
+        try:
+            yield
+        finally:
+            self.current = before
 
     def synchronize(self) -> None:
         self.counts["synchronize"] += 1
         self.catch_up()
 
     def catch_up(self) -> None:
-        """Do what was noted down, for whoever comes behind it in order."""
-        queue, self._queue = self._queue, []
-        for work in queue:
+        """Do what was noted down in the current stream, for whoever comes behind it in order."""
+        self._outside("waiting")
+        queue = self._queues.pop(self.current, [])[::-1]
+        while queue:
             try:
-                work()
+                queue.pop()()
             except EmulatorError as error:
                 raise DeviceError(f"{self.name}: {error}") from None
+        if self._queues:  # for which memory is kept
+            return
         self._held.clear()
         memory, self._memory = self._memory, {}
         for values in [found for ref in memory.values() if (found := ref()) is not None]:
             self._hold(values)
 
-    def _ask(self, what: str, work: Callable[[], object]) -> None:
-        self.counts[what] += 1
-        self._queue.append(work)
+    def _outside(self, what: str) -> None:
+        if self._captured is not None:
+            raise DeviceError(f"{self.name}: {what} in a capture")
+
+    def _ask(self, what: str, work: Callable[[], object], *addresses: int) -> None:
+        self.counts[f"captured {what}" if self._captured else what] += 1
+        self._note(work, *addresses)
+
+    def _note(self, work: Callable[[], object], *addresses: int) -> None:
+        if self._captured is None:
+            self._queues.setdefault(self.current, []).append(work)
+            return
+        self._captured.work.append(work)
+        self._captured.addresses.update(addresses)
+
+
+class _Graph:
+    """What was captured, and the addresses in it."""
+
+    def __init__(self) -> None:
+        self.work: list[Callable[[], object]] = []
+        self.addresses: set[int] = set()
 
 
 class _Place(DeviceArray):

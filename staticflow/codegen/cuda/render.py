@@ -23,7 +23,7 @@ Kernel IR leaves open: the bits of a NaN that an operation makes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 
 from staticflow.codegen.cuda.teams import BLOCK
 from staticflow.codegen.cuda.values import helpers_in
@@ -87,10 +87,13 @@ def render_cuda(kernel: Kernel) -> str:
     return render_cuda_module([kernel])
 
 
-def render_cuda_module(kernels: Iterable[Kernel]) -> str:
-    """The CUDA C text of several kernels, whose names differ, behind one prelude."""
+def render_cuda_module(kernels: Iterable[Kernel], guarded: Container[str] = ()) -> str:
+    """The CUDA C text of several kernels, whose names differ, behind one prelude. Those with a name
+    in ``guarded``, which have no `Check`, do nothing where the word of their status is not 0."""
     functions = [
-        _function(kernel, number) for kernel in kernels for number in range(launch_count(kernel))
+        _function(kernel, number, kernel.name in guarded)
+        for kernel in kernels
+        for number in range(launch_count(kernel))
     ]
     text = "\n".join(functions)
     macros = [_SHARED] if "SF_SHARED(" in text else []
@@ -208,14 +211,14 @@ def _has_lanes(part: Stmt | Expr) -> bool:
 # -- functions -----------------------------------------------------------------------------------
 
 
-def _function(kernel: Kernel, number: int) -> str:
+def _function(kernel: Kernel, number: int, guarded: bool) -> str:
     _check_scalar(kernel)
     _check_memory(kernel)
     loops = _launch_loops(kernel)
     if not loops:
-        return write_launch(kernel, entry_name(kernel), 0, kernel.body)
+        return write_launch(kernel, entry_name(kernel), 0, kernel.body, guarded)
     loop = loops[number]
     beside = _beside(kernel, loop)
     behind = kernel.body[kernel.body.index(loop) + 1 :] if loop is loops[-1] else ()
     _check_beside(kernel, loop, [*beside, *behind])
-    return write_launch(kernel, entry_name(kernel, number), number, (*beside, loop))
+    return write_launch(kernel, entry_name(kernel, number), number, (*beside, loop), guarded)

@@ -57,14 +57,17 @@ LATER = 1 << 16
 """What a launch adds to the codes of the one before; codes are smaller."""
 
 
-def write_launch(kernel: Kernel, entry: str, number: int, block: Block) -> str:
+def write_launch(
+    kernel: Kernel, entry: str, number: int, block: Block, guarded: bool = False
+) -> str:
     """The function ``entry`` that does what a block says, launch ``number`` of a kernel; its first
-    thread alone if none of the kernel's loops is launched."""
+    thread alone if none of the kernel's loops is launched. A ``guarded`` one does nothing where the
+    word of the status is not 0 before."""
     writer = _Writer(kernel, number)
     if not any(isinstance(s, Loop) and s.kind in LAUNCHED for s in block):
         writer.line("if (sf_thread() != 0) return;")
-    if number:
-        writer.line(f"if (sf_stopped(status, {number * LATER})) return;")
+    if number or guarded:
+        writer.line(f"if (sf_stopped(status, {max(number, 1) * LATER})) return;")
     writer.block(block)
     parameters = [f"{pointer_type(b)} {writer.buffer(b.name)}" for b in kernel.buffers]
     parameters += [f"long long {writer.symbol(size)}" for size in kernel.sizes]

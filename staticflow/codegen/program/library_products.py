@@ -11,6 +11,7 @@ from staticflow.graph.dims import Size, Sym
 from staticflow.graph.dtypes import float32, float64
 from staticflow.graph.graph import Graph, close, new_param, substitute_nodes
 from staticflow.graph.node import Node
+from staticflow.graph.proofs import is_provably_ge
 from staticflow.graph.types import Shape, TensorType
 from staticflow.ops.declaring.lowering import Contract, View
 from staticflow.passes.access import broadcast_index, canonical_index, source_of
@@ -31,14 +32,15 @@ class LibraryProduct:
 
 def find_product(body: Graph, places: Sequence[Place]) -> LibraryProduct | None:
     """The product in the body of a cluster whose params lie at ``places``, if a library computes
-    it: one of plain matrices of floats of 32 or 64 bits that lie in strides."""
+    it: one of plain matrices of floats of 32 or 64 bits whose rows, or columns, lie in memory
+    without gaps and apart from each other."""
     (product,) = (n for n in body.nodes if isinstance(n.op.lowering, Contract))
     t = product.tensor_type
     if type(product.op.lowering) is not Contract or t.dtype not in (float32, float64):
         return None
     lie = dict(zip(body.params, places, strict=True))
     left, right = (_operand(a, t.shape[:-2], lie) for a in product.args)
-    if left is None or right is None:
+    if left is None or right is None or not (_lies_well(left) and _lies_well(right)):
         return None
     if body.outputs == (product,):
         return LibraryProduct(left, right, t, None)
@@ -63,6 +65,14 @@ def _operand(node: Node, batch: Shape, places: Mapping[Node, Place]) -> Matrices
         return None
     start = substitute_dim(at, {s: 0 for s in own if s is not None})
     return Matrices(places[source], source.tensor_type.dtype, start, shape, tuple(known))
+
+
+def _lies_well(m: Matrices) -> bool:
+    """Whether matrices lie as those of BLAS: the elements of a row, or of a column, one behind the
+    other, and from one to the next at least as many elements as it has."""
+    (rows, columns), (down, along) = m.shape[-2:], m.strides[-2:]
+    by_rows = (along == 1 or columns == 1) and (rows == 1 or is_provably_ge(down, columns))
+    return by_rows or ((down == 1 or rows == 1) and (columns == 1 or is_provably_ge(along, rows)))
 
 
 def rows_of(place: Place, t: TensorType) -> Matrices:

@@ -131,6 +131,7 @@ def scaled_dot_product_attention(
     >>> scaled_dot_product_attention(x, x, x, is_causal=True).shape
     (2, 5, 4)
     """
+    _check_dims(query, key, value)
     if enable_gqa:
         key, value = (
             _for_each_head(query, x, name) for x, name in ((key, "key"), (value, "value"))
@@ -142,6 +143,17 @@ def scaled_dot_product_attention(
         return _attend(query, key, value, attn_mask, is_causal, scale)
     weights = attention_weights(widen(query), widen(key), attn_mask, is_causal, scale)
     return _averages(dropout(weights, dropout_p), query, key, value)
+
+
+def _check_dims(query: Any, key: Any, value: Any) -> None:
+    for x, name, least in ((query, "query", 1), (key, "key", 2), (value, "value", 1)):
+        ndim = getattr(x, "ndim", least)
+        if ndim < least:
+            raise ShapeError(
+                f"scaled_dot_product_attention: the {name} has {ndim} dims; query (..., L, E), key "
+                f"(..., S, E) and value (..., S, V) have a width each, and the key its rows, "
+                f"at {format_locs(here())}"
+            )
 
 
 @fused("ScaledDotProductFlashAttentionForCpuBackward0", only_large=True, attends=True)

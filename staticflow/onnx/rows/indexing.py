@@ -195,6 +195,19 @@ def _masked_scatter(w: Writer, node: Node, x: Value, mask: Value, src: Value) ->
     return w.apply("Where", mask, found, x, keep=(0,))
 
 
+def _masked_take(w: Writer, node: Node, x: Value, mask: Value) -> Value:
+    """The elements behind which zeros stand that a mask which is true chooses, too."""
+    size = w.size(node.attrs["size"])
+    zeros, ones = (
+        w.apply("Expand", w.number(v, v_of), size, keep=(1,))
+        for v, v_of in ((0, x.dtype), (True, bool_))
+    )
+    flat = w.apply("Concat", reshape(w, x, (-1,)), zeros, axis=0)
+    chosen = w.apply("Concat", reshape(w, mask, (-1,)), ones, axis=0)
+    found = w.apply("Compress", flat, chosen, keep=(1,), axis=0)
+    return w.apply("Slice", found, w.ints([0]), size, w.ints([0]), keep=(1, 2, 3))
+
+
 INDEXING: dict[Op, Row] = {
     **dict.fromkeys((OPS[n] for n in ("embedding", "index", "index_select", "take")), _pick),
     **dict.fromkeys((OPS[n] for n in ("index_add", "index_copy", "index_put")), _put),
@@ -205,6 +218,7 @@ INDEXING: dict[Op, Row] = {
     OPS["prefix"]: _first_rows,
     OPS["scatter"]: _scatter,
     OPS["masked_scatter"]: _masked_scatter,
+    OPS["masked_take"]: _masked_take,
     OPS["scatter_add"]: _scatter,
     OPS["scatter_reduce"]: _scatter_reduce,
     OPS["slice_scatter"]: _slice_scatter,

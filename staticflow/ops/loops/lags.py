@@ -36,9 +36,11 @@ class Lagged:
         ys_init: Any,
         reverse: bool,
     ) -> None:
+        if not isinstance(taps, Mapping):
+            _refuse(f'taps are a dict of lags of "xs" and "ys", not {type(taps).__name__}')
         unknown = set(taps) - {"xs", "ys"}
         if unknown:
-            _refuse(f'taps are of "xs" and "ys", not of {sorted(unknown)}')
+            _refuse(f'taps are of "xs" and "ys", not of {sorted(map(str, unknown))}')
         self.fn, self.reverse = fn, reverse
         self.__wrapped__ = fn
         self.of_each = _lags_of_each(taps.get("xs"))

@@ -7,6 +7,7 @@ from dataclasses import replace
 from staticflow.codegen.target import GPU
 from staticflow.errors import ArgumentError
 from staticflow.graph.locs import format_locs, here
+from staticflow.ops.loops.budget import budgets_in
 from staticflow.passes.order import INSTEAD
 from staticflow.runtime.device.devices import open_device
 from staticflow.runtime.device.executable import DeviceExecutable
@@ -19,6 +20,7 @@ def build_on_device(recipe: Recipe, index: int) -> DeviceExecutable:
     """Compile a program for the GPU of a number. Attention is computed as it is written: the kernel
     that keeps its weights out of memory is one of vectors. A loop over a few numbers is a loop of
     the routine: as one kernel it may want memory while it runs, of which a GPU's kernel gets none.
+    A program with a budget of memory holds none from call to call, and so captures nothing.
 
     Raises `CompileError` for what has no kernel there, and `ArgumentError` where subnormal numbers
     are to be flushed or inputs are donated.
@@ -34,4 +36,6 @@ def build_on_device(recipe: Recipe, index: int) -> DeviceExecutable:
             )
     passes = tuple(INSTEAD[p] if p == "attention" else p for p in recipe.passes)
     passes = tuple(p for p in passes if p != "scalar_loops")
-    return DeviceExecutable(draft_program(replace(recipe, passes=passes, target=GPU)), device)
+    held = recipe.keeps_arena and not any(budgets_in(recipe.graph))
+    draft = draft_program(replace(recipe, passes=passes, target=GPU))
+    return DeviceExecutable(draft, device, replay=held)

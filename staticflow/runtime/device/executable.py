@@ -29,6 +29,7 @@ from staticflow.codegen.program.routine import (
     walk_steps,
 )
 from staticflow.codegen.statuses import NO_MEMORY
+from staticflow.config import config
 from staticflow.data_classes import dataclass
 from staticflow.errors import CompileError
 from staticflow.graph.device import device
@@ -37,8 +38,11 @@ from staticflow.graph.dims import Sym
 from staticflow.graph.dtypes import bfloat16
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.types import TensorType
+from staticflow.runtime.device.guards import COPIES, VOTE
 from staticflow.runtime.device.interface import Device
+from staticflow.runtime.device.replay import Replays
 from staticflow.runtime.device.run import Run
+from staticflow.runtime.device.segments import Segments, describe_segments, split_steps
 from staticflow.runtime.draft import Draft
 from staticflow.runtime.fastcall import decline
 from staticflow.runtime.prepared import prepare
@@ -48,7 +52,7 @@ from staticflow.runtime.turn import updating
 __all__ = ["DeviceExecutable", "Loaded"]
 
 _MOST_MET = 64
-"""Sizes of calls whose offsets are remembered."""
+"""Sizes of calls whose offsets and segments are remembered."""
 
 _ENOUGH = 1 << 62
 """Bytes that nothing has."""
@@ -56,12 +60,10 @@ _ENOUGH = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A kernel, what the device launches for it one after the other, and whether it writes
-    integers."""
+    """A kernel, and what the device launches for it one after the other."""
 
     kernel: Kernel
     entries: tuple[Any, ...]
-    makes_indices: bool
 
 
 class DeviceExecutable(Runnable):
@@ -69,32 +71,49 @@ class DeviceExecutable(Runnable):
     gives arrays there.
 
     An array of the host may stand for a param: it is copied to the device as a call begins, and
-    back as one ends that updates it. Raises `CompileError` for a step that has no kernel on a GPU,
-    with the operation and its line.
+    back as one ends that updates it. From the second call of the same sizes on the steps are
+    captured graphs, unless this is not to ``replay``. Raises `CompileError` for a step that has no
+    kernel on a GPU, with the operation and its line.
     """
 
-    def __init__(self, draft: Draft, device: Device) -> None:
+    def __init__(self, draft: Draft, device: Device, *, replay: bool = True) -> None:
         super().__init__(lambda: draft, (draft.optimised, time.perf_counter()))
         self.fast = decline
         self.device = device
         routine = draft.routine
         _refuse_what_has_no_kernel(routine, draft, device)
-        self._text = render_cuda_module(routine.kernels) if routine.kernels else ""
+        params = draft.signature.params
+        self.updated = frozenset(i for i, p in enumerate(params) if p.updated)
+        """The numbers of the params that are updated."""
+        self._by_name = {k.name: k for k in routine.kernels}
+        self.grows = tuple(b.grows for b in routine.buffers)
+        """Of each buffer whether it grows."""
+        guarded = self._find_guarded()
+        own = (VOTE, *COPIES) if guarded else ()
+        guarded |= {k.name for k in own if k is not VOTE}
+        self._text = render_cuda_module((*routine.kernels, *own), guarded)
         find = device.compile(self._text) if routine.kernels else None
-        self.kernels = {
+        loaded = {
             k.name: Loaded(
                 k,
                 tuple(find(entry_name(k, i)) for i in range(launch_count(k))) if find else (),
-                _makes_indices(k),
             )
-            for k in routine.kernels
+            for k in (*routine.kernels, *own)
         }
+        self.vote = loaded.pop(VOTE.name, None)
+        """The kernel of a `Vote`; None where nothing can fail, or kernels are not guarded."""
+        self.copies = [loaded.pop(k.name) for k in COPIES] if guarded else []
+        """Kernels that copy elements, unless a launch has failed."""
+        self.kernels = loaded
         """The kernels by their names."""
-        self.grows = tuple(b.grows for b in routine.buffers)
-        """Of each buffer whether it grows."""
-        self._constants = [self._to_device(c) for c in draft.signature.constants]
-        self._updated = frozenset(i for i, p in enumerate(draft.signature.params) if p.updated)
-        self._met: dict[tuple[int, ...], tuple[int, ...]] = {}
+        self.multiplies = any(isinstance(s, Multiply) for s in walk_steps(routine.steps))
+        """Whether a library multiplies matrices."""
+        self.constants = [self._to_device(c) for c in draft.signature.constants]
+        """The constants on the device."""
+        if self.constants:
+            device.synchronize()  # for whichever stream a call comes in
+        self._replays = Replays(self) if replay else None
+        self._met: dict[tuple[int, ...], tuple[tuple[int, ...], Segments]] = {}
         self._limit = [_ENOUGH]
         self.done: dict[int, int] = {}
         """How many iterations of each loop were done when a run last failed."""
@@ -106,45 +125,55 @@ class DeviceExecutable(Runnable):
         anything runs, and `MemoryError` if there is not memory enough.
         """
         values = self.bind(arrays)
-        with updating if self._updated else nullcontext():
+        with updating if self.updated else nullcontext():
             return self._run_on(arrays, values)
 
     def _run_on(self, arrays: Sequence[Any], values: Mapping[Sym, int]) -> list[Any]:
-        there = [self._to_device(a) if isinstance(a, np.ndarray) else a for a in arrays]
-        signature = self.signature
-        ready, write_back = prepare(
-            signature.params, there, self._as_numpy, lambda a: a.copy(order="C")
-        )
-        known = [symbols_of(t.size) <= values.keys() for t in signature.outputs]
-        outputs = [
-            self._empty(t, values) if is_known else None
-            for t, is_known in zip(signature.outputs, known, strict=True)
-        ]
-        everything = (*ready, *self._constants, *outputs)
-        table = [0 if a is None else self.device.address(a) for a in everything]
-        run = Run(self, table, values)
-        run()
-        first = len(everything) - len(outputs)
-        results = [
-            self._take_output(run.given[first + i], t, run.values) if out is None else out
-            for i, (t, out) in enumerate(zip(signature.outputs, outputs, strict=True))
-        ]
+        ready, write_back = prepare(self.signature.params, arrays, self._as_numpy, _in_row)
+        replays = self._replays if config.capture else None
+        results = (self.run_once if replays is None else replays.call)(ready, values)
         for target, source in write_back:
             target[...] = source
-        self._bring_back(arrays, there)
         return results
+
+    def run_once(self, arrays: Sequence[Any], values: Mapping[Sym, int]) -> list[Any]:
+        """What a run gives whose kernels are launched one by one, in memory of its own."""
+        there = [self._to_device(a) if isinstance(a, np.ndarray) else a for a in arrays]
+        outputs = self.known_outputs(values)
+        everything = (*there, *self.constants, *outputs)
+        run = Run(self, [0 if a is None else self.device.address(a) for a in everything], values)
+        run()
+        results = self.take_outputs(run, outputs)
+        self.bring_back(arrays, dict(enumerate(there)))
+        return results
+
+    def known_outputs(self, values: Mapping[Sym, int]) -> list[Any]:
+        """New arrays for the outputs, None for those whose sizes only the run can tell."""
+        return [
+            self.empty(t, values) if symbols_of(t.size) <= values.keys() else None
+            for t in self.signature.outputs
+        ]
+
+    def take_outputs(self, run: Run, outputs: Sequence[Any]) -> list[Any]:
+        """The outputs behind a run: those that were known before, and those that it has made."""
+        first = len(run.table) - len(outputs)
+        return [
+            self._take_output(run.given[first + i], t, run.values) if out is None else out
+            for i, (t, out) in enumerate(zip(self.signature.outputs, outputs, strict=True))
+        ]
 
     def _take_output(self, memory: Any, t: TensorType, values: Mapping[Sym, int]) -> Any:
         """The array at the beginning of the memory of a buffer that grew, if it ever did."""
         if memory is None:
-            return self._empty(t, values)
+            return self.empty(t, values)
         shape = _shape_of(t, values)
         count = int(np.prod(shape, dtype=np.int64))
         return memory[: count * t.dtype.itemsize].view(np.dtype(t.dtype.numpy)).reshape(shape)
 
-    def _bring_back(self, arrays: Sequence[Any], there: Sequence[Any]) -> None:
-        """Copy what the host has of the updated arrays from the device."""
-        mine = [i for i in self._updated if isinstance(arrays[i], np.ndarray)]
+    def bring_back(self, arrays: Sequence[Any], there: Mapping[int, Any]) -> None:
+        """Copy those of the updated arrays that are the host's from the device, where they are
+        ``there``."""
+        mine = [i for i in self.updated if isinstance(arrays[i], np.ndarray)]
         if not mine:
             return
         found = [np.empty(arrays[i].shape, arrays[i].dtype) for i in mine]
@@ -159,22 +188,33 @@ class DeviceExecutable(Runnable):
         self.device.upload(target, array)
         return target
 
-    def _empty(self, t: TensorType, values: Mapping[Sym, int]) -> Any:
+    def empty(self, t: TensorType, values: Mapping[Sym, int]) -> Any:
+        """A new array on the device, of a type at these sizes."""
         return self.device.empty(_shape_of(t, values), np.dtype(t.dtype.numpy))
 
     def _as_numpy(self, array: Any) -> np.ndarray[Any, Any]:
         """An array of NumPy that lies where one of the device does: no element of it is read."""
+        if isinstance(array, np.ndarray):
+            return array
         return np.asarray(_Memory(self.device.address(array), array))
 
     # -- what a run asks ------------------------------------------------------------------------
 
     def offsets(self, values: Mapping[Sym, int]) -> tuple[int, ...]:
         """Where each buffer lies in the arena, in bytes, where the sizes have these values."""
+        return self._at(values)[0]
+
+    def segments(self, values: Mapping[Sym, int]) -> Segments:
+        """The steps, in segments, where the sizes have these values."""
+        return self._at(values)[1]
+
+    def _at(self, values: Mapping[Sym, int]) -> tuple[tuple[int, ...], Segments]:
         key = tuple(values[s] for s in self.program.sizes)
         found = self._met.get(key)
         if found is None:
             plan = self.plan
-            found = tuple(plan.evaluate(o, values) for o in plan.offsets)
+            offsets = tuple(plan.evaluate(o, values) for o in plan.offsets)
+            found = offsets, split_steps(self, values)
             if len(self._met) >= _MOST_MET:
                 self._met.clear()
             self._met[key] = found
@@ -190,15 +230,31 @@ class DeviceExecutable(Runnable):
     def overwrites(self, step: Step) -> bool:
         """Whether a step, or one inside it, writes the new value of a variable over the old one."""
         return any(
-            isinstance(p, Table) and p.slot in self._updated
+            isinstance(p, Table) and p.slot in self.updated
             for inner in walk_steps((step,))
             for p in self._targets_of(inner)
         )
 
+    def _find_guarded(self) -> frozenset[str]:
+        """The kernels that look whether a launch has failed: where one can, and kernels and copies
+        overwrite the variables, all that cannot fail themselves."""
+        steps = self.program.steps
+        launches = [s for s in walk_steps(steps) if isinstance(s, Launch)]
+        fail = frozenset(s.kernel for s in launches if s.site)
+        for step in filter(self.overwrites, steps):
+            if not isinstance(step, Launch | Copy) or (isinstance(step, Launch) and step.site):
+                return frozenset()
+        return frozenset(s.kernel for s in launches) - fail if fail else frozenset()
+
+    def makes_indices(self, step: Launch) -> bool:
+        """Whether a launch writes integers."""
+        buffers = self._by_name[step.kernel].buffers
+        return any(b.access != "in" and b.dtype.kind in "iu" for b in buffers)
+
     def _targets_of(self, step: Step) -> Sequence[Place]:
         """The places that a step writes to."""
         if isinstance(step, Launch):
-            buffers = self.kernels[step.kernel].kernel.buffers
+            buffers = self._by_name[step.kernel].buffers
             return [p for b, p in zip(buffers, step.places, strict=True) if b.access != "in"]
         if isinstance(step, Multiply):
             return (step.target.place,)
@@ -216,7 +272,9 @@ class DeviceExecutable(Runnable):
     # -- as every program -----------------------------------------------------------------------
 
     def free(self) -> None:
-        """Free nothing: a call's memory goes back to the pool of the device as it ends."""
+        """Free the graphs and their memory: the next calls begin anew."""
+        if self._replays is not None:
+            self._replays.clear()
 
     def leave_room(self, bytes_: int) -> None:
         """Let the buffers that grow have no more than ``bytes_``, from the next run on."""
@@ -229,8 +287,16 @@ class DeviceExecutable(Runnable):
 
     @property
     def held_bytes(self) -> int:
-        """No bytes: the arena is of the pool of the device, and goes back as a call ends."""
-        return 0
+        """The bytes that captured graphs work in; other memory goes back to the pool of the device
+        as a call ends."""
+        return 0 if self._replays is None else self._replays.held_bytes
+
+    def launches_in_words(self, values: Mapping[str, int]) -> Sequence[str]:
+        """How a call is launched where the unknown sizes have these values."""
+        if self._replays is None:
+            return ("each kernel by itself, as a budget of memory leaves nothing to capture in",)
+        sizes = {s: values[s.name] for s in self.program.sizes}
+        return (*describe_segments(self.segments(sizes)),)
 
     @property
     def where(self) -> device:
@@ -264,12 +330,13 @@ class _Memory:
         }
 
 
+def _in_row(array: Any) -> Any:
+    """A copy of an array of the device in one row; one of the host is copied there in such."""
+    return array if isinstance(array, np.ndarray) else array.copy(order="C")
+
+
 def _shape_of(t: TensorType, values: Mapping[Sym, int]) -> list[int]:
     return [evaluate_dim(d, values) for d in t.shape]
-
-
-def _makes_indices(kernel: Kernel) -> bool:
-    return any(b.access != "in" and b.dtype.kind in "iu" for b in kernel.buffers)
 
 
 def _refuse_what_has_no_kernel(routine: Routine, draft: Draft, device: Device) -> None:

@@ -4,6 +4,9 @@ Whatever is asked for is done in order, some time after the call that asks for i
 host has arrived, and a fault of a kernel is known, once `synchronize` has returned. Arrays are
 those of eager tensors on that device, and lie where `address` says until nobody holds them any
 more; the device does what was asked for before with memory that nobody holds, too.
+
+The order is that of a *stream*, the current one of the thread that asks; between two streams there
+is none. Memory that nobody holds any more is given out again to the stream that it was made in.
 """
 
 from __future__ import annotations
@@ -58,6 +61,10 @@ class Device(Protocol):
     name: str
     """The device's name as users write it, such as ``"cuda:0"``."""
 
+    @property
+    def workspace_bytes(self) -> int:
+        """The memory that `multiply` works in."""
+
     def empty(self, shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
         """A new array, in one row, of no particular values."""
 
@@ -85,9 +92,26 @@ class Device(Protocol):
     def launch(self, kernel: Any, grid: Dim3, block: Dim3, arguments: Sequence[Argument]) -> None:
         """Run a kernel in a grid of so many blocks of so many threads."""
 
-    def multiply(self, target: MatricesAt, left: MatricesAt, right: MatricesAt) -> None:
+    def multiply(
+        self, target: MatricesAt, left: MatricesAt, right: MatricesAt, workspace: int
+    ) -> None:
         """Write the products of matrices, summed in their own precision, to a ``target`` that lies
-        in one row; the dims before the last two are those of the target."""
+        in one row; the dims before the last two are those of the target. The rows of an operand,
+        or its columns, have no gaps. At the address ``workspace`` are `workspace_bytes` that
+        nobody else uses."""
+
+    def stream(self) -> int:
+        """The number of the current stream."""
+
+    def capture(self, work: Callable[[], None]) -> Any:
+        """What ``work`` asks for, as a graph that `launch_graph` takes; nothing of it is done.
+
+        ``work`` may launch kernels that have run before, copy on the device, clear and multiply.
+        Raises `DeviceError` for new memory, copies from or to the host and waiting."""
+
+    def launch_graph(self, graph: Any) -> None:
+        """Do all that was captured, at the same addresses and with the same numbers, as one launch.
+        The memory there must be held by somebody still."""
 
     def synchronize(self) -> None:
         """Wait until all is done that was asked for. Raises what went wrong on the way."""

@@ -2,9 +2,9 @@
 
 Loops and branches are the host's: it reads their flags, and their bodies are launched in each
 iteration. A kernel that refuses a value writes its code into the word of the launch's site. The
-host reads these words before a variable is overwritten, after each iteration in which one may have
-been written, behind a kernel that may fail and makes indices, which other kernels may take for
-right, and at the end.
+host reads these words where the parts of the program say so (`segments`), after each iteration in
+which one may have been written, and at the end. Word 0 is nobody's: a `Vote` writes to it if
+another was written, and the guarded kernels, which have no other word, look there.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ from staticflow.graph.dtypes import int32
 from staticflow.runtime.device.interface import Argument, Device, MatricesAt, Pointer
 
 if TYPE_CHECKING:
-    from staticflow.runtime.device.executable import DeviceExecutable
+    from staticflow.runtime.device.executable import DeviceExecutable, Loaded
 
-__all__ = ["Run"]
+__all__ = ["Run", "Vote"]
 
 _BYTES = np.dtype(np.uint8)
 _WORDS = np.dtype(np.int32)
@@ -61,6 +61,11 @@ class _Reached:
     iteration: int
     length: int | None
     reverse: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Vote:
+    """Let the device see whether a launch so far has failed: guarded kernels do nothing then."""
 
 
 class Run:
@@ -83,18 +88,60 @@ class Run:
         self._count = 1 + len(program.program.failures)
         self._words = self.device.empty([self._count], _WORDS)
         self._first_word = self.device.address(self._words)
-        self.device.clear(self._first_word, self._count * _WORDS.itemsize)
+        self._workspace = self._memory(self.device.workspace_bytes if program.multiplies else 0)
         self._in_doubt = False  # whether a word may have been written since they were read
+        self._voted = False  # whether word 0 says whether one was
+        self._captures = False  # whether what is asked for is not done yet
+        self.clear_words()
 
     def __call__(self) -> None:
         """Run all steps, and wait for them if one may have failed."""
-        committed = False
-        for step in self.program.program.steps:
-            if not committed and self.program.overwrites(step):
-                committed = True
+        for segment in self.program.segments(self.values):
+            for step in segment.steps:
+                self.take(step)
+            if segment.is_checked:
                 self.check()
-            self._step(step)
         self.check()
+
+    def take(self, step: Step | Vote) -> None:
+        """Ask the device for a step."""
+        _STEPS[type(step)](self, step)
+
+    def capture(self, steps: Sequence[Step | Vote], *, first: bool) -> Any:
+        """The graph of some steps, which ask the host for nothing; the ``first`` of a run also
+        forgets the failures of the one before."""
+
+        def work() -> None:
+            if first and self._count > 1:
+                self.clear_words()
+            for step in steps:
+                self.take(step)
+
+        before = self._in_doubt
+        try:
+            self._captures = True
+            return self.device.capture(work)
+        finally:
+            self._captures, self._in_doubt = False, before
+
+    def launch_graph(self, graph: Any, *, may_fail: bool) -> None:
+        """Do what was captured."""
+        self.device.launch_graph(graph)
+        self._in_doubt = self._in_doubt or may_fail
+
+    def begin_anew(self) -> None:
+        """Forget what grew, and what was found of the run before."""
+        self.given, self._grown = {}, {}
+        self._in_doubt = self._voted = False
+
+    def clear_words(self) -> None:
+        """Forget all failures."""
+        self.device.clear(self._first_word, self._count * _WORDS.itemsize)
+
+    @property
+    def held_bytes(self) -> int:
+        """The bytes of the memory that stays as long as this."""
+        return sum(int(a.nbytes) for a in (self._arena, self._words, self._workspace))
 
     def _memory(self, bytes_: int) -> Any:
         return self.device.empty([max(bytes_, 1)], _BYTES)
@@ -147,9 +194,6 @@ class Run:
 
     # -- steps ---------------------------------------------------------------------------------
 
-    def _step(self, step: Step) -> None:
-        _STEPS[type(step)](self, step)
-
     def _launch(self, step: Launch) -> None:
         code = self.program.kernels[step.kernel]
         kernel = code.kernel
@@ -164,13 +208,25 @@ class Run:
         sizes = dict(zip(kernel.sizes, numbers, strict=True))
         for number, entry in enumerate(code.entries):
             self.device.launch(entry, *launch_geometry(kernel, sizes, number), arguments)
-        if step.site:
-            self._in_doubt = True
-            if code.makes_indices:
-                self.check()
+        self._in_doubt = self._in_doubt or bool(step.site)
 
     def _multiply(self, step: Multiply) -> None:
-        self.device.multiply(*(self._matrices(m) for m in (step.target, step.left, step.right)))
+        target, left, right = (self._matrices(m) for m in (step.target, step.left, step.right))
+        self.device.multiply(target, left, right, self.device.address(self._workspace))
+
+    def _vote(self, _: Vote) -> None:
+        vote = self.program.vote
+        assert vote is not None
+        count = self._count - 1
+        words = Pointer(self._first_word + _WORDS.itemsize, int32, False)
+        self._launch_guard(vote, [words], count)
+        self._voted = True
+
+    def _launch_guard(self, code: Loaded, places: Sequence[Argument], count: int) -> None:
+        """Launch a kernel of `guards` for so many elements."""
+        (entry,), (size,) = code.entries, code.kernel.sizes
+        arguments = [*places, np.int64(count), Pointer(self._first_word, *_STATUS)]
+        self.device.launch(entry, *launch_geometry(code.kernel, {size: count}), arguments)
 
     def _matrices(self, m: Matrices) -> MatricesAt:
         dtype = np.dtype(m.dtype.numpy)
@@ -183,8 +239,18 @@ class Run:
 
     def _copy(self, step: Copy) -> None:
         bytes_ = self.size(step.bytes)
-        if bytes_:
-            self.device.copy(self.address(step.target), self.address(step.source), bytes_)
+        if not bytes_:
+            return
+        target, source = self.address(step.target), self.address(step.source)
+        if not self._voted or not self.program.overwrites(step):
+            self.device.copy(target, source, bytes_)
+            return
+        for code in self.program.copies:
+            dtype = code.kernel.buffers[0].dtype
+            if (target | source | bytes_) % dtype.itemsize == 0:
+                places = [Pointer(source, dtype, False), Pointer(target, dtype, True)]
+                self._launch_guard(code, places, bytes_ // dtype.itemsize)
+                return
 
     def _repeat(self, step: Repeat) -> None:
         length = None if step.length is None else self.size(step.length)
@@ -193,12 +259,18 @@ class Run:
         assert counter is not None
         while (length is None or at.iteration < length) and self._flag(step.flag):
             self.values[counter] = at.iteration
-            for inner in step.body:
-                self._step(inner)
+            self._take_inside(step.body)
             self.check()
             at.iteration += 1
         if step.binds is not None:
             self.values[step.binds] = at.iteration
+
+    def _take_inside(self, steps: Sequence[Step]) -> None:
+        """Take steps that are inside another one."""
+        for step in steps:
+            self.take(step)
+            if isinstance(step, Launch) and step.site and self.program.makes_indices(step):
+                self.check()
 
     def _flag(self, place: Place | None) -> bool:
         """The bool that lies at a place; True without one."""
@@ -214,8 +286,7 @@ class Run:
         return int(number[0])
 
     def _choose(self, step: Choose) -> None:
-        for inner in step.then if self._flag(step.flag) else step.orelse:
-            self._step(inner)
+        self._take_inside(step.then if self._flag(step.flag) else step.orelse)
 
     def _ensure(self, step: Ensure) -> None:
         bytes_ = self.size(step.bytes)
@@ -252,13 +323,13 @@ class Run:
     def check(self) -> bool:
         """Whether the words had to be read: then all before is done. Raises what the first launch
         that failed has to say."""
-        if not self._in_doubt:
+        if self._captures or not self._in_doubt:
             return False
         self._in_doubt = False
         words = np.empty(self._count, _WORDS)
         self.device.download(words, self._words)
         self.device.synchronize()
-        sites = np.flatnonzero(words)
+        sites = 1 + np.flatnonzero(words[1:])
         if len(sites):
             self._fail(256 * int(sites[0]) + code_of(int(words[sites[0]])))
         return True
@@ -282,6 +353,7 @@ _PLACES: dict[type, Callable[[Run, Any], int]] = {
 }
 
 _STEPS: dict[type, Callable[[Run, Any], None]] = {
+    Vote: Run._vote,
     Launch: Run._launch,
     Multiply: Run._multiply,
     Copy: Run._copy,

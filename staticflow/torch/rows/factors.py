@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any
 
 from staticflow.eager.creation import full
 from staticflow.errors import SymbolicError
@@ -19,20 +19,10 @@ from staticflow.ops.matrices.solving import (
     solve,
 )
 from staticflow.ops.matrices.triangular import cholesky_solve, solve_triangular
+from staticflow.torch.rows.lu import factor, factors_later, parts_of_factors, solve_by_factors
 from staticflow.torch.rows.row import Rows, later
 
-__all__ = ["FACTORS"]
-
-
-def _refuse_lu() -> NoReturn:
-    raise SymbolicError(
-        "the factors L and U of a matrix, which PyTorch's derivative of a determinant or a "
-        "solution reads, have no meaning here; take the module over with sf.torch.from_module, "
-        f"at {format_locs(here())}"
-    )
-
-
-_LU = later(_refuse_lu)
+__all__ = ["BY_MEMORY", "FACTORS"]
 
 
 def _make_info(matrices: Any) -> Any:
@@ -48,11 +38,40 @@ def _cholesky_ex(A: Any, upper: bool = False, check_errors: bool = False) -> tup
     return cholesky(A, upper=upper), later(_make_info, A)
 
 
+def _det(A: Any, *, contiguous: bool) -> tuple[Any, ...]:
+    return det(A), *_factors_of_determinant(A, contiguous)
+
+
+def _slogdet(A: Any, *, contiguous: bool) -> tuple[Any, ...]:
+    return *slogdet(A), *_factors_of_determinant(A, contiguous)
+
+
+def _factors_of_determinant(A: Any, contiguous: bool) -> tuple[Any, ...]:
+    """PyTorch takes the transpose of a matrix whose rows lie one behind the other, as it has the
+    same determinant and needs no copy for LAPACK."""
+    return factors_later(transpose(A, -2, -1) if contiguous else A)
+
+
 def _solve(A: Any, B: Any, left: bool = True, check_errors: bool = False) -> tuple[Any, ...]:
+    kept = (*factors_later(A), later(_make_info, A))
     if left:
-        return solve(A, B), _LU, _LU, later(_make_info, A)
+        return solve(A, B), *kept
     turned = solve(transpose(A, -2, -1), transpose(B, -2, -1))
-    return transpose(turned, -2, -1), _LU, _LU, later(_make_info, A)
+    return transpose(turned, -2, -1), *kept
+
+
+def _lu(A: Any, pivot: bool = True) -> tuple[Any, ...]:
+    LU, pivots, _ = _lu_factor(A, pivot)
+    return parts_of_factors(LU, pivots)
+
+
+def _lu_factor(A: Any, pivot: bool = True, check_errors: bool = False) -> tuple[Any, ...]:
+    if not pivot:
+        raise SymbolicError(
+            "factors L and U are found with pivots here, since without them digits are lost; "
+            f"leave pivot=False out, at {format_locs(here())}"
+        )
+    return *factor(A), later(_make_info, A)
 
 
 def _eigh(A: Any, UPLO: str = "L", compute_v: bool = True) -> tuple[Any, ...]:
@@ -94,9 +113,13 @@ FACTORS: Rows = {
     "aten.cholesky_solve.default": cholesky_solve,
     "aten.cholesky_inverse.default": _cholesky_inverse,
     "aten.triangular_solve.default": _triangular_solve,
-    "aten._linalg_det.default": lambda A: (det(A), _LU, _LU),
-    "aten._linalg_slogdet.default": lambda A: (*slogdet(A), _LU, _LU),
+    "aten._linalg_det.default": _det,
+    "aten._linalg_slogdet.default": _slogdet,
     "aten._linalg_solve_ex.default": _solve,
+    "aten.linalg_lu_factor_ex.default": _lu_factor,
+    "aten.linalg_lu.default": _lu,
+    "aten.linalg_lu_solve.default": solve_by_factors,
+    "aten.lu_unpack.default": parts_of_factors,
     "aten.linalg_solve_triangular.default": solve_triangular,
     "aten.linalg_qr.default": lambda A, mode="reduced": tuple(qr(A, mode)),
     "aten._linalg_eigh.default": _eigh,
@@ -104,3 +127,7 @@ FACTORS: Rows = {
     "aten.linalg_pinv.atol_rtol_tensor": _pinv,
 }
 """Rows of factors."""
+
+BY_MEMORY = frozenset({"aten._linalg_det.default", "aten._linalg_slogdet.default"})
+"""Rows that are told whether the memory of their first argument is ``contiguous`` in PyTorch, as
+what PyTorch's derivative reads of their results depends on it."""

@@ -21,6 +21,7 @@ from staticflow.ops.indexing.index_functions import index_add, index_select
 from staticflow.ops.indexing.mask_ops import masked_scatter
 from staticflow.ops.matrices.triangle import unfold
 from staticflow.ops.statistics.distances import cdist, pdist
+from staticflow.ops.statistics.moments import vector_norm
 from staticflow.torch.rows.indexing import bag_of_each
 from staticflow.torch.rows.row import Rows, later
 from staticflow.torch.rows.views import VIEWS
@@ -250,6 +251,11 @@ def _sample_weights(
     return where(indices == padding_idx, 0.0, found) if padding_idx >= 0 else found
 
 
+def _weight_norm(ct: Any, v: Any, g: Any, norms: Any, dim: int) -> tuple[Any, ...]:
+    others = tuple(d for d in range(v.ndim) if d != dim % v.ndim)
+    return _pull(lambda v, g: v * (g / vector_norm(v, 2, others, keepdim=True)), ct, v, g)
+
+
 GRADIENTS: Rows = {
     "aten.convolution_backward.default": _convolution,
     "aten.max_pool2d_with_indices_backward.default": _max_pool(
@@ -290,5 +296,6 @@ GRADIENTS: Rows = {
     "aten._embedding_bag_per_sample_weights_backward.default": _sample_weights,
     "aten.native_layer_norm_backward.default": _layer_norm,
     "aten.native_group_norm_backward.default": _group_norm,
+    "aten._weight_norm_interface_backward.default": _weight_norm,
 }  # fmt: skip
 """Rows of derivatives."""

@@ -241,6 +241,10 @@ def test_lags_of_each_of_a_tuple() -> None:
             "truncate and until do not go together",
         ),
         (
+            lambda x: sf.scan(lambda c, x: (c, x), 0.0, x, taps=[0, 1]),
+            'taps are a dict of lags of "xs" and "ys", not list',
+        ),
+        (
             lambda x: sf.scan(lambda c, x: (c, x), 0.0, {"a": x}, taps={"xs": {"b": (1,)}}),
             "taps of 'xs' are of the entries ['b'], and the entries of xs are ['a']",
         ),

@@ -35,10 +35,15 @@ def compiled(
 
 
 def on_both(fn: Callable[..., Any], *arrays: Array) -> list[Array]:
-    """What ``fn`` gives of arrays on the GPU, which is what it gives on the CPU."""
-    wanted = compiled(fn, arrays, "cpu")(*arrays)
-    found = compiled(fn, arrays, "cuda")(*arrays)
-    return assert_alike(found, wanted)
+    """What ``fn`` gives of arrays on the GPU, which is what it gives on the CPU: kernel by kernel,
+    as it is captured, and again, of other arrays between."""
+    on_cpu, on_gpu = (compiled(fn, arrays, device) for device in ("cpu", "cuda"))
+    wanted = on_cpu(*arrays)
+    first = on_gpu(*arrays)
+    others = [a[::-1].copy() if a.ndim else a for a in arrays]
+    assert_alike(on_gpu(*others), on_cpu(*others))
+    assert_alike(first, wanted)
+    return assert_alike(on_gpu(*arrays), wanted)
 
 
 def assert_alike(found: Any, wanted: Any, rtol: float = 2e-5) -> list[Array]:

@@ -3,13 +3,13 @@ where there is no cupy or no memory."""
 
 from __future__ import annotations
 
-import math
 import sys
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from fake_cublas import FakeCublas
 
 import staticflow as sf
 from staticflow.codegen.cuda.render import NVRTC_OPTIONS
@@ -34,29 +34,22 @@ class Cupy:
     def __init__(self) -> None:
         self.calls: list[Any] = []
         self.error = False
+        self.streams = [_Stream(self, 7)]
         self.cuda = SimpleNamespace(
             Device=lambda index: _Device(self, index),
-            UnownedMemory=lambda *args: args,
-            MemoryPointer=lambda memory, offset: (*memory, offset),
-            get_current_stream=lambda: SimpleNamespace(
-                ptr=7, synchronize=lambda: self.note("synchronize")
-            ),
+            get_current_stream=lambda: self.streams[-1],
+            Stream=lambda non_blocking: _Stream(self, 8 if non_blocking else 9),
+            device=SimpleNamespace(get_cublas_handle=lambda: self.note("load cuBLAS")),
             runtime=SimpleNamespace(
                 CUDARuntimeError=Refused,
+                runtimeGetVersion=lambda: 13010,
+                streamCaptureModeThreadLocal=1,
                 memcpyAsync=lambda *args: self.note("memcpyAsync", *args),
                 memsetAsync=lambda *args: self.note("memsetAsync", *args),
             ),
             driver=SimpleNamespace(CUDADriverError=Refused),
             memory=SimpleNamespace(OutOfMemoryError=OutOfMemory),
             compiler=SimpleNamespace(CompileException=ValueError),
-        )
-
-    def matmul(self, a: Any, b: Any, out: Any) -> None:
-        self.note("matmul", out, a, b)
-
-    def ndarray(self, shape: Any, dtype: Any, *, memptr: Any, strides: Any) -> Any:
-        return SimpleNamespace(
-            shape=shape, dtype=dtype, memory=memptr, strides=strides, size=math.prod(shape)
         )
 
     def note(self, *call: Any) -> None:
@@ -83,6 +76,7 @@ class _Device:
     """As `cupy.cuda.Device`, a context."""
 
     mem_info = 100, 1000
+    compute_capability = "90"
 
     def __init__(self, cupy: Cupy, index: int) -> None:
         self.id = index
@@ -90,6 +84,31 @@ class _Device:
     def __enter__(self) -> None: ...
 
     def __exit__(self, *_: object) -> None: ...
+
+
+class _Stream:
+    """As `cupy.cuda.Stream`, the current one in a block."""
+
+    def __init__(self, cupy: Cupy, ptr: int) -> None:
+        self.cupy, self.ptr = cupy, ptr
+
+    def __enter__(self) -> None:
+        self.cupy.streams.append(self)
+
+    def __exit__(self, *_: object) -> None:
+        self.cupy.streams.pop()
+
+    def synchronize(self) -> None:
+        self.cupy.note("synchronize")
+
+    def begin_capture(self, mode: int) -> None:
+        self.cupy.note("begin", self.ptr, mode)
+
+    def end_capture(self) -> Any:
+        self.cupy.note("end", self.ptr)
+        if self.cupy.error:
+            raise Refused("the capture was invalidated")
+        return SimpleNamespace(launch=lambda: self.cupy.note("graph", self.cupy.streams[-1].ptr))
 
 
 def device_over(monkeypatch: pytest.MonkeyPatch, cupy: Cupy) -> CupyDevice:
@@ -109,20 +128,6 @@ def test_what_it_asks_for(monkeypatch: pytest.MonkeyPatch) -> None:
     device.clear(3000, 4)
     kernel = device.compile("text")("name")
     device.launch(kernel, (2, 1, 1), (256, 1, 1), [Pointer(4096, float32, True), np.int64(5)])
-    f32 = np.dtype(np.float32)
-    out, a, b = (
-        MatricesAt(at, f32, shape, strides)
-        for at, shape, strides in (
-            (512, (2, 4), (16, 4)), (4096, (2, 3), (12, 4)), (8192, (3, 4), (4, 12)),
-        )
-    )  # fmt: skip
-    device.multiply(out, a, b)
-    (_, *operands) = cupy.calls.pop()
-    assert [(o.shape, o.strides, o.memory) for o in operands] == [
-        ((2, 4), (16, 4), (512, 32, None, 0, 0)),
-        ((2, 3), (12, 4), (4096, 24, None, 0, 0)),
-        ((3, 4), (4, 12), (8192, 48, None, 0, 0)),
-    ]
     device.synchronize()
     *rest, (_, name, grid, block, arguments), last = cupy.calls
     assert rest == [
@@ -135,6 +140,43 @@ def test_what_it_asks_for(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (name, grid, block) == ("name", (2, 1, 1), (256, 1, 1))
     assert [(type(a), int(a)) for a in arguments] == [(np.uint64, 4096), (np.int64, 5)]
     assert last == ("synchronize",)
+
+
+def test_a_capture_is_in_a_stream_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    cupy = Cupy()
+    device = device_over(monkeypatch, cupy)
+    graph = device.capture(lambda: device.clear(3000, 4))
+    device.launch_graph(graph)
+    assert device.stream() == 7
+    assert cupy.calls == [("begin", 8, 1), ("memsetAsync", 3000, 0, 4, 8), ("end", 8), ("graph", 7)]
+    cupy.error = True
+    with pytest.raises(DeviceError, match="cuda:0: the capture was invalidated"):
+        device.capture(lambda: None)
+
+    def work() -> None:
+        raise DeviceError("what went wrong first")
+
+    with pytest.raises(DeviceError, match="what went wrong first"):
+        device.capture(work)
+    assert cupy.calls[-1] == ("end", 8) and len(cupy.streams) == 1
+
+
+def test_products_are_asked_of_cublas(monkeypatch: pytest.MonkeyPatch) -> None:
+    cupy = Cupy()
+    device = device_over(monkeypatch, cupy)
+    f32 = np.dtype(np.float32)
+    at = [MatricesAt(a, f32, (2, 2), (8, 4)) for a in (512, 1024, 2048)]
+    with FakeCublas.put_in(monkeypatch) as library:
+        device.multiply(*at, 4096)
+        device.multiply(*at, 4096)
+    assert cupy.calls == [("load cuBLAS",)]
+    first, *rest = library.calls
+    assert first == ("cublasCreate_v2",)
+    assert rest == 2 * [
+        ("cublasSetStream_v2", 7),
+        ("cublasSetWorkspace_v2", 4096, 32 << 20),
+        ("cublasSgemmStridedBatched", 2048, 1024, 512),
+    ]
 
 
 def test_memory_and_texts_that_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,124 @@
+"""Matrix products by NVIDIA's cuBLAS, called by ctypes: its calls can be captured in a graph."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import sys
+from typing import Any
+
+import numpy as np
+
+from staticflow.errors import DeviceError
+from staticflow.runtime.device.interface import MatricesAt
+
+__all__ = ["Cublas"]
+
+_MOST = 2**31 - 1  # of a size, which is an int of C
+
+_AS_IT_LIES, _TRANSPOSED = 0, 1  # CUBLAS_OP_N, CUBLAS_OP_T
+
+_KINDS: dict[np.dtype[Any], tuple[str, Any]] = {
+    np.dtype(np.float32): ("cublasSgemmStridedBatched", ctypes.c_float),
+    np.dtype(np.float64): ("cublasDgemmStridedBatched", ctypes.c_double),
+}
+
+
+class Cublas:
+    """A handle of cuBLAS of a major version, for one thread and its current GPU. Raises
+    `DeviceError` where the library is not found, and for what it answers with an error."""
+
+    def __init__(self, version: int) -> None:
+        windows = sys.platform == "win32"
+        name = f"cublas64_{version}.dll" if windows else f"libcublas.so.{version}"
+        try:
+            self._library: Any = ctypes.CDLL(name)
+        except OSError as error:
+            raise DeviceError(f"{name}, for products of matrices, is not found: {error}") from None
+        for function, number in _KINDS.values():
+            pointer, size, far = ctypes.c_void_p, ctypes.c_int, ctypes.c_longlong
+            operand, scalar = [pointer, size, far], [ctypes.POINTER(number)]
+            getattr(self._library, function).argtypes = [
+                pointer, *[size] * 5, *scalar, *operand, *operand, *scalar, *operand, size,
+            ]  # fmt: skip
+        self._handle = ctypes.c_void_p()
+        self._ask("cublasCreate_v2", ctypes.byref(self._handle))
+
+    def begin(self, stream: int, workspace: int, bytes_: int) -> None:
+        """What comes is done in a stream, and may write to a workspace. (A new stream takes the
+        workspace away, so it is named behind it.)"""
+        self._ask("cublasSetStream_v2", self._handle, ctypes.c_void_p(stream))
+        self._ask(
+            "cublasSetWorkspace_v2",
+            self._handle,
+            ctypes.c_void_p(workspace),
+            ctypes.c_size_t(bytes_),
+        )
+
+    def multiply(self, target: MatricesAt, left: MatricesAt, right: MatricesAt) -> None:
+        """Write the products of matrices to a ``target`` that lies in one row.
+
+        To cuBLAS, whose matrices lie by columns, each of ours is its own transpose: what it is
+        asked for is ``target.T = right.T @ left.T``.
+        """
+        function, number = _KINDS[target.dtype]
+        (m, n), k = target.shape[-2:], left.shape[-1]
+        one, zero = number(1), number(0)
+        (a, lda), (b, ldb) = _lies(left), _lies(right)
+        if max(m, n, k, lda, ldb) > _MOST:
+            raise DeviceError(
+                f"cuBLAS counts to {_MOST}, and a product of [{m}, {k}] and [{k}, {n}] has more "
+                "elements in a row"
+            )
+        outer, (count, *steps) = _batch(target, left, right)
+        if 0 in (m, n, count):
+            return
+        for at, at_left, at_right in outer:
+            self._ask(
+                function, self._handle, b, a, n, m, k, ctypes.byref(one),
+                at_right, ldb, steps[2], at_left, lda, steps[1], ctypes.byref(zero),
+                at, max(n, 1), steps[0], count,
+            )  # fmt: skip
+
+    def _ask(self, function: str, *arguments: Any) -> None:
+        status = getattr(self._library, function)(*arguments)
+        if status:
+            raise DeviceError(f"{function} answers with the status {status} of cuBLAS")
+
+
+def _lies(m: MatricesAt) -> tuple[int, int]:
+    """How matrices lie by rows, if they do, or transposed, and the elements from one row or column
+    to the next."""
+    (rows, columns), size = m.shape[-2:], m.dtype.itemsize
+    down, along = (s // size for s in m.strides[-2:])
+    if (along == 1 or columns <= 1) and (rows <= 1 or down >= columns):
+        return _AS_IT_LIES, max(columns, 1) if rows <= 1 else max(down, 1)
+    if (down == 1 or rows <= 1) and (columns <= 1 or along >= rows):
+        return _TRANSPOSED, max(rows, 1) if columns <= 1 else max(along, 1)
+    raise DeviceError(
+        f"matrices of [{rows}, {columns}] whose elements are {down} and {along} apart are none of "
+        "BLAS"
+    )
+
+
+def _batch(
+    *matrices: MatricesAt,
+) -> tuple[list[tuple[int, ...]], tuple[int, ...]]:
+    """The addresses of each batch of matrices that one call takes, and of how many, and how many
+    elements apart. The last dim is a call's, and dims before that go on as it does."""
+    shape = list(matrices[0].shape[:-2])
+    strides = [list(m.strides[:-2]) for m in matrices]
+    sizes = [m.dtype.itemsize for m in matrices]
+    count, steps = shape.pop() if shape else 1, [s.pop() if s else 0 for s in strides]
+    while shape and all(s[-1] == step * count for s, step in zip(strides, steps, strict=True)):
+        count *= shape.pop()
+        for s in strides:
+            s.pop()
+    outer = [
+        tuple(
+            m.address + sum(i * s for i, s in zip(index, own, strict=True))
+            for m, own in zip(matrices, strides, strict=True)
+        )
+        for index in itertools.product(*map(range, shape))
+    ]
+    return outer, (count, *(step // size for step, size in zip(steps, sizes, strict=True)))

@@ -1,0 +1,84 @@
+"""Products by cuBLAS, against NumPy: what the library is asked for is checked by a stand-in that
+does as its documentation says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from fake_cublas import FakeCublas
+
+from staticflow.errors import DeviceError
+from staticflow.runtime.device.cublas import Cublas
+from staticflow.runtime.device.interface import MatricesAt
+
+Array = np.ndarray[Any, Any]
+
+
+def at(a: Array) -> MatricesAt:
+    return MatricesAt(a.ctypes.data, a.dtype, a.shape, a.strides)
+
+
+def values(*shape: int, dtype: Any = np.float32) -> Array:
+    return np.random.default_rng(len(shape)).standard_normal(shape).astype(dtype)
+
+
+def broadcast(a: Array, *batch: int) -> Array:
+    return np.broadcast_to(a, (*batch, *a.shape[-2:]))
+
+
+x, w, many = values(5, 3), values(3, 4), values(2, 5, 3)
+PAIRS = {
+    "rows": (x, w),
+    "transposed": (w.T, x.T),
+    "float64": (values(5, 3, dtype=np.float64), values(3, 4, dtype=np.float64)),
+    "slices": (x[::2], w[:, 1:3]),
+    "slices, transposed": (w[:, 1:3].T, x[1::2].T),
+    "one row": (x[:1], w),
+    "one column": (x, w[:, 2:3]),
+    "one of the inner": (x[:, 1:2], w[:1]),
+    "none of the inner": (x[:, :0], w[:0]),
+    "no rows": (x[:0], w),
+    "a batch": (many, values(2, 3, 4)),
+    "one matrix by many": (many, broadcast(w, 2)),
+    "two dims of a batch": (values(2, 3, 5, 3), values(2, 3, 3, 4)),
+    "two dims that differ": (values(2, 3, 5, 3), broadcast(values(3, 3, 4), 2, 3)),
+    "turned dims": (values(3, 2, 5, 3).swapaxes(0, 1), values(2, 3, 3, 4)),
+    "an empty batch": (many[:0], values(2, 3, 4)[:0]),
+}
+
+
+@pytest.mark.parametrize("which", PAIRS)
+def test_what_it_is_asked_for(which: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b = PAIRS[which]
+    with FakeCublas.put_in(monkeypatch, computes=True):
+        out = np.full(np.matmul(a, b).shape, np.nan, a.dtype)
+        Cublas(13).multiply(at(out), at(a), at(b))
+    np.testing.assert_allclose(out, a @ b, rtol=1e-5, atol=1e-6)
+
+
+def test_dims_of_a_batch_that_go_on_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = {}
+    for which in ("two dims of a batch", "two dims that differ", "turned dims"):
+        a, b = PAIRS[which]
+        with FakeCublas.put_in(monkeypatch) as library:
+            Cublas(13).multiply(at(a @ b), at(a), at(b))
+        calls[which] = len(library.calls) - 1
+    assert calls == {"two dims of a batch": 1, "two dims that differ": 2, "turned dims": 2}
+
+
+def test_what_it_cannot_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    with FakeCublas.put_in(monkeypatch):
+        with pytest.raises(DeviceError, match=r"libcublas.so.12, for products .*, is not found"):
+            Cublas(12)
+        library = Cublas(13)
+        flipped = MatricesAt(4096, np.dtype(np.float32), (2, 2), (-8, 4))
+        with pytest.raises(DeviceError, match=r"\[2, 2\] whose elements are -2 and 1 apart"):
+            library.multiply(at(values(2, 2)), flipped, at(values(2, 2)))
+        long = MatricesAt(4096, np.dtype(np.float32), (2, 2**31), (2**33, 4))
+        with pytest.raises(DeviceError, match="cuBLAS counts to 2147483647"):
+            library.multiply(at(values(2, 2)), long, long)
+        monkeypatch.setattr(FakeCublas, "cublasSetStream_v2", lambda *_: 1)
+        with pytest.raises(DeviceError, match="cublasSetStream_v2 answers with the status 1"):
+            library.begin(7, 4096, 64)
