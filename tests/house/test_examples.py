@@ -49,6 +49,7 @@ SHOWS = {  # what an example that trains nothing prints
         "eagerly, the same: True",
         "fell to a tenth: True",
         "PyTorch's module is trained: True",
+        "behind torch.compile, the same: True",
         "refused: aten._fft_r2c.default, asked for at ",
     ],
     "hidden_markov": ["loaded ......*********.....", "the same states: True", "compiled 1 time"],
