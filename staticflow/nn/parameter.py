@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from staticflow.eager.creation import empty, tensor
+from staticflow.eager.grad_mode import is_grad_enabled
 from staticflow.eager.tensor import Tensor, as_tensor
 from staticflow.errors import SymbolicError
 from staticflow.graph.articles import with_article
@@ -16,7 +17,9 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.ops.declaring.foreign import kind_of
 from staticflow.ops.symbols.symbol import Symbol
 
-__all__ = ["Parameter", "empty", "is_eager", "new_parameter", "refuse_symbol", "tensor"]
+__all__ = [
+    "Parameter", "empty", "is_eager", "is_grad_enabled", "new_parameter", "refuse_symbol", "tensor",
+]  # fmt: skip
 
 
 def refuse_symbol(what: str, value: Any) -> None:

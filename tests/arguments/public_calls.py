@@ -57,11 +57,12 @@ def _utilities() -> Iterator[Public]:
         lambda: (U.vector_to_parameters, [values(3), [requiring()]], {}),
     )
     S, Z = U.parametrizations, U.parametrize
-    for name in ("spectral_norm", "weight_norm"):
+    for name in ("orthogonal", "spectral_norm", "weight_norm"):
         yield Public(
             f"parametrizations.{name}", lambda n=name: (getattr(S, n), [sf.nn.Linear(3, 3)], {})
         )
     normed = lambda: S.weight_norm(sf.nn.Linear(3, 3))  # noqa: E731
+    yield Public("parametrize.cached", lambda: (Z.cached, [], {}))
     yield Public("parametrize.is_parametrized", lambda: (Z.is_parametrized, [normed()], {}))
     yield Public(
         "parametrize.register_parametrization",

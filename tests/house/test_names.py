@@ -27,7 +27,9 @@ IRREGULAR = {
 }  # fmt: skip
 VERBS = {"embed", "exceed", "feed", "need", "proceed", "seed", "shed", "succeed"}
 # Names of PyTorch, NumPy or Python, and the mark of functions that are fused.
-THEIRS = {"__reversed__", "searchsorted", "fused", "detached", "optimized", "sorted"}
+THEIRS = {
+    "__reversed__", "cached", "searchsorted", "fused", "detached", "optimized", "sorted",
+}  # fmt: skip
 
 # How a docstring leans on its neighbours.
 LEANING = {

@@ -17,6 +17,12 @@ CASES: list[tuple[str, str, tuple[int, ...], dict[str, Any], tuple[int, ...]]] =
     ("spectral_norm", "Linear", (4, 3), {"n_power_iterations": 2}, (5, 4)),
     ("spectral_norm", "Linear", (4, 3), {"name": "bias"}, (5, 4)),
     ("spectral_norm", "ConvTranspose2d", (2, 3, 2), {}, (2, 2, 4, 4)),
+    ("orthogonal", "Linear", (4, 4), {}, (5, 4)),
+    ("orthogonal", "Linear", (4, 3), {}, (5, 4)),
+    ("orthogonal", "Linear", (3, 4), {"use_trivialization": False}, (5, 3)),
+    ("orthogonal", "Linear", (3, 4), {"orthogonal_map": "cayley"}, (5, 3)),
+    ("orthogonal", "Linear", (4, 3), {"orthogonal_map": "matrix_exp"}, (5, 4)),
+    ("orthogonal", "Conv2d", (2, 3, (3, 2)), {}, (2, 2, 4, 4)),
 ]
 
 
@@ -27,6 +33,9 @@ def test_a_layer_is_pytorchs(case: Any) -> None:
         getattr(torch.nn, layer)(*sizes), **options
     )
     ours = getattr(sf.nn.utils.parametrizations, what)(getattr(sf.nn, layer)(*sizes), **options)
+    with torch.no_grad():  # away from where it begins
+        for p in theirs.parameters():
+            p += torch.randn_like(p).tril(-1) if p.ndim > 1 else 0
     state = {name: sf.tensor(t.numpy()) for name, t in theirs.state_dict().items()}
     assert [*ours.state_dict()] == [*state]
     ours.load_state_dict(state)

@@ -1,4 +1,5 @@
-"""Weights of a norm that is learned apart, and weights whose largest singular value is 1."""
+"""Weights of a norm that is learned apart, of orthonormal columns, or whose largest singular value
+is 1."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.nn.conv import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from staticflow.nn.functional import normalize
 from staticflow.nn.module import Module
+from staticflow.nn.utils.orthogonal import orthogonal
 from staticflow.nn.utils.parametrize import register_parametrization
 from staticflow.ops.basics.axes import movedim
 from staticflow.ops.basics.view import reshape
@@ -20,7 +22,7 @@ from staticflow.ops.random.sampling import randn
 from staticflow.ops.statistics.moments import vector_norm
 from staticflow.ops.symbols.effect import effect, read
 
-__all__ = ["spectral_norm", "weight_norm"]
+__all__ = ["orthogonal", "spectral_norm", "weight_norm"]
 
 _FIRST_ITERATIONS = 15
 """Iterations by which the singular vectors are found before any is made in training."""

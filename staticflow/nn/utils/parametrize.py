@@ -12,19 +12,22 @@ each reading, from what is trained. It is so in both modes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import operator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from staticflow.errors import ArgumentError
 from staticflow.graph.locs import format_locs, here
 from staticflow.nn.container import ModuleDict, ModuleList
 from staticflow.nn.module import Module
-from staticflow.nn.parameter import Parameter, is_eager
+from staticflow.nn.parameter import Parameter, is_eager, is_grad_enabled
 from staticflow.ops.declaring.foreign import refuses_foreign_in
 from staticflow.ops.declaring.switch import as_bool
 
 __all__ = [
-    "ParametrizationList", "is_parametrized", "register_parametrization",
+    "ParametrizationList", "cached", "is_parametrized", "register_parametrization",
     "remove_parametrizations",
 ]  # fmt: skip
 
@@ -169,9 +172,50 @@ def remove_parametrizations(
     return module
 
 
+_COMPUTED: ContextVar[dict[Any, tuple[Any, ...]] | None] = ContextVar("computed", default=None)
+"""What parametrizations gave in a block of `cached`, behind them and what they made it from."""
+
+
+@contextmanager
+def cached() -> Iterator[None]:
+    """A block in which a parametrization is computed where its tensor is first read, and again only
+    when what it makes that from was changed. It is of eager tensors: in a graph equal values are
+    one anyhow.
+
+    >>> import staticflow as sf
+    >>> layer = sf.nn.utils.parametrizations.weight_norm(sf.nn.Linear(3, 2))
+    >>> with cached():
+    ...     layer.weight is layer.weight
+    True
+    """
+    computed = _COMPUTED.get()
+    token = _COMPUTED.set({} if computed is None else computed)
+    try:
+        yield
+    finally:
+        _COMPUTED.reset(token)
+
+
+def _value_of(made: ParametrizationList) -> Any:
+    """The tensor, perhaps as it was computed before in a block of `cached`."""
+    computed = _COMPUTED.get()
+    if computed is None:
+        return made()
+    originals = made.originals()
+    versions = [x._version for x in originals] if all(map(is_eager, originals)) else None
+    key = id(made), is_grad_enabled(), made.training
+    found = computed.get(key)
+    if found is not None and found[1] == versions and all(map(operator.is_, found[2], originals)):
+        return found[3]
+    value = made()
+    if versions is not None and is_eager(value):
+        computed[key] = made, versions, originals, value
+    return value
+
+
 def _property_of(name: str) -> property:
     def get(self: Module) -> Any:
-        return self.parametrizations[name]()
+        return _value_of(self.parametrizations[name])
 
     def put(self: Module, value: Any) -> None:
         self.parametrizations[name].right_inverse(value)
