@@ -147,6 +147,13 @@ def dtype_of(dtype: Any) -> DType:
                 dtype,
                 f"the dtype {native.name}",
             )
+        if isinstance(dtype, np.dtype) and dtype.kind == "c":
+            raise DTypeError(
+                f"{dtype!r} is complex, and staticflow has no complex numbers; keep the real and "
+                f"the imaginary part as two tensors, at {format_locs(here())}",
+                dtype,
+                f"one of the dtypes {known}",
+            )
         raise DTypeError(
             f"{dtype!r} is no dtype that staticflow knows; use one of {known}, "
             f"at {format_locs(here())}",

@@ -11,6 +11,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import staticflow as sf
 import staticflow.graph.dtypes as dt
 from staticflow.errors import DTypeError
 from staticflow.graph.dtypes import DTYPES, DType, dtype_of, promote, weak_dtype
@@ -106,6 +107,12 @@ def test_aliases() -> None:
 def test_anything_else_is_refused(what: Any) -> None:
     with pytest.raises(DTypeError, match="is no dtype that staticflow knows; use one of bool, ui"):
         dtype_of(what)
+
+
+def test_complex_arrays_are_refused_by_what_they_are() -> None:
+    for array in (np.ones(2, np.complex64), np.array(1j), [1 + 2j]):
+        with pytest.raises(DTypeError, match="is complex, and staticflow has no complex numbers"):
+            sf.tensor(array)
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)

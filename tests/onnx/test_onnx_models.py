@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -184,6 +185,20 @@ def test_random_numbers_are_those_of_the_state() -> None:
     sf.manual_seed(7)
     wanted = sf.zeros(3) + sf.rand_like(sf.zeros(3))
     agree(run_model(data, [np.zeros(3, np.float32)])[:1], [wanted])
+
+
+def test_the_programs_of_the_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (FOLDER.parent / "docs" / "onnx.md").read_text()
+    first, second = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    exec(first, names)
+    a = np.ones((5, 3), np.float32)
+    for file in ("model.onnx", "program.onnx"):
+        agree(run_model(Path(file).read_bytes(), [a]), names["model"](sf.from_numpy(a)))
+    exec(second, names)
+    agree([names["program"](a).numpy()], names["y"])
+    agree(run_model(Path("trained.onnx").read_bytes(), [a]), names["y"])
 
 
 def test_paths_and_files(tmp_path: Path) -> None:

@@ -5,6 +5,8 @@ compiled, at several sizes, and whatever cannot be taken over says so.
 from __future__ import annotations
 
 import copy
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -267,6 +269,19 @@ def test_derivatives_that_an_export_loses_are_refused() -> None:
     x = sf.ones(3, requires_grad=True)
     ours(x).sum().backward()
     agree(x.grad, torch.ones(3).cos(), "float32")
+
+
+def test_the_programs_of_the_page_run() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "torch.md").read_text()
+    programs = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    theirs = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Tanh())
+    names: dict[str, Any] = {"sf": sf, "torch": torch, "theirs": theirs}
+    exec("\n".join(programs), names)
+    before = [p.clone() for p in theirs.parameters()]
+    loss = names["step"](torch.ones(7, 4)).item()
+    assert loss > 0 and not torch.equal(before[0], theirs[0].weight)
+    given = torch.randn(5, 4)
+    torch.testing.assert_close(names["fast"](given), theirs(given))
 
 
 class Solved(torch.nn.Module):
