@@ -476,6 +476,73 @@ def hook_removed(lib, x, w):
     return y.sin()
 
 
+# -- copies and views that change nothing ---------------------------------------------------------
+
+
+ALL_OF_IT: dict[str, Any] = {
+    "clone": lambda x: x.clone(),
+    "expand": lambda x: x.expand(3),
+    "movedim": lambda x: x.movedim(0, 0),
+    "permute": lambda x: x.permute(0),
+    "reshape": lambda x: x.reshape(3),
+    "slice": lambda x: x[:],
+    "squeeze": lambda x: x.squeeze(),
+    "transpose": lambda x: x.transpose(0, 0),
+    "view": lambda x: x.view(3),
+    "view_as": lambda x: x.view_as(x),
+}
+"""What gives the elements of ``x`` as they are, in a vertex of its own."""
+
+
+def _enter_all_of_it(name: str, fn: Any) -> None:
+    def without_recording(lib, x, w):
+        with lib.no_grad():
+            y = fn(x)
+        return x * y * w
+
+    def hooked(lib, x, w):
+        x = x * 2
+        y = fn(x)
+        y.register_hook(lambda g: g * 10)
+        return x * y * w
+
+    def differentiated(lib, x, w):
+        x = x * 2
+        y = fn(x)
+        (g,) = lib.autograd.grad((x * y.sin() * w).sum(), [y], create_graph=True)
+        return g + y
+
+    def changed(lib, x, w):
+        x = x * 2
+        y = fn(x)
+        y.mul_(w)
+        y[1:] += x[0]
+        return x * y.sin()
+
+    def changed_below(lib, x, w):
+        x = x * 2
+        y = fn(x)
+        z = y + y
+        x.add_(w)
+        return x * y.sin() + z
+
+    def changed_without_recording(lib, x, w):
+        x = x * w
+        y = fn(x)
+        with lib.no_grad():
+            y.add_(1.0)
+        return x * y.detach() + y
+
+    for function in (
+        without_recording, hooked, differentiated, changed, changed_below, changed_without_recording,
+    ):  # fmt: skip
+        FUNCTIONS[f"{name}_{function.__name__}"] = function
+
+
+for _name, _fn in ALL_OF_IT.items():
+    _enter_all_of_it(_name, _fn)
+
+
 # -- sizes in Python ------------------------------------------------------------------------------
 
 

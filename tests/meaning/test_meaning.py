@@ -10,7 +10,7 @@ import pytest
 from slices import daily
 
 import staticflow as sf
-from meaning.functions import FUNCTIONS
+from meaning.functions import ALL_OF_IT, FUNCTIONS
 from meaning.ways import AROUND, WAYS
 
 ANSWERS = json.loads((Path(__file__).parents[1] / "reference" / "meaning.json").read_text())[
@@ -76,6 +76,12 @@ def test_every_function_means_the_same(case):
 @pytest.mark.parametrize("name", [n for n in NAMES if n.startswith(("no_grad", "own_backward_w"))])
 @pytest.mark.parametrize("way", WAYS)
 def test_recording_is_switched_in_every_way(name, way):
+    check(name, "plain", way)
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if n.startswith(tuple(ALL_OF_IT))])
+@pytest.mark.parametrize("way", WAYS)
+def test_a_copy_and_a_view_of_all_have_a_history_of_their_own(name, way):
     check(name, "plain", way)
 
 

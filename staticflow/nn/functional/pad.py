@@ -60,7 +60,7 @@ def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: Any = Non
         _check(x, dim, ends, mode)
     before, after = (tuple(map(_more, given)) for given in (before, after))
     if all(n == 0 for n in (*before, *after)):
-        return x
+        return x.clone()
     if mode != "constant":
         return border_op(x, before=before, after=after, mode=mode)
     each = zip(x.shape[lead:], before, after, strict=True)
@@ -79,6 +79,8 @@ def _pad_first(x: Any, before: Sequence[Any], after: Sequence[Any], mode: str) -
     more = [tuple(map(_more, given)) for given in (before, after)]
     if any(n != 0 for n in (*more[0], *more[1])):
         x = border_op(x, before=more[0], after=more[1], mode=mode)
+    else:
+        x = x.clone()
     for dim, ends in enumerate(zip(before, after, strict=True), lead):
         x = _without(x, dim, *map(_fewer, ends))
     return x

@@ -21,7 +21,7 @@ from staticflow.ops.basics.axes import movedim, mT, permute
 from staticflow.ops.basics.creation import iota, size_value
 from staticflow.ops.basics.joining import stack
 from staticflow.ops.basics.splitting import narrow
-from staticflow.ops.basics.view import reshape, unsqueeze
+from staticflow.ops.basics.view import reshape, reshape_copied, unsqueeze
 from staticflow.ops.declaring.by_shape import by_shape
 from staticflow.ops.declaring.fused import fused
 from staticflow.ops.declaring.required import require_at_least
@@ -122,7 +122,7 @@ def pixel_shuffle(input: Any, upscale_factor: int) -> Any:
         )
     x = reshape(input, (prod(tuple(batch)), channels // (r * r), r, r, height, width))
     x = permute(x, 0, 1, 4, 2, 5, 3)
-    return reshape(x, (*batch, channels // (r * r), height * r, width * r))
+    return reshape_copied(x, (*batch, channels // (r * r), height * r, width * r))
 
 
 @by_shape
@@ -137,7 +137,7 @@ def pixel_unshuffle(input: Any, downscale_factor: int) -> Any:
         )
     x = reshape(input, (prod(tuple(batch)), channels, height // r, r, width // r, r))
     x = permute(x, 0, 1, 3, 5, 2, 4)
-    return reshape(x, (*batch, channels * r * r, height // r, width // r))
+    return reshape_copied(x, (*batch, channels * r * r, height // r, width // r))
 
 
 @by_shape
@@ -146,7 +146,7 @@ def channel_shuffle(input: Any, groups: int) -> Any:
     arXiv:1707.01083)."""
     n, channels, *space = input.shape
     x = reshape(input, (n, groups, channels // groups, prod(tuple(space))))
-    return reshape(permute(x, 0, 2, 1, 3), input.shape)
+    return reshape_copied(permute(x, 0, 2, 1, 3), input.shape)
 
 
 # -- sizes --------------------------------------------------------------------------------------

@@ -29,6 +29,7 @@ __all__ = [
     "ravel",
     "reshape",
     "reshape_as",
+    "reshape_copied",
     "reshape_op",
     "same_view",
     "squeeze",
@@ -47,8 +48,8 @@ __all__ = [
 
 def same_view(x: Any, op: Op, **attrs: Any) -> Any:
     """What the view ``op`` gives that changes nothing: another tensor on the memory of ``x``, as in
-    PyTorch. A symbol, which has none, is given back."""
-    return op(x, **attrs) if x.__sf_mode__.rank == 0 else x
+    PyTorch, with a history of its own."""
+    return x._view_of_all() if x.__sf_mode__.rank else op(x, **attrs)
 
 
 contiguous_op = elementwise(
@@ -222,6 +223,14 @@ def _same_memory(shape: Sequence[int], strides: Sequence[int], wanted: Sequence[
 def view_as(x: Any, other: Any) -> Any:
     """``x`` in the shape of ``other`` on the same memory, as `view`."""
     return view(x, other.shape)
+
+
+def reshape_copied(input: Any, shape: Sequence[Any]) -> Any:
+    """The elements of ``input`` in another shape, in memory of their own also where a view would
+    do: what PyTorch copies may be changed in place."""
+    if input.__sf_mode__.rank:
+        return reshape(input, shape).clone()
+    return reshape(contiguous_op(input), shape)
 
 
 @by_shape

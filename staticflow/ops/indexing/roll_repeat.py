@@ -17,9 +17,9 @@ from staticflow.ops.basics.expand import expand
 from staticflow.ops.basics.joining import cat_op
 from staticflow.ops.basics.splitting import part_of
 from staticflow.ops.basics.view import (
-    flatten,
     ravel,
     reshape,
+    reshape_copied,
     unsqueeze,
 )
 from staticflow.ops.declaring.by_shape import by_shape
@@ -149,7 +149,8 @@ def repeat_interleave(
     if not hasattr(repeats, "__sf_mode__"):
         repeats = as_size(repeats)
         many = (*input.shape[: at + 1], repeats, *input.shape[at + 1 :])
-        return flatten(expand(unsqueeze(input, at + 1), many), at, at + 1)
+        shape = (*input.shape[:at], input.shape[at] * repeats, *input.shape[at + 1 :])
+        return reshape_copied(expand(unsqueeze(input, at + 1), many), shape)
     if repeats.ndim == 0 or same_shape(repeats.shape, (1,)):
         repeats = expand(repeats, (input.shape[at],))
     if not same(repeats.shape[0], input.shape[at]):

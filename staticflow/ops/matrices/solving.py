@@ -235,6 +235,8 @@ def matrix_power(input: Any, n: int) -> Any:
         return matrix_power(inv(input), -n)
     if n == 0:
         return zeros_like(input) + identity(input)
+    if n == 1:
+        return input.clone()
     power, out = input, None
     while n:
         if n & 1:

@@ -435,8 +435,12 @@ def _hypot(x: Any, y: Any) -> Any:
     return hypot(x, y) if hasattr(x, "dtype") and x.dtype.is_floating else None
 
 
+# A clone, and a view of all, are a node of their own for whoever asks for their gradient: such a
+# node is closed, and the others say nothing.
+_CLONES = (rule("clone", "a copy has the same value", lambda x: keep_history(x, x), lambda x: x),)
+
 STABLE_FORMS: tuple[Rule, ...] = (
     *_SIGMOID, *_SOFTMAX, *_SUMS_OF_EXPONENTIALS, *_HYPERBOLIC, *_EXPONENTIALS, *_SQUARES,
-    *_LOGARITHMS,
+    *_LOGARITHMS, *_CLONES,
 )  # fmt: skip
 """The rules, those first that another one would hide."""

@@ -404,8 +404,22 @@ class Symbol(RefusedValues, SymbolAttributes, Methods):
         return bitcast_op(self, dtype=dtype)
 
     def clone(self) -> Symbol:
-        """The value under a handle of its own: in-place forms of one leave the other."""
-        return Symbol(self.node)
+        """The value in a node of its own: in-place forms of one leave the other, and its gradient
+        and its hooks are those of the clone alone. No gradient flows through one that is made where
+        operations are not recorded."""
+        if not self.dtype.is_floating or is_rewriting():
+            return Symbol(self.node)
+        recorded = thread.state.recording
+        with for_itself():
+            return Symbol((keep_history(self, self) if recorded else stop_gradient(self)).node)
+
+    def _view_of_all(self) -> Symbol:
+        """A view that changes nothing: the same elements in a node of its own."""
+        if not self.dtype.is_floating or self.weak or is_rewriting():
+            return self
+        out, view = self.clone(), view_of(reshape_op, self, {"shape": self.__sf_shape__})
+        out._alias = replace(view, recorded=thread.state.recording)
+        return out
 
     def detach(self) -> Any:
         """A symbol of the value of this one, through which no gradient flows. A change in place of
