@@ -52,8 +52,21 @@ def test_pytorchs_rates(case: int, resumed_at: int | None) -> None:
         found = [g[n] for g in opt.param_groups for n in ("lr", "momentum")]
         assert found == pytest.approx(wanted[epoch], rel=1e-9, abs=1e-12)
         assert scheduler.get_last_lr() == found[::2]
-        if epoch < 15:
-            step(scheduler, epoch)
+        step(scheduler, epoch)  # also behind the last update, as loops do
+
+
+def test_one_cycle_stays_behind_its_last_step() -> None:
+    for strategy in ("cos", "linear"):
+        opt = optimiser()
+        scheduler = lr.OneCycleLR(opt, 1.0, total_steps=6, anneal_strategy=strategy)
+        rates = []
+        for _ in range(6):
+            rates.append(scheduler.get_last_lr())
+            opt.step()
+            scheduler.step()
+        assert scheduler.get_last_lr() == rates[-1] == pytest.approx([4e-6, 4e-6])
+        with pytest.raises(sf.ArgumentError, match="step 7 of 6 steps"):
+            scheduler.step()
 
 
 def test_lambdas() -> None:

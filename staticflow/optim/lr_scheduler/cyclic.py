@@ -180,13 +180,13 @@ class OneCycleLR(LRScheduler):
     def get_lr(self) -> list[float]:
         """The rates of this step; sets the momentum, too."""
         step = self.last_epoch
-        if step >= self.total_steps:
+        if step > self.total_steps:  # a loop steps once more behind its last update
             raise ArgumentError(
-                f"OneCycleLR: step {step + 1} of {self.total_steps} steps, at {format_locs(here())}"
+                f"OneCycleLR: step {step} of {self.total_steps} steps, at {format_locs(here())}"
             )
         running = (phase for phase in self._phases if step <= phase[1])
         begin, last, first, second = next(running, self._phases[-1])
-        part = (step - begin) / (last - begin) if last != begin else 1.0
+        part = min((step - begin) / (last - begin), 1.0) if last != begin else 1.0
         way = _WAYS[self.anneal_strategy]
         if self._momentum is not None:
             for group, ends in zip(self._groups, self._momenta, strict=True):
