@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any, NoReturn, SupportsFloat
 
 from staticflow import pytree
-from staticflow.errors import ArgumentError
+from staticflow.errors import ArgumentError, SymbolicError
 from staticflow.graph.dtypes import float64
 from staticflow.graph.locs import Locs, format_locs, here
 from staticflow.ops.basics.creation import full
@@ -35,15 +35,25 @@ class ParamGroup(Mapping[str, Any]):
     setting it recompiles nothing. The ``switches`` (bools, and numbers for which 0 means that a
     part of the rule is left out, state and all) are decided when updates for a program are first
     made from the group; before that, and in eager mode, they can be set as well.
+
+    The ``others`` are values of any kind, which no rule reads; a group that ``is_free`` takes more
+    of them under any name.
     """
 
     def __init__(
-        self, params: list[Any], values: Mapping[str, Value], switches: tuple[str, ...], suffix: str
+        self,
+        params: list[Any],
+        values: Mapping[str, Any],
+        switches: tuple[str, ...],
+        suffix: str,
+        others: Mapping[str, Any] = MappingProxyType({}),
+        is_free: bool = False,
     ) -> None:
         self.params = params
+        self._is_free = is_free
         self._values: dict[str, Any] = {}  # a bool, a variable, or a tuple of variables
         self._switches = switches
-        self._notes: dict[str, Any] = {}
+        self._notes = dict(others)
         self._built: dict[str, bool] = {}  # switches as programs have them
         self._built_at: Locs = ()
         self._flat: dict[tuple[str, ...], tuple[list[Any], pytree.TreeDef, tuple[str, ...]]] = {}
@@ -56,6 +66,12 @@ class ParamGroup(Mapping[str, Any]):
         if isinstance(value, Sequence):
             return tuple(self._as_variable(f"{name}[{i}]", v) for i, v in enumerate(value))
         made = full.beside(self.params[0], shape=(), value=float(value), dtype=float64)
+        if isinstance(made, Symbol):
+            raise SymbolicError(
+                "an optimiser made where a graph is traced would be a new one in every call; make "
+                "it before, and give what it changes to a program: "
+                f"sf.compile(inputs, loss, updates=opt.minimize(loss)), at {format_locs(here())}"
+            )
         made.name = name
         return made
 
@@ -80,7 +96,7 @@ class ParamGroup(Mapping[str, Any]):
 
     def __setitem__(self, name: str, value: Any) -> None:
         self.check(name, value)
-        if name in _NOTES:
+        if self._is_note(name):
             self._notes[name] = value
             return
         held = self._values[name]
@@ -111,7 +127,7 @@ class ParamGroup(Mapping[str, Any]):
 
     def check(self, name: str, value: Any) -> None:
         """Raise `KeyError` or `ValueError` if ``name`` cannot be set to ``value``."""
-        if isinstance(name, str) and name in _NOTES:
+        if self._is_note(name):
             return
         if not isinstance(name, str) or name not in self._values:
             self._refuse_name(name, "cannot be set")
@@ -125,8 +141,13 @@ class ParamGroup(Mapping[str, Any]):
                 f"before, or make a new optimiser with {name}={value}, at {format_locs(here())}"
             )
 
+    def _is_note(self, name: Any) -> bool:
+        """Whether ``name`` may be set to anything: no rule reads it."""
+        is_free = self._is_free and isinstance(name, str) and name != "params"
+        return is_free or name in _NOTES or name in self._notes
+
     def _refuse_name(self, name: str, what: str) -> NoReturn:
-        known = ", ".join(self._values)
+        known = ", ".join([*self._values, *self._notes])
         raise KeyError(f"{name!r} {what}; the group has {known}, at {format_locs(here())}")
 
     # -- for update rules -----------------------------------------------------------------------

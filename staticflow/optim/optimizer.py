@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any, ClassVar
 
@@ -19,6 +20,7 @@ from staticflow.ops.symbols.watching import run_leaf_hooks
 from staticflow.optim.at_once import stepper
 from staticflow.optim.group import ParamGroup, as_symbol, check_value
 from staticflow.optim.loading import groups_and_state
+from staticflow.optim.own_step import copies_of_state, has_own_step
 from staticflow.optim.rule_on_symbols import RuleOnSymbols
 
 __all__ = ["Optimizer"]
@@ -31,13 +33,34 @@ StepHook = Callable[["Optimizer", tuple[Any, ...], dict[str, Any]], Any]
 
 
 class Optimizer:
-    """The base of the optimisers. A subclass gives `update`, the rule, and `init_state`.
+    """The base of the optimisers. A subclass gives `update`, the rule, and `init_state`, from which
+    `step`, `minimize` and `updates` follow.
+
+    A subclass that gives a ``step`` of its own in their place, as in PyTorch, works on tensors
+    alone: its groups and its ``state``, a dict for each parameter, hold whatever it puts there.
 
     ``params`` are parameters, or dicts with ``"params"`` and hyperparameters of their own, as in
     PyTorch; ``defaults`` are the hyperparameters for those that have none.
 
-    Raises `ValueError` for no parameters, a parameter given twice, a tensor that is no leaf and a
-    hyperparameter without meaning, such as a negative one.
+    Raises `ValueError` for no parameters, a parameter given twice, a tensor that is no leaf and,
+    where there is a rule, a hyperparameter without meaning, such as a negative one.
+
+    >>> import staticflow as sf
+    >>> class Signs(Optimizer):
+    ...     def __init__(self, params, lr):
+    ...         super().__init__(params, {"lr": lr})
+    ...     @sf.no_grad()
+    ...     def step(self):
+    ...         for group in self.param_groups:
+    ...             for p in group["params"]:
+    ...                 self.state[p]["steps"] = self.state[p].get("steps", 0) + 1
+    ...                 p.sub_(p.grad.sign(), alpha=group["lr"])
+    >>> w = sf.tensor([1.0, -2.0], requires_grad=True)
+    >>> opt = Signs([w], 0.5)
+    >>> (w * w).sum().backward()
+    >>> opt.step()
+    >>> w, opt.state_dict()["state"]
+    (tensor([ 0.5000, -1.5000], requires_grad=True), {0: {'steps': 1}})
     """
 
     switches: ClassVar[tuple[str, ...]] = ("weight_decay",)
@@ -51,14 +74,15 @@ class Optimizer:
     def __init__(self, params: Iterable[Any], defaults: Mapping[str, Any]) -> None:
         self.defaults = dict(defaults)
         self._groups: list[ParamGroup] = []
-        self.state: dict[Any, dict[str, Any]] = {}
+        self.state: dict[Any, dict[str, Any]] = defaultdict(dict)
         self._before_step: dict[Handle, StepHook] = {}
         self._after_step: dict[Handle, StepHook] = {}
         self._parts: dict[tuple[str, ...], frozenset[str]] = {}  # of the state, by what is in use
         single = isinstance(params, Mapping) or hasattr(params, "grad")
         if single or not isinstance(params, Iterable):
             name = type(self).__name__
-            which = "model.parameters()" if hasattr(params, "parameters") else "[w]"
+            of_model = hasattr(params, "parameters") or hasattr(params, "__func__")
+            which = "model.parameters()" if of_model else "[w]"
             raise DTypeError(
                 f"{name} takes a list of parameters or of groups, not a single "
                 f"{type(params).__name__}: {name}({which}, ...), at {format_locs(here())}"
@@ -96,7 +120,7 @@ class Optimizer:
     ) -> dict[str, Any]:
         """The first state of a parameter, by name. What is ``known`` already stays: it came from
         steps without one of the ``hyper``, or from a state file of PyTorch."""
-        raise NotImplementedError
+        raise NotImplementedError(_no_rule(type(self), "init_state"))
 
     @classmethod
     def update(
@@ -105,7 +129,7 @@ class Optimizer:
         """The new parameter and the new state. Pure, and written in ops: all are tensors in one
         mode and symbols in the other, where ``hyper`` and the counters of the state are numbers in
         the one and symbols of 0 dims in the other. ``hyper`` has what is in use only."""
-        raise NotImplementedError
+        raise NotImplementedError(_no_rule(cls, "update"))
 
     def check(self, values: Mapping[str, Any]) -> None:
         """Raise `ValueError` for hyperparameters that do not go together."""
@@ -303,8 +327,15 @@ class Optimizer:
                 f"{type(self).__name__} got a group without parameters, at {format_locs(here())}"
             )
         values = self.defaults | {n: v for n, v in param_group.items() if n != "params"}
+        suffix = f".{len(self.param_groups)}" if self.param_groups else ""
+        if has_own_step(type(self), Optimizer):
+            self.param_groups.append(ParamGroup(params, {}, (), suffix, values, is_free=True))
+            return
         unknown = values.keys() - self.defaults.keys()
-        if unknown:
+        others: dict[str, Any] = {}
+        if isinstance(param_group, ParamGroup):  # of an optimiser that wraps this one
+            others = {n: values.pop(n) for n in unknown}
+        elif unknown:
             raise ArgumentError(
                 f"{type(self).__name__} has no hyperparameter {sorted(unknown)[0]!r}"
                 f", at {format_locs(here())}"
@@ -312,8 +343,7 @@ class Optimizer:
         for name, value in values.items():
             check_value(name, value)
         self.check(values)
-        suffix = f".{len(self.param_groups)}" if self.param_groups else ""
-        self.param_groups.append(ParamGroup(params, values, self.switches, suffix))
+        self.param_groups.append(ParamGroup(params, values, self.switches, suffix, others))
 
     def _state_of(self, param: Any, hyper: Mapping[str, Any]) -> dict[str, Any]:
         """The state of a parameter, with all that the rule needs of it now."""
@@ -366,6 +396,13 @@ class Optimizer:
         groups, given_states = groups_and_state(
             state_dict, [len(g.params) for g in self.param_groups]
         )
+        if has_own_step(type(self), Optimizer):
+            for group, loaded in zip(self.param_groups, groups, strict=True):
+                for name, value in loaded.items():
+                    if name != "params":
+                        group[name] = value
+                self.state |= copies_of_state(group.params, loaded["params"], given_states)
+            return
         settings, states = [], []
         for group, loaded in zip(self.param_groups, groups, strict=True):
             values = {n: v for n, v in loaded.items() if n in group or n not in _FOREIGN}
@@ -433,3 +470,11 @@ def _list(params: Iterable[Any], optimiser: str) -> list[Any]:
             f"it whose state is whose; give a list, at {format_locs(here())}"
         )
     return list(params)
+
+
+def _no_rule(optimiser: type, method: str) -> str:
+    return (
+        f"{optimiser.__name__} has no {method}, and so no rule for programs and for the step of "
+        "Optimizer: define init_state and update, or for tensors alone a step, "
+        f"at {format_locs(here())}"
+    )
