@@ -20,11 +20,12 @@ from staticflow.autograd.transforms import (
 )
 from staticflow.autograd.vmap import vmap
 from staticflow.nn.functional_call import functional_call
+from staticflow.nn.stacked_state import stack_module_state
 from staticflow.ops.declaring.foreign import refuses_foreign_in
 
 __all__ = [
-    "functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "vjp",
-    "vmap",
+    "functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp",
+    "stack_module_state", "vjp", "vmap",
 ]  # fmt: skip
 
 refuses_foreign_in(globals())

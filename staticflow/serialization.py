@@ -72,9 +72,12 @@ def save(obj: Any, f: str | os.PathLike[str] | IO[bytes]) -> None:
             ) from None
 
 
-def load(f: str | os.PathLike[str] | IO[bytes], map_location: Any = None) -> Any:
+def load(
+    f: str | os.PathLike[str] | IO[bytes], map_location: Any = None, *, weights_only: bool = True
+) -> Any:
     """What `save` wrote to ``f``, a path or an open file, with new tensors on the CPU or on
-    ``map_location``. A safetensors file from elsewhere gives a dict of its tensors.
+    ``map_location``. A safetensors file from elsewhere gives a dict of its tensors. No file runs
+    code, whatever ``weights_only`` says.
 
     Raises `CheckpointError` for a file that is damaged or none of the kind, `FileNotFoundError` for
     none.

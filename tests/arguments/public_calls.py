@@ -88,6 +88,10 @@ def _utilities() -> Iterator[Public]:
         lambda: (sf.func.functional_call, [sf.nn.Linear(3, 3), {}, (values(3, 3),)], {}),
     )
     yield Public(
+        "func.stack_module_state",
+        lambda: (sf.func.stack_module_state, [[sf.nn.Linear(3, 3), sf.nn.Linear(3, 3)]], {}),
+    )
+    yield Public(
         "testing.assert_close", lambda: (sf.testing.assert_close, [values(3), values(3)], {})
     )
     yield Public(

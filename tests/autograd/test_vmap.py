@@ -72,7 +72,7 @@ def test_chunks(size: int) -> None:
         (lambda x: sf.vmap(abs, chunk_size=0)(x), ArgumentError, "chunk_size is 0"),
         (lambda x: sf.vmap(3)(x), DTypeError, "takes a function"),
         (lambda x: sf.vmap(lambda a: a + sf.rand(3))(x), ArgumentError, 'randomness is "error"'),
-        (lambda x: sf.vmap(lambda a: a[a > 1])(x), SymbolicError, "different sizes"),
+        (lambda x: sf.vmap(lambda a: a[a > 1])(x), SymbolicError, "differ from row to row"),
         (lambda x: sf.vmap(lambda a: a.add_(1))(x), SymbolicError, "argument in place"),
         (lambda x: sf.vmap(lambda a: -a if a.sum() > 0 else a)(x), SymbolicError, "known only"),
         (lambda x: sf.vmap(sf.nn.BatchNorm1d(3))(x[None]), SymbolicError, "running statistics"),
@@ -95,6 +95,47 @@ def test_gradients_of_samples() -> None:
         wanted = sf.func.grad(loss)(parameters, xs()[row])
         for name in wanted:
             np.testing.assert_allclose(found[name][row].numpy(), wanted[name].numpy(), rtol=1e-5)
+
+
+def test_models_are_stacked() -> None:
+    models = [sf.nn.Sequential(sf.nn.Linear(3, 2), sf.nn.BatchNorm1d(2)).eval() for _ in range(3)]
+    models[1][0].bias.data.fill_(5.0)
+    parameters, buffers = sf.func.stack_module_state(models)
+    assert [*parameters] == [name for name, _ in models[0].named_parameters()]
+    assert parameters["0.bias"][1].tolist() == [5.0, 5.0]
+    assert all(p.requires_grad and p.is_leaf for p in parameters.values())
+    assert buffers["1.running_mean"].shape == (3, 2)
+    assert not buffers["1.running_mean"].requires_grad
+
+    def run(parameters: Any, buffers: Any, x: Any) -> Any:
+        return sf.func.functional_call(models[0], (parameters, buffers), x)
+
+    found = sf.vmap(run, (0, 0, None))(parameters, buffers, xs())
+    for row, model in zip(found, models, strict=True):
+        np.testing.assert_allclose(row.detach(), model(xs()).detach(), rtol=1e-5, atol=1e-6)
+    found.sum().backward()
+    models[2](xs()).sum().backward()
+    np.testing.assert_allclose(
+        parameters["0.weight"].grad[2], models[2][0].weight.grad, rtol=1e-4, atol=1e-6
+    )
+    with sf.no_grad():
+        parameters["0.bias"].add_(1.0)
+    assert models[1][0].bias.tolist() == [5.0, 5.0]
+
+
+@pytest.mark.parametrize(
+    ("models", "says"),
+    [
+        ([], "there are no models"),
+        ([sf.nn.Linear(2, 2), sf.nn.Identity()], "different classes"),
+        ([sf.nn.Linear(2, 2), sf.nn.Linear(2, 2).eval()], "different modes of training"),
+        ([sf.nn.Linear(2, 2), sf.nn.Linear(2, 2, bias=False)], "different parameters"),
+        ([sf.nn.Linear(2, 2), sf.nn.Linear(2, 2).requires_grad_(False)], "require a gradient of"),
+    ],
+)
+def test_models_that_differ_are_not_stacked(models: Any, says: str) -> None:
+    with pytest.raises(sf.ArgumentError, match=f"stack_module_state: .*{says}"):
+        sf.func.stack_module_state(models)
 
 
 def test_gradients_reach_what_the_function_captures() -> None:

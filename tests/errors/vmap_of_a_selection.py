@@ -1,5 +1,5 @@
 # raises SymbolicError
-# says vmap: measure makes a size of values, and rows would have different sizes
+# says vmap: a size that depends on values, as of what a mask selects, would differ from row to row
 import staticflow as sf
 
 

@@ -53,6 +53,13 @@ def test_open_files(tmp_path: Path) -> None:
         sf.load(io.BytesIO(b"something else"))
 
 
+def test_weights_only_or_not(tmp_path: Path) -> None:
+    sf.save({"x": sf.ones(2)}, tmp_path / "state")
+    for weights_only in (True, False):
+        found = sf.load(tmp_path / "state", map_location="cpu", weights_only=weights_only)
+        assert found["x"].tolist() == [1.0, 1.0]
+
+
 def test_plain_values_and_containers(tmp_path: Path) -> None:
     obj = {
         "none": None, "yes": True, "int": 2**70, "float": 0.1, "text": "über", 3: ("a", [1, 2.5]),

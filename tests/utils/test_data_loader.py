@@ -14,6 +14,7 @@ import pytest
 
 import staticflow as sf
 from staticflow.utils.data import (
+    ConcatDataset,
     DataLoader,
     Dataset,
     Subset,
@@ -189,3 +190,28 @@ WRONG = {
 def test_wrong_arguments_are_named(message: str) -> None:
     with pytest.raises(sf.StaticflowError, match=message):
         WRONG[message]()
+
+
+def test_datasets_stand_one_behind_the_other() -> None:
+    class Squares(Dataset):
+        def __len__(self) -> int:
+            return 3
+
+        def __getitem__(self, index: int) -> int:
+            return index * index
+
+    both = Squares() + range(7, 9)
+    assert isinstance(both, ConcatDataset)
+    both = ConcatDataset([both, [], range(20, 22)])
+    assert both.cumulative_sizes == [5, 5, 7]
+    assert [both[i] for i in range(7)] == [0, 1, 4, 7, 8, 20, 21]
+    assert [both[i] for i in range(-7, 0)] == [0, 1, 4, 7, 8, 20, 21]
+    for index in (7, -8):
+        with pytest.raises(
+            IndexError, match=rf"the sample {index} lies outside of 7.*from -7 to 6"
+        ):
+            both[index]
+    with pytest.raises(sf.ArgumentError, match="ConcatDataset of no datasets"):
+        ConcatDataset([])
+    batches = list(DataLoader(ConcatDataset([TensorDataset(sf.arange(3))] * 2), batch_size=4))
+    assert [b.tolist() for (b,) in batches] == [[0, 1, 2, 0], [1, 2]]

@@ -59,7 +59,7 @@ class Batching:
             return _as_values(node, self._the_same(node, [v.data for v in values]), False)
         rule = rule_of(node.op)
         if rule is None or (self.is_eager and "binds" in node.attrs and node.op not in BRANCHES):
-            raise SymbolicError(_no_rule(node))
+            raise SymbolicError(_no_rule(node, some))
         return _as_values(node, rule(Row(self, node, values)), True)
 
     def _the_same(self, node: Node, args: Sequence[Any]) -> Any:
@@ -73,7 +73,7 @@ class Batching:
         if node.op is constant:
             return eager.wrap(np.array(node.attrs["value"].array))
         if "binds" in node.attrs:
-            raise SymbolicError(_no_rule(node))
+            raise SymbolicError(_no_rule(node, False))
         if isinstance(node.op.lowering, Generate):
             return node.op.beside(self.beside, **node.attrs)
         return node.op(*args, **node.attrs)
@@ -96,12 +96,17 @@ def _as_values(node: Node, found: Any, is_batched: bool) -> Any:
     return Value(found, is_batched)
 
 
-def _no_rule(node: Node) -> str:
+def _no_rule(node: Node, rows_differ: bool) -> str:
     if node.op is measure_op or "binds" in node.attrs:
+        why = (
+            "would differ from row to row; mask instead of selecting, as with sf.where, or use "
+            "sf.map" if rows_differ
+            else "is not known where rows are traced, though it is the same for all; select "
+            "outside of the function, and give it what is selected"
+        )  # fmt: skip
         return (
-            f"vmap: {node.op.name} makes a size of values, and rows would have different sizes; "
-            "mask instead of selecting, as with sf.where, or use sf.map, at "
-            f"{format_locs(node.locs)}"
+            f"vmap: a size that depends on values, as of what a mask selects, {why}, "
+            f"at {format_locs(node.locs)}"
         )
     return (
         f"vmap: {node.op.name} has no rule for rows that differ; compute it outside of vmap, or "

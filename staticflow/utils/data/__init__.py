@@ -1,8 +1,15 @@
 """Datasets and their batches, under the names of `torch.utils.data`."""
 
-from staticflow.utils.data.dataset import Dataset, Subset, TensorDataset, random_split
+from staticflow.utils.data.dataset import (
+    ConcatDataset,
+    Dataset,
+    Subset,
+    TensorDataset,
+    random_split,
+)
 from staticflow.utils.data.loader import DataLoader, default_collate
 
 __all__ = [
-    "DataLoader", "Dataset", "Subset", "TensorDataset", "default_collate", "random_split",
+    "ConcatDataset", "DataLoader", "Dataset", "Subset", "TensorDataset", "default_collate",
+    "random_split",
 ]  # fmt: skip

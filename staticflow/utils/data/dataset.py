@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from math import floor
 from typing import Any
 
-from staticflow.errors import ArgumentError, ShapeError
+from staticflow.errors import ArgumentError, IndexRangeError, ShapeError
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.random.sampling import Source, randperm
 
-__all__ = ["Dataset", "Subset", "TensorDataset", "random_split"]
+__all__ = ["ConcatDataset", "Dataset", "Subset", "TensorDataset", "random_split"]
 
 
 class Dataset:
@@ -22,6 +24,42 @@ class Dataset:
             f"{type(self).__name__} has no __getitem__(index), and a dataset must have one, at "
             f"{format_locs(here())}"
         )
+
+    def __add__(self, other: Any) -> ConcatDataset:
+        return ConcatDataset([self, other])
+
+
+class ConcatDataset(Dataset):
+    """The samples of several ``datasets``, one behind the other; so is ``a + b`` of two.
+
+    Raises `ArgumentError` for none.
+
+    >>> import staticflow as sf
+    >>> first, second = TensorDataset(sf.arange(2)), TensorDataset(sf.arange(10, 13))
+    >>> both = ConcatDataset([first, second])
+    >>> len(both), both[2], both[-1], len(first + second)
+    (5, (tensor(10),), (tensor(12),), 5)
+    """
+
+    def __init__(self, datasets: Iterable[Any]) -> None:
+        self.datasets = list(datasets)
+        if not self.datasets:
+            raise ArgumentError(f"ConcatDataset of no datasets, at {format_locs(here())}")
+        self.cumulative_sizes = list(accumulate(map(len, self.datasets)))
+
+    def __getitem__(self, index: int) -> Any:
+        count = len(self)
+        if not -count <= index < count:
+            raise IndexRangeError(
+                f"ConcatDataset: the sample {index} lies outside of {count}; it must be from "
+                f"{-count} to {count - 1}, at {format_locs(here())}"
+            )
+        at = index % count
+        which = bisect_right(self.cumulative_sizes, at)
+        return self.datasets[which][at - (self.cumulative_sizes[which - 1] if which else 0)]
+
+    def __len__(self) -> int:
+        return self.cumulative_sizes[-1]
 
 
 class TensorDataset(Dataset):
