@@ -103,12 +103,12 @@ def _check_new(new: Any, ct: Any, hook: Hook) -> Any:
     if not hasattr(new, "__sf_mode__"):
         raise DTypeError(
             f"hook {name} gave {type(new).__name__}; a hook gives the new gradient, a tensor, or "
-            "None to leave it"
+            f"None to leave it, at {format_locs(here())}"
         )
     if new.shape != ct.shape:
         raise ShapeError(
             f"hook {name} has changed the size of the gradient from {list(ct.shape)} to "
-            f"{list(new.shape)}"
+            f"{list(new.shape)}, at {format_locs(here())}"
         )
     return new.to(ct.dtype)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from staticflow.data_classes import dataclass
-from staticflow.errors import DeviceError
-from staticflow.graph.dtypes import DTYPES, DType, dtype_of
+from staticflow.errors import DeviceError, DTypeError
+from staticflow.graph.dtypes import DTYPES, DType, dtype_of, is_dtype_name
 from staticflow.graph.locs import format_locs, here
 
 __all__ = ["device", "device_of", "kind_name", "target"]
@@ -93,6 +93,12 @@ def target(
             device = arg
         elif hasattr(arg, "dtype") and not isinstance(arg, type):  # a tensor, not np.float32
             device, dtype = getattr(arg, "device", None), arg.dtype
+        elif isinstance(arg, str) and not is_dtype_name(arg):
+            raise DTypeError(
+                f"{arg!r} names neither a device nor a dtype; devices are 'cpu', 'cuda', 'cuda:0', "
+                f"'cuda:1' and so on, dtypes {', '.join(d.name for d in DTYPES)}, "
+                f"at {format_locs(here())}"
+            )
         elif arg is not None:
             dtype = arg
     return (

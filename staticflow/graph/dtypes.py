@@ -36,6 +36,7 @@ __all__ = [
     "int16",
     "int32",
     "int64",
+    "is_dtype_name",
     "promote",
     "set_default_dtype",
     "uint8",
@@ -161,6 +162,11 @@ def dtype_of(dtype: Any) -> DType:
             f"one of the dtypes {known}",
         )
     return found
+
+
+def is_dtype_name(name: str) -> bool:
+    """Whether `dtype_of` knows the word."""
+    return name in _BY_NAME
 
 
 def dtype_of_number(number: Any) -> DType:

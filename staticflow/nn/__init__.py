@@ -33,8 +33,12 @@ from staticflow.nn.recurrent import *  # noqa: F403
 from staticflow.nn.shapes import *  # noqa: F403
 from staticflow.nn.transformer import *  # noqa: F403
 from staticflow.nn.tree import Tree as _Tree
-from staticflow.ops.declaring.foreign import refuses_foreign_in_classes, refuses_foreign_to_make
+from staticflow.ops.declaring.foreign import (
+    refuses_data,
+    refuses_foreign_in_classes,
+    refuses_foreign_to_make,
+)
 from staticflow.ops.random.sampling import gives_back
 
-refuses_foreign_to_make(Module, gives_back)
+refuses_foreign_to_make(Module, lambda init: refuses_data(gives_back(init)))
 refuses_foreign_in_classes(_Tree, but=("forward",))

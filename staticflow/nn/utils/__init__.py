@@ -20,7 +20,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from staticflow.errors import AutogradError, ShapeError
+from staticflow.errors import AutogradError, DTypeError, ShapeError
+from staticflow.graph.articles import with_article
 from staticflow.graph.dims import prod, same
 from staticflow.graph.locs import format_locs, here
 from staticflow.nn.parameter import tensor
@@ -118,6 +119,11 @@ def clip_grad_value_(parameters: Any, clip_value: float) -> None:
 
 def _gradients(parameters: Any) -> list[Any]:
     """The gradients that there are, on their own memory."""
+    if hasattr(parameters, "parameters"):
+        raise DTypeError(
+            f"the gradients of {with_article(type(parameters))} are those of its parameters; give "
+            f"model.parameters(), at {format_locs(here())}"
+        )
     each = [parameters] if hasattr(parameters, "grad") else parameters
     return [p.grad.detach() for p in each if p.grad is not None]
 

@@ -30,7 +30,7 @@ from staticflow.graph.locs import format_locs, here, is_inside
 from staticflow.graph.out import into
 
 __all__ = [
-    "UNWORDED", "foreign_errors", "own_method", "refuse_foreign", "refuses_foreign",
+    "UNWORDED", "foreign_errors", "own_method", "refuse_foreign", "refuses_data", "refuses_foreign",
     "refuses_foreign_in", "refuses_foreign_in_classes", "refuses_foreign_of",
     "refuses_foreign_to_make",
 ]  # fmt: skip
@@ -170,13 +170,19 @@ def _is_of_user(trace: TracebackType | None) -> bool:
 
 
 def _other_kind(parameter: inspect.Parameter, value: Any) -> str:
-    """What a parameter must be, in words, if ``value`` is not."""
+    """What a parameter must be, in words, if ``value`` is not; a tensor may be of one element."""
+    if hasattr(value, "__sf_mode__") and str(parameter.annotation) != "str":
+        return ""
+    return _kind_of_parameter(parameter, value)
+
+
+def _kind_of_parameter(parameter: inspect.Parameter, value: Any) -> str:
+    """What the annotation of a parameter says that it is, in words, if ``value`` is not."""
     words = str(parameter.annotation).split(" | ")
     kinds = [_KINDS.get(word.split("[")[0]) for word in words]
     if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD) or None in kinds:
         return ""
-    is_tensor = hasattr(value, "__sf_mode__") and words != ["str"]  # of one element
-    if is_tensor or any(isinstance(value, kind) for kind in kinds if kind):
+    if any(isinstance(value, kind) for kind in kinds if kind):
         return ""
     text = " | ".join(words)
     for word, meaning in _IN_WORDS:
@@ -348,6 +354,39 @@ def refuses_foreign_to_make(base: type, around: Callable[[Any], Any] = lambda fn
         if made is not None and not hasattr(made, "__wrapped__"):
             type.__setattr__(cls, "__init__", own_method(around(made), ""))
         refuses_foreign_to_make(cls, around)
+
+
+def refuses_data(fn: F) -> F:
+    """``fn``, a constructor of what is then called on data, with an error where it is given these
+    in the place of what only says how to compute."""
+
+    @wraps(fn)
+    def make(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if any(map(_is_data, (*args, *kwargs.values()))):
+            _refuse_data(fn.__get__(self), type(self).__name__, args, kwargs)
+        return fn(self, *args, **kwargs)
+
+    return cast("F", make)
+
+
+def _is_data(value: Any) -> bool:
+    is_own = hasattr(value, "__sf_mode__") or isinstance(value, np.ndarray)
+    return is_own and value.ndim > 0
+
+
+def _refuse_data(fn: Any, name: str, args: Any, kwargs: Any) -> None:
+    try:
+        call = inspect.signature(fn).bind(*args, **kwargs)
+    except TypeError:  # too few or too many: Python says it
+        return
+    for argument, value in call.arguments.items():
+        if _is_data(value) and (
+            kind := _kind_of_parameter(call.signature.parameters[argument], value)
+        ):
+            raise DTypeError(
+                f"{name}: {argument!r} must be {kind}, not {kind_of(value)}; make the layer first, "
+                f"then call it on data: layer = {name}(...); layer(x), at {format_locs(here())}"
+            )
 
 
 def refuses_foreign_in_classes(base: type, but: Collection[str] = ()) -> None:

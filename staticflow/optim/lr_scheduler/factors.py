@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from staticflow.errors import ArgumentError
+from staticflow.errors import ArgumentError, DTypeError
 from staticflow.graph.locs import format_locs, here
 from staticflow.optim.lr_scheduler.base import LRScheduler, for_groups
 from staticflow.optim.optimizer import Optimizer
@@ -26,6 +26,12 @@ class _ByFunction(LRScheduler):
         self, optimizer: Optimizer, lr_lambda: Function | Sequence[Function], last_epoch: int = -1
     ) -> None:
         self.lr_lambdas: list[Function] = for_groups(optimizer, lr_lambda, "lr_lambda")
+        for fn in self.lr_lambdas:
+            if not callable(fn):
+                raise DTypeError(
+                    f"{type(self).__name__}: lr_lambda must be a function of the epoch, not "
+                    f"{fn!r}, at {format_locs(here())}"
+                )
         super().__init__(optimizer, last_epoch)
 
 
