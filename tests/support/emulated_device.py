@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import ctypes
 import weakref
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -55,7 +55,7 @@ class EmulatedDevice:
         self.faults: dict[str, int] = {}
         self.current = 0  # the stream
         self.workspace_bytes = 64
-        self._queues: dict[int, list[Callable[[], object]]] = {}
+        self._queues: dict[int, deque[Callable[[], object]]] = {}
         self._captured: _Graph | None = None  # while one is captured
         self._ran: set[tuple[int, str]] = set()  # kernels that have run
         self._memory: dict[int, weakref.ref[Array]] = {}  # by the id of each
@@ -103,6 +103,44 @@ class EmulatedDevice:
         assert target.shape == values.shape and target.dtype == values.dtype
         target.reshape(-1).view(np.uint8)[...] = 0xFF  # until it is there
         self._ask("download", lambda: np.copyto(target, values))
+
+    def pinned(self, bytes_: int) -> Array:
+        self._outside("new memory")
+        if not self._count("pinned"):
+            raise MemoryError(f"{self.name}: no more pinned memory is emulated")
+        return np.full(bytes_, 0xFF, np.uint8)
+
+    def send(self, target: int, source: Array) -> None:
+        self._outside("a copy from the host")
+        memory, at, bytes_ = weakref.ref(source), source.ctypes.data, source.nbytes
+
+        def work() -> None:
+            assert memory() is not None, "pinned memory was freed before it was copied"
+            ctypes.memmove(target, at, bytes_)
+
+        self._ask("send", work)
+
+    def fetch(self, target: Array, source: int) -> None:
+        self._outside("a copy to the host")
+        target[...] = 0xFF  # until it is there
+        memory, at, bytes_ = weakref.ref(target), target.ctypes.data, target.nbytes
+
+        def work() -> None:
+            assert memory() is not None, "pinned memory was freed before it was filled"
+            ctypes.memmove(at, source, bytes_)
+
+        self._ask("fetch", work)
+
+    def record(self) -> Any:
+        event = _Event(self.current)
+        self._ask("record", event.set)
+        return event
+
+    def wait(self, event: Any) -> None:
+        self._outside("waiting")
+        self.counts["wait" if event.passed else "synchronize"] += 1
+        with self.on_stream(event.stream):
+            self.catch_up(event)
 
     def copy(self, target: int, source: int, bytes_: int) -> None:
         self._ask("copy", lambda: ctypes.memmove(target, source, bytes_), target, source)
@@ -186,16 +224,18 @@ class EmulatedDevice:
         self.counts["synchronize"] += 1
         self.catch_up()
 
-    def catch_up(self) -> None:
-        """Do what was noted down in the current stream, for whoever comes behind it in order."""
+    def catch_up(self, until: _Event | None = None) -> None:
+        """Do what was noted down in the current stream, ``until`` an event has passed, for whoever
+        comes behind it in order."""
         self._outside("waiting")
-        queue = self._queues.pop(self.current, [])[::-1]
-        while queue:
+        queue = self._queues.setdefault(self.current, deque())
+        while queue and not (until is not None and until.passed):
             try:
-                queue.pop()()
+                queue.popleft()()
             except EmulatorError as error:
+                queue.clear()
                 raise DeviceError(f"{self.name}: {error}") from None
-        if self._queues:  # for which memory is kept
+        if any(self._queues.values()):  # for which memory is kept
             return
         self._held.clear()
         memory, self._memory = self._memory, {}
@@ -212,10 +252,20 @@ class EmulatedDevice:
 
     def _note(self, work: Callable[[], object], *addresses: int) -> None:
         if self._captured is None:
-            self._queues.setdefault(self.current, []).append(work)
+            self._queues.setdefault(self.current, deque()).append(work)
             return
         self._captured.work.append(work)
         self._captured.addresses.update(addresses)
+
+
+class _Event:
+    """What passes in a stream."""
+
+    def __init__(self, stream: int) -> None:
+        self.stream, self.passed = stream, False
+
+    def set(self) -> None:
+        self.passed = True
 
 
 class _Graph:

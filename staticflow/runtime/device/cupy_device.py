@@ -22,8 +22,8 @@ from staticflow.runtime.device.interface import Argument, Dim3, MatricesAt, Poin
 
 __all__ = ["CupyDevice"]
 
-_DEVICE_TO_DEVICE = 3
-"""The kind of a copy, as the runtime of CUDA numbers them."""
+_HOST_TO_DEVICE, _DEVICE_TO_HOST, _DEVICE_TO_DEVICE = 1, 2, 3
+"""The kinds of copies, as the runtime of CUDA numbers them."""
 
 
 class CupyDevice:
@@ -68,6 +68,40 @@ class CupyDevice:
         """Copy ``source`` to an array of the host, which it has reached after `synchronize`."""
         with self._here():
             source.get(out=target, blocking=False)
+
+    def pinned(self, bytes_: int) -> np.ndarray[Any, Any]:
+        """New page-locked memory of the host."""
+        with self._here():
+            new: np.ndarray[Any, Any] = importlib.import_module("cupyx").empty_pinned(
+                (bytes_,), np.uint8
+            )
+            return new
+
+    def send(self, target: int, source: np.ndarray[Any, Any]) -> None:
+        """Copy pinned memory to an address."""
+        with self._here() as cupy:
+            stream = cupy.cuda.get_current_stream().ptr
+            at, bytes_ = source.ctypes.data, source.nbytes
+            cupy.cuda.runtime.memcpyAsync(target, at, bytes_, _HOST_TO_DEVICE, stream)
+
+    def fetch(self, target: np.ndarray[Any, Any], source: int) -> None:
+        """Fill pinned memory from an address."""
+        with self._here() as cupy:
+            stream = cupy.cuda.get_current_stream().ptr
+            at, bytes_ = target.ctypes.data, target.nbytes
+            cupy.cuda.runtime.memcpyAsync(at, source, bytes_, _DEVICE_TO_HOST, stream)
+
+    def record(self) -> Any:
+        """An event of the current stream."""
+        with self._here() as cupy:
+            event = cupy.cuda.Event(disable_timing=True)
+            event.record()
+            return event
+
+    def wait(self, event: Any) -> None:
+        """Wait for an event."""
+        with self._here():
+            event.synchronize()
 
     def copy(self, target: int, source: int, bytes_: int) -> None:
         """Copy bytes from address to address."""

@@ -1,9 +1,10 @@
 """What a program needs of the device that it runs on.
 
 Whatever is asked for is done in order, some time after the call that asks for it: a copy to the
-host has arrived, and a fault of a kernel is known, once `synchronize` has returned. Arrays are
-those of eager tensors on that device, and lie where `address` says until nobody holds them any
-more; the device does what was asked for before with memory that nobody holds, too.
+host has arrived, and a fault of a kernel is known, once `synchronize` has returned, or `wait` for
+an event behind it. Arrays are those of eager tensors on that device, and lie where `address` says
+until nobody holds them any more; the device does what was asked for before with memory that nobody
+holds, too.
 
 The order is that of a *stream*, the current one of the thread that asks; between two streams there
 is none. Memory that nobody holds any more is given out again to the stream that it was made in.
@@ -78,6 +79,23 @@ class Device(Protocol):
     def download(self, target: np.ndarray[Any, Any], source: Array) -> None:
         """Copy ``source``, which lies in one row, to an array of the host of its shape and
         dtype."""
+
+    def pinned(self, bytes_: int) -> np.ndarray[Any, Any]:
+        """New memory of the host, as bytes, that `send` and `fetch` take."""
+
+    def send(self, target: int, source: np.ndarray[Any, Any]) -> None:
+        """Copy pinned memory to an address. It must stay as it is, and be held, until a later event
+        has passed."""
+
+    def fetch(self, target: np.ndarray[Any, Any], source: int) -> None:
+        """Fill pinned memory from an address. It must be held, and is not to be read, until a later
+        event has passed."""
+
+    def record(self) -> Any:
+        """An event, which passes once all is done that was asked for in the current stream."""
+
+    def wait(self, event: Any) -> None:
+        """Wait until an event has passed. Raises what went wrong on the way."""
 
     def copy(self, target: int, source: int, bytes_: int) -> None:
         """Copy bytes from address to address of the device."""

@@ -13,6 +13,7 @@ from staticflow.errors import DeviceError, StaticflowError
 from staticflow.graph.dims import Sym
 from staticflow.runtime.device.run import Run
 from staticflow.runtime.device.segments import Segment
+from staticflow.runtime.device.staging import Staging
 
 if TYPE_CHECKING:
     from staticflow.runtime.device.executable import DeviceExecutable
@@ -54,17 +55,22 @@ class Replay:
     """
 
     def __init__(
-        self, program: DeviceExecutable, values: Mapping[Sym, int], layout: Layout
+        self,
+        program: DeviceExecutable,
+        values: Mapping[Sym, int],
+        layout: Layout,
+        arrays: Sequence[Any],
     ) -> None:
         self.program, self.layout = program, layout
-        signature = program.signature
+        hosted = {i: a for i, a in enumerate(arrays) if isinstance(a, np.ndarray)}
+        self._staging = Staging(program.device, hosted, program.updated)
         self._places = {
-            i: self._fix(program.empty(p.type, values))
-            for i, (p, at) in enumerate(zip(signature.params, layout, strict=True))
-            if at is None
+            i: self._fix(program.empty(program.signature.params[i].type, values))
+            for i, at in enumerate(layout)
+            if at is None and i not in hosted
         }
         self._outputs = [None if a is None else self._fix(a) for a in program.known_outputs(values)]
-        table = [self._places[i].address if at is None else at for i, at in enumerate(layout)]
+        table = [self._find(i) if at is None else at for i, at in enumerate(layout)]
         table += map(program.device.address, program.constants)
         table += [0 if a is None else a.address for a in self._outputs]
         self._run = Run(program, table, values)
@@ -77,8 +83,7 @@ class Replay:
 
     def __call__(self, arrays: Sequence[Any]) -> list[Any]:
         """Run on ``arrays``, each in one row, which lie as the layout says; gives new arrays."""
-        for i, place in self._places.items():
-            self._bring(place, arrays[i])
+        self._bring(arrays)
         run = self._run
         run.begin_anew()
         if self._segments and self._segments[0].why is not None:
@@ -88,20 +93,25 @@ class Replay:
                 self._take(number, segment)
                 if segment.is_checked:
                     run.check()
+            self._staging.fetch()
             run.check()
         except StaticflowError:
             if any(f.loops for f in self.program.program.failures):
                 Run(self.program, run.table, self._values)()  # which says in which iteration
             raise
         results = self._take_outputs()
-        self.program.bring_back(arrays, {i: p.array for i, p in self._places.items()})
+        self._staging.write_back(arrays)
         return results
 
     @property
     def held_bytes(self) -> int:
         """The bytes of its memory."""
         fixed = (*self._places.values(), *self._outputs)
-        return self._run.held_bytes + sum(a.bytes for a in fixed if a is not None)
+        return (
+            self._run.held_bytes
+            + self._staging.bytes
+            + sum(a.bytes for a in fixed if a is not None)
+        )
 
     def _take(self, number: int, segment: Segment) -> None:
         run = self._run
@@ -116,12 +126,22 @@ class Replay:
                 raise DeviceError(f"a step cannot be captured: {error}; {_WITHOUT}") from None
         run.launch_graph(self._graphs[number], may_fail=segment.may_fail)
 
-    def _bring(self, place: _Fixed, array: Any) -> None:
+    def _bring(self, arrays: Sequence[Any]) -> None:
+        """Copy to their places what lies elsewhere at each call."""
         device = self.program.device
-        if isinstance(array, np.ndarray):
-            device.upload(place.array, array)
-        elif place.bytes:
-            device.copy(place.address, device.address(array), place.bytes)
+        self._staging.send(arrays)
+        for i, place in self._places.items():
+            if isinstance(arrays[i], np.ndarray):
+                device.upload(place.array, arrays[i])
+        for i, at in enumerate(self.layout):
+            if at is None and not isinstance(arrays[i], np.ndarray) and arrays[i].nbytes:
+                device.copy(self._find(i), device.address(arrays[i]), int(arrays[i].nbytes))
+
+    def _find(self, number: int) -> int:
+        """The address of the place of a param."""
+        if number in self._staging:
+            return self._staging.address(number)
+        return self._places[number].address
 
     def _take_outputs(self) -> list[Any]:
         """Copies of the outputs that have a place here, and those that the run has made."""
@@ -163,7 +183,7 @@ class Replays:
             key = (self._program.device.stream(), *(values[s] for s in self._program.program.sizes))
             layout, comes_again = self._compare(key, arrays)
             if comes_again:
-                return self._find(key, values, layout)(arrays)
+                return self._find(key, values, layout, arrays)(arrays)
             self._found.pop(key, None)
             self._layouts.pop(key, None)
             results = self._program.run_once(arrays, values)
@@ -197,14 +217,16 @@ class Replays:
         if len(self._layouts) > _MOST_LAYOUTS:
             del self._layouts[next(iter(self._layouts))]
 
-    def _find(self, key: _Key, values: Mapping[Sym, int], layout: Layout) -> Replay:
+    def _find(
+        self, key: _Key, values: Mapping[Sym, int], layout: Layout, arrays: Sequence[Any]
+    ) -> Replay:
         replay = self._found.pop(key, None)
         if replay is not None and replay.layout != layout:
             replay = None  # before there is another: its memory is free for that
         if replay is None:
             while len(self._found) >= _MOST_REPLAYS:
                 del self._found[next(iter(self._found))]
-            replay = self._make(values, layout)
+            replay = self._make(values, layout, arrays)
         self._found[key] = replay
         self._remember(key, layout)
         return replay
@@ -216,12 +238,12 @@ class Replays:
             for i, a in enumerate(arrays)
         )
 
-    def _make(self, values: Mapping[Sym, int], layout: Layout) -> Replay:
+    def _make(self, values: Mapping[Sym, int], layout: Layout, arrays: Sequence[Any]) -> Replay:
         try:
-            return Replay(self._program, values, layout)
+            return Replay(self._program, values, layout, arrays)
         except MemoryError:
             self._found.clear()  # what other sizes hold
         try:
-            return Replay(self._program, values, layout)
+            return Replay(self._program, values, layout, arrays)
         except MemoryError as error:
             raise MemoryError(f"{error}; {_WITHOUT}") from None

@@ -39,6 +39,7 @@ class Cupy:
             Device=lambda index: _Device(self, index),
             get_current_stream=lambda: self.streams[-1],
             Stream=lambda non_blocking: _Stream(self, 8 if non_blocking else 9),
+            Event=lambda disable_timing: _Event(self, disable_timing),
             device=SimpleNamespace(get_cublas_handle=lambda: self.note("load cuBLAS")),
             runtime=SimpleNamespace(
                 CUDARuntimeError=Refused,
@@ -84,6 +85,20 @@ class _Device:
     def __enter__(self) -> None: ...
 
     def __exit__(self, *_: object) -> None: ...
+
+
+class _Event:
+    """As `cupy.cuda.Event`."""
+
+    def __init__(self, cupy: Cupy, disable_timing: bool) -> None:
+        assert disable_timing
+        self.cupy = cupy
+
+    def record(self) -> None:
+        self.cupy.note("record", self.cupy.streams[-1].ptr)
+
+    def synchronize(self) -> None:
+        self.cupy.note("wait")
 
 
 class _Stream:
@@ -140,6 +155,23 @@ def test_what_it_asks_for(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (name, grid, block) == ("name", (2, 1, 1), (256, 1, 1))
     assert [(type(a), int(a)) for a in arguments] == [(np.uint64, 4096), (np.int64, 5)]
     assert last == ("synchronize",)
+
+
+def test_copies_that_nobody_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    cupy = Cupy()
+    device = device_over(monkeypatch, cupy)
+    cupyx = SimpleNamespace(empty_pinned=lambda shape, dtype: np.empty(shape, dtype))
+    monkeypatch.setitem(sys.modules, "cupyx", cupyx)
+    memory = device.pinned(12)
+    assert memory.shape == (12,) and memory.dtype == np.uint8
+    device.send(4096, memory)
+    device.fetch(memory, 8192)
+    device.wait(device.record())
+    at = memory.ctypes.data
+    assert cupy.calls == [
+        ("memcpyAsync", 4096, at, 12, 1, 7), ("memcpyAsync", at, 8192, 12, 2, 7), ("record", 7),
+        ("wait",),
+    ]  # fmt: skip
 
 
 def test_a_capture_is_in_a_stream_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
