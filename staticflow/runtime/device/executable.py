@@ -4,9 +4,10 @@ what a call makes of arrays."""
 from __future__ import annotations
 
 import time
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -38,8 +39,9 @@ from staticflow.graph.dims import Sym
 from staticflow.graph.dtypes import bfloat16
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.types import TensorType
-from staticflow.runtime.device.guards import COPIES, VOTE
+from staticflow.runtime.device.guards import COPIES, GO_ON, VOTE
 from staticflow.runtime.device.interface import Device
+from staticflow.runtime.device.masked import can_be_masked
 from staticflow.runtime.device.replay import Replays
 from staticflow.runtime.device.run import Run
 from staticflow.runtime.device.segments import Segments, describe_segments, split_steps
@@ -88,9 +90,10 @@ class DeviceExecutable(Runnable):
         self._by_name = {k.name: k for k in routine.kernels}
         self.grows = tuple(b.grows for b in routine.buffers)
         """Of each buffer whether it grows."""
-        guarded = self._find_guarded()
-        own = (VOTE, *COPIES) if guarded else ()
-        guarded |= {k.name for k in own if k is not VOTE}
+        guarded, masked = self._find_guarded(), _find_masked(routine.steps)
+        own = (*(VOTE for _ in guarded), *(GO_ON for _ in masked), *COPIES)
+        own = tuple(dict.fromkeys(own)) if guarded | masked else ()
+        guarded |= masked | ({k.name for k in COPIES} if own else set())
         self._text = render_cuda_module((*routine.kernels, *own), guarded)
         find = device.compile(self._text) if routine.kernels else None
         loaded = {
@@ -102,8 +105,10 @@ class DeviceExecutable(Runnable):
         }
         self.vote = loaded.pop(VOTE.name, None)
         """The kernel of a `Vote`; None where nothing can fail, or kernels are not guarded."""
-        self.copies = [loaded.pop(k.name) for k in COPIES] if guarded else []
-        """Kernels that copy elements, unless a launch has failed."""
+        self.go_on = loaded.pop(GO_ON.name, None)
+        """The kernel that begins an iteration of a masked loop; None where there is none."""
+        self.copies = [loaded.pop(k.name) for k in COPIES] if own else []
+        """Kernels that copy elements, unless a launch has failed, or a masked loop has ended."""
         self.kernels = loaded
         """The kernels by their names."""
         self.multiplies = any(isinstance(s, Multiply) for s in walk_steps(routine.steps))
@@ -112,7 +117,9 @@ class DeviceExecutable(Runnable):
         """The constants on the device."""
         if self.constants:
             device.synchronize()  # for whichever stream a call comes in
-        self._replays = Replays(self) if replay else None
+        # by a proxy, so that a program that nobody holds is freed at once, with its memory
+        self._replays = Replays(cast(DeviceExecutable, weakref.proxy(self))) if replay else None
+        self._has_run = [False]
         self._met: dict[tuple[int, ...], tuple[tuple[int, ...], Segments]] = {}
         self._limit = [_ENOUGH]
         self.done: dict[int, int] = {}
@@ -146,6 +153,11 @@ class DeviceExecutable(Runnable):
         results = self.take_outputs(run, outputs)
         self.bring_back(arrays, dict(enumerate(there)))
         return results
+
+    def claim_first_run(self) -> bool:
+        """Whether nothing has run before."""
+        has_run, self._has_run[0] = self._has_run[0], True
+        return not has_run
 
     def known_outputs(self, values: Mapping[Sym, int]) -> list[Any]:
         """New arrays for the outputs, None for those whose sizes only the run can tell."""
@@ -333,6 +345,14 @@ class _Memory:
 def _in_row(array: Any) -> Any:
     """A copy of an array of the device in one row; one of the host is copied there in such."""
     return array if isinstance(array, np.ndarray) else array.copy(order="C")
+
+
+def _find_masked(steps: tuple[Step, ...]) -> frozenset[str]:
+    """The kernels in loops that can be masked."""
+    loops = [s for s in walk_steps(steps) if can_be_masked(s)]
+    return frozenset(
+        s.kernel for loop in loops for s in walk_steps((loop,)) if isinstance(s, Launch)
+    )
 
 
 def _shape_of(t: TensorType, values: Mapping[Sym, int]) -> list[int]:

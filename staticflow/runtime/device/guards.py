@@ -1,4 +1,5 @@
-"""The kernels by which a device itself sees to it that a call that fails changes nothing.
+"""The kernels by which a device itself sees to it that a call that fails changes nothing, and that
+a loop that has ended is not gone on with.
 
 A kernel that is *guarded* does nothing where its status is not 0 before. A `Vote` makes it so if
 a launch before has failed, so the host need not wait to look before variables are overwritten.
@@ -9,9 +10,9 @@ from __future__ import annotations
 from staticflow.codegen.builder import Builder
 from staticflow.codegen.kernel import Buffer, Kernel
 from staticflow.graph.dims import Dim, Sym
-from staticflow.graph.dtypes import DType, int32, int64, uint8
+from staticflow.graph.dtypes import DType, bool_, int32, int64, uint8
 
-__all__ = ["COPIES", "VOTE"]
+__all__ = ["COPIES", "GO_ON", "VOTE"]
 
 _COUNT = Sym("count")
 
@@ -30,8 +31,22 @@ def _build_copy(dtype: DType) -> Kernel:
     return k.kernel(f"guarded_copy_of_{dtype.name}")
 
 
+def _build_go_on() -> Kernel:
+    k = Builder([Buffer("flag", bool_, "in"), Buffer("words", int32, "inout")], [_COUNT])
+    before = k.load("words", 0)
+    goes_on = k.apply("and", k.apply("eq", before, 0), k.load("flag", 0))
+    done = k.load("words", 1)
+    k.store("words", 0, k.select(goes_on, 0, k.const(1, int32)))
+    k.store("words", 1, k.add(done, k.cast(goes_on, int32)))
+    return k.kernel("go_on_with_a_loop")
+
+
 VOTE = _build_vote()
 """A kernel that fails, with the code 1, if one of the words that it is given is not 0."""
+
+GO_ON = _build_go_on()
+"""A kernel that begins an iteration of a loop: it counts it in the second word, or writes 1 to the
+first, if the flag is false or that was done before."""
 
 COPIES = tuple(map(_build_copy, (int64, uint8)))
 """Kernels that copy elements, as they do where they are guarded: of 8 bytes, and of one."""

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from staticflow.codegen.program.routine import Repeat
 from staticflow.data_classes import dataclass
 from staticflow.errors import DeviceError, StaticflowError
 from staticflow.graph.dims import Sym
+from staticflow.runtime.device.masked import MaskedLoop
 from staticflow.runtime.device.run import Run
 from staticflow.runtime.device.segments import Segment
 from staticflow.runtime.device.staging import Staging
@@ -77,6 +79,7 @@ class Replay:
         self._values = dict(values)
         self._segments = program.segments(values)
         self._graphs: dict[int, Any] = {}
+        self._loops: dict[int, MaskedLoop] = {}
 
     def _fix(self, array: Any) -> _Fixed:
         return _Fixed(array, self.program.device.address(array), int(array.nbytes))
@@ -115,6 +118,13 @@ class Replay:
 
     def _take(self, number: int, segment: Segment) -> None:
         run = self._run
+        if segment.is_masked:
+            (step,) = segment.steps
+            assert isinstance(step, Repeat)
+            if number not in self._loops:
+                self._loops[number] = MaskedLoop(run, step)
+            self._loops[number]()
+            return
         if segment.why is not None:
             for step in segment.steps:
                 run.take(step)

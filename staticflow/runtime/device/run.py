@@ -9,7 +9,9 @@ another was written, and the guarded kernels, which have no other word, look the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -41,8 +43,9 @@ from staticflow.codegen.statuses import NO_ROOM, SIZES_DIFFER
 from staticflow.data_classes import dataclass
 from staticflow.graph.dim_queries import as_symbol, evaluate_dim
 from staticflow.graph.dims import Size, Sym
-from staticflow.graph.dtypes import int32
+from staticflow.graph.dtypes import bool_, int32
 from staticflow.runtime.device.interface import Argument, Device, MatricesAt, Pointer
+from staticflow.runtime.device.masked import Mask
 
 if TYPE_CHECKING:
     from staticflow.runtime.device.executable import DeviceExecutable, Loaded
@@ -90,12 +93,15 @@ class Run:
         self._first_word = self.device.address(self._words)
         self._workspace = self._memory(self.device.workspace_bytes if program.multiplies else 0)
         self._in_doubt = False  # whether a word may have been written since they were read
+        self._mask: Mask | None = None  # of the loop that is captured
         self._voted = False  # whether word 0 says whether one was
         self._captures = False  # whether what is asked for is not done yet
         self.clear_words()
 
     def __call__(self) -> None:
         """Run all steps, and wait for them if one may have failed."""
+        if self.program.claim_first_run():
+            self._load_guards()
         for segment in self.program.segments(self.values):
             for step in segment.steps:
                 self.take(step)
@@ -123,6 +129,55 @@ class Run:
             return self.device.capture(work)
         finally:
             self._captures, self._in_doubt = False, before
+
+    def _load_guards(self) -> None:
+        """Launch the kernels once that only graphs launch, as CUDA loads a kernel at its first
+        launch, and not in a capture."""
+        one = self._memory(8)
+        at = self.device.address(one)
+        for code in self.program.copies:
+            dtype = code.kernel.buffers[0].dtype
+            self._launch_guard(code, [Pointer(at, dtype, False), Pointer(at, dtype, True)], 0)
+        if self.program.go_on is not None:
+            self._begin_iteration(at, at)
+
+    def _begin_iteration(self, flag: int, words: int) -> None:
+        go_on = self.program.go_on
+        assert go_on is not None
+        self._launch_guard(go_on, [Pointer(flag, bool_, False), Pointer(words, int32, True)], 0)
+
+    def capture_loop(self, step: Repeat, start: int, count: int, mask: Mask) -> Any:
+        """The graph of so many iterations of a loop from ``start`` on, behind the end of which the
+        ``mask`` leaves all as it is."""
+        assert step.flag is not None
+        flag = step.flag
+        at = self._begin_loop(step)
+        counter = as_symbol(iteration_count(step.loop))
+        assert counter is not None
+
+        def work() -> None:
+            for at.iteration in range(start, start + count):
+                self.values[counter] = at.iteration
+                self._begin_iteration(self.address(flag), mask.word)
+                for inner in step.body:
+                    self.take(inner)
+
+        try:
+            self._captures, self._mask = True, mask
+            return self.device.capture(work)
+        finally:
+            self._captures, self._mask = False, None
+
+    def end_loop(self, step: Repeat, iterations: int) -> None:
+        """Go on behind a loop that has made so many iterations."""
+        self._begin_loop(step).iteration = iterations
+        if step.binds is not None:
+            self.values[step.binds] = iterations
+
+    def _begin_loop(self, step: Repeat) -> _Reached:
+        length = None if step.length is None else self.size(step.length)
+        at = self._loops[step.loop] = _Reached(0, length, step.reverse)
+        return at
 
     def launch_graph(self, graph: Any, *, may_fail: bool) -> None:
         """Do what was captured."""
@@ -204,6 +259,8 @@ class Run:
         ]
         arguments += map(np.int64, numbers)
         word = self._first_word + _WORDS.itemsize * step.site
+        if self._mask is not None:
+            word = self._mask.word
         arguments.append(Pointer(word, *_STATUS))
         sizes = dict(zip(kernel.sizes, numbers, strict=True))
         for number, entry in enumerate(code.entries):
@@ -212,7 +269,13 @@ class Run:
 
     def _multiply(self, step: Multiply) -> None:
         target, left, right = (self._matrices(m) for m in (step.target, step.left, step.right))
+        home = target
+        if self._mask is not None:
+            target = replace(target, address=self._mask.scratch)
         self.device.multiply(target, left, right, self.device.address(self._workspace))
+        if target is not home:
+            bytes_ = math.prod(home.shape) * home.dtype.itemsize
+            self._copy_guarded(home.address, target.address, bytes_)
 
     def _vote(self, _: Vote) -> None:
         vote = self.program.vote
@@ -225,7 +288,8 @@ class Run:
     def _launch_guard(self, code: Loaded, places: Sequence[Argument], count: int) -> None:
         """Launch a kernel of `guards` for so many elements."""
         (entry,), (size,) = code.entries, code.kernel.sizes
-        arguments = [*places, np.int64(count), Pointer(self._first_word, *_STATUS)]
+        word = self._first_word if self._mask is None else self._mask.word
+        arguments = [*places, np.int64(count), Pointer(word, *_STATUS)]
         self.device.launch(entry, *launch_geometry(code.kernel, {size: count}), arguments)
 
     def _matrices(self, m: Matrices) -> MatricesAt:
@@ -242,9 +306,12 @@ class Run:
         if not bytes_:
             return
         target, source = self.address(step.target), self.address(step.source)
-        if not self._voted or not self.program.overwrites(step):
+        if self._mask is None and not (self._voted and self.program.overwrites(step)):
             self.device.copy(target, source, bytes_)
-            return
+        else:
+            self._copy_guarded(target, source, bytes_)
+
+    def _copy_guarded(self, target: int, source: int, bytes_: int) -> None:
         for code in self.program.copies:
             dtype = code.kernel.buffers[0].dtype
             if (target | source | bytes_) % dtype.itemsize == 0:
@@ -253,11 +320,10 @@ class Run:
                 return
 
     def _repeat(self, step: Repeat) -> None:
-        length = None if step.length is None else self.size(step.length)
-        at = self._loops[step.loop] = _Reached(0, length, step.reverse)
+        at = self._begin_loop(step)
         counter = as_symbol(iteration_count(step.loop))
         assert counter is not None
-        while (length is None or at.iteration < length) and self._flag(step.flag):
+        while (at.length is None or at.iteration < at.length) and self._flag(step.flag):
             self.values[counter] = at.iteration
             self._take_inside(step.body)
             self.check()

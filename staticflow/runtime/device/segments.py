@@ -40,6 +40,7 @@ from staticflow.data_classes import dataclass
 from staticflow.graph.dim_queries import as_symbol, evaluate_dim, symbols_of
 from staticflow.graph.dims import Size, Sym
 from staticflow.graph.locs import format_locs
+from staticflow.runtime.device.masked import can_be_masked, iterations_at_once
 from staticflow.runtime.device.run import Vote
 
 if TYPE_CHECKING:
@@ -56,12 +57,13 @@ once for each."""
 class Segment:
     """Some steps of a routine, in order, that are one launch; or, where there is a ``why``, one
     that the host goes through. A kernel in it ``may_fail``; where it ``is_checked`` the host looks
-    behind it whether one has."""
+    behind it whether one has. One that ``is_masked`` is a `MaskedLoop`."""
 
     steps: tuple[Step | Vote, ...]
     may_fail: bool
     is_checked: bool
     why: str | None = None
+    is_masked: bool = False
 
 
 Segments = tuple[Segment, ...]
@@ -83,10 +85,11 @@ def describe_segments(segments: Segments) -> Iterator[str]:
     checks = sum(s.is_checked for s in segments)
     if checks:
         yield f"{checks} wait{'s' if checks > 1 else ''} for a check before what depends on it"
-    for segment in segments:
-        if segment.why is not None:
-            locs = getattr(segment.steps[0], "locs", ())
-            yield f"the host: {segment.why}" + (f", at {format_locs(locs)}" if locs else "")
+    told = []
+    for segment in (s for s in segments if s.why is not None):
+        locs = getattr(segment.steps[0], "locs", ())
+        told.append(f"the host: {segment.why}" + (f", at {format_locs(locs)}" if locs else ""))
+    yield from dict.fromkeys(told)
 
 
 class _Splitter:
@@ -115,7 +118,9 @@ class _Splitter:
         why = self._refuse(step)
         if why is not None:
             self.close()
-            self.segments.append(Segment((step,), bool(sites), False, why))
+            told = self._mask(step)
+            masked = told is not None
+            self.segments.append(Segment((step,), bool(sites), False, told or why, masked))
         else:
             self._steps.append(step)
         if sites:
@@ -190,6 +195,32 @@ class _Splitter:
                     else (f"a loop, in which a step {why}")
                 )
         return None
+
+    def _mask(self, step: Step) -> str | None:
+        """How a loop that ends by a value is gone through, if it can be masked."""
+        if not isinstance(step, Repeat) or not can_be_masked(step):
+            return None
+        length = None
+        if step.length is not None:
+            if not symbols_of(step.length) <= set(self.values):
+                return None
+            length = evaluate_dim(step.length, self.values)
+        first, again = iterations_at_once(step, length)
+        if max(first, again) * sum(map(self._count_launches, step.body)) > _MOST:
+            return None
+        known, loops = set(self._known), set(self._loops)
+        counter = as_symbol(iteration_count(step.loop))
+        if counter is not None and length is not None:
+            self._known.add(counter)
+        self._loops.add(step.loop)
+        can = all(map(self._is_fixed, places_of(step)))
+        can = can and not any(self._refuse(inner) for inner in step.body)
+        self._known, self._loops = known, loops
+        if not can:
+            return None
+        if length is not None:
+            return f"one launch of a loop that ends by a value, after {length} iterations at most"
+        return f"a loop that ends by a value, of {again} iterations or more a launch"
 
     def _makes_doubtful_indices(self, step: Step) -> bool:
         return isinstance(step, Launch) and bool(step.site) and self.program.makes_indices(step)

@@ -35,6 +35,7 @@ class Staging:
         self, device: Device, arrays: Mapping[int, np.ndarray[Any, Any]], updated: frozenset[int]
     ) -> None:
         self._device = device
+        self._events: list[Any] = []
         self._starts: dict[int, int] = {}
         self._returned = 0
         end = 0
@@ -79,13 +80,17 @@ class Staging:
         for i in mine:
             side.views[i][...] = arrays[i]
         self._device.send(self._base, side.memory)
-        side.event = self._device.record()
+        self._record(side)
 
     def fetch(self) -> None:
         """Ask for what is updated."""
         if self._returned:
             self._device.fetch(self._back.memory, self._base)
-            self._back.event = self._device.record()
+            self._record(self._back)
+
+    def _record(self, side: _Side) -> None:
+        side.event = self._device.record()
+        self._events = [s.event for s in (*self._sides, self._back) if s.event is not None]
 
     def write_back(self, arrays: Sequence[Any]) -> None:
         """Write what was asked for to the updated of the ``arrays``, once it is there."""
@@ -97,6 +102,5 @@ class Staging:
 
     def __del__(self) -> None:
         # the memory of the host may be somebody else's at once
-        for side in (*self._sides, self._back):
-            if side.event is not None:
-                self._device.wait(side.event)
+        for event in self._events:
+            self._device.wait(event)

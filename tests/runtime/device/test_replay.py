@@ -103,6 +103,7 @@ def test_a_missing_wait_shows(gpu: EmulatedDevice, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(EmulatedDevice, "wait", lambda self, event: None)
     program = compiled(lambda x: x + 1, [normal(4)], "cuda")
     results = [program(normal(4, seed=seed)) for seed in range(6)]
+    gpu.synchronize()
     wrong = [(r.cpu().numpy() != normal(4, seed=s) + 1).any() for s, r in enumerate(results)]
     assert wrong == [False, True, True, True, False, False]
 
@@ -113,7 +114,7 @@ def test_a_program_is_dropped_while_copies_are_on_their_way(gpu: EmulatedDevice)
     gpu.counts.clear()
     del program
     gc.collect()
-    assert gpu.counts["synchronize"] == 1 and gpu.counts["wait"] == 0
+    assert gpu.counts["synchronize"] == gpu.counts["wait"] == 1
     for seed, found in enumerate(results):
         assert_alike(found, sf.tensor(normal(4, seed=seed) + 1))
 
@@ -281,9 +282,9 @@ def test_what_the_host_does_splits_the_step(gpu: EmulatedDevice) -> None:
         found, counts = counts_of(gpu, program, x)
         assert_alike(found, on_cpu(x))
     text = program.explain()
-    assert counts["graph"] == gpu.counts["graph"] > 1 and counts.get("capture", 0) == 0
-    assert f"{counts['graph']} launches a call" in text
-    assert "the host: a loop that ends by a value, which the host reads in each iteration" in text
+    assert counts["graph"] > 2 and counts.get("capture", 0) == 0
+    assert "2 launches a call" in text
+    assert "the host: a loop that ends by a value, of 16 iterations or more a launch" in text
     assert "the host: a branch by a value, which the host reads" in text
     assert "the host: reads a size" in text and "test_replay.py" in text
 

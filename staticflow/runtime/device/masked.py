@@ -1,0 +1,136 @@
+"""Loops that end by a value, without the host in each iteration: many iterations are one launch.
+
+Before each iteration a kernel looks at the flag of the loop. Where that is false it writes to a
+word, and the kernels of the iteration, and of those behind it, find it there and do nothing. The
+host reads the word, and how many iterations were made, behind each launch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from staticflow.codegen.program.routine import (
+    Ahead,
+    Carry,
+    Copy,
+    Launch,
+    Matrices,
+    Multiply,
+    Place,
+    Repeat,
+    Row,
+    Step,
+    Turn,
+    parts_of,
+    places_of,
+    walk_steps,
+)
+from staticflow.data_classes import dataclass
+
+if TYPE_CHECKING:
+    from staticflow.runtime.device.run import Run
+
+__all__ = ["Mask", "MaskedLoop", "can_be_masked", "iterations_at_once"]
+
+_AT_ONCE = 16
+"""Iterations that are one launch, where their number is unknown: the last of them may do nothing,
+each kernel for about 2 us, and a look of the host takes some 10 us."""
+
+_WORDS = np.dtype(np.int32)
+
+
+@dataclass(frozen=True, slots=True)
+class Mask:
+    """The address of the word that kernels look at, and of memory for products of matrices, which a
+    library makes whatever is there."""
+
+    word: int
+    scratch: int
+
+
+def can_be_masked(step: Step) -> bool:
+    """Whether a step is a loop that ends by a value, and in which nothing can fail, nothing grows
+    and no other value decides."""
+    if not isinstance(step, Repeat) or step.flag is None:
+        return False
+    for inner in walk_steps(step.body):
+        known = isinstance(inner, Repeat) and inner.flag is None and inner.length is not None
+        if not known and not isinstance(inner, Launch | Copy | Multiply):
+            return False
+        if isinstance(inner, Launch) and inner.site:
+            return False
+    return step.length is not None or not any(
+        isinstance(p, Row | Ahead) and p.loop == step.loop for p in _places_in(step)
+    )
+
+
+def iterations_at_once(step: Repeat, length: int | None) -> tuple[int, int]:
+    """How many iterations of a loop the first launch makes at most, and each after it: of a known
+    ``length`` all."""
+    if length is not None:
+        return length, 0
+    places = [*_places_in(step)]
+    turns = (len(p.arrays) for p in places if isinstance(p, Turn) and p.loop == step.loop)
+    period = math.lcm(1, *turns)
+    starts = sum(len(p.starts) for p in {*places} if isinstance(p, Carry) and p.loop == step.loop)
+    again = -(-_AT_ONCE // period) * period
+    return -(-starts // period) * period + again, again
+
+
+def _places_in(step: Repeat) -> Iterator[Place]:
+    """All places that a loop names, and the places that these are made of."""
+    for inner in walk_steps((step,)):
+        yield from _parts(places_of(inner))
+
+
+def _parts(places: Iterable[Place]) -> Iterator[Place]:
+    for place in places:
+        yield place
+        yield from _parts(parts_of(place))
+
+
+class MaskedLoop:
+    """A loop of a ``run``, captured when it is first gone through."""
+
+    def __init__(self, run: Run, step: Repeat) -> None:
+        self._run, self._step = run, step
+        device = run.device
+        products = [s.target for s in walk_steps(step.body) if isinstance(s, Multiply)]
+        self._scratch = device.empty([max(1, *map(self._bytes, products), 1)], np.dtype(np.uint8))
+        self._words = device.empty([2], _WORDS)
+        self._at = device.address(self._words)
+        self._mask = Mask(self._at, device.address(self._scratch))
+        self._length = None if step.length is None else run.size(step.length)
+        self._first, self._again = iterations_at_once(step, self._length)
+        self._graphs: dict[int, Any] = {}
+
+    def _bytes(self, m: Matrices) -> int:
+        return math.prod(map(self._run.size, m.shape)) * m.dtype.itemsize
+
+    @property
+    def held_bytes(self) -> int:
+        """The bytes of its memory."""
+        return int(self._scratch.nbytes) + int(self._words.nbytes)
+
+    def __call__(self) -> None:
+        """Go through the loop."""
+        run, device = self._run, self._run.device
+        run.check()
+        device.clear(self._at, 2 * _WORDS.itemsize)
+        begun, made, has_ended = 0, 0, self._first == 0
+        while not has_ended:
+            count = self._again if begun else self._first
+            start = min(begun, self._first)
+            if start not in self._graphs:
+                self._graphs[start] = run.capture_loop(self._step, start, count, self._mask)
+            device.launch_graph(self._graphs[start])
+            begun += count
+            words = np.empty(2, _WORDS)
+            device.download(words, self._words)
+            device.synchronize()
+            has_ended, made = bool(words[0]) or begun == self._length, int(words[1])
+        run.end_loop(self._step, made)
