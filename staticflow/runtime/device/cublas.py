@@ -25,7 +25,7 @@ _KINDS: dict[np.dtype[Any], tuple[str, Any]] = {
 
 
 class Cublas:
-    """A handle of cuBLAS of a major version, for one thread and its current GPU. Raises
+    """A handle of cuBLAS of a major version, for the current GPU and one thread at a time. Raises
     `DeviceError` where the library is not found, and for what it answers with an error."""
 
     def __init__(self, version: int) -> None:

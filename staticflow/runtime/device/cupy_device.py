@@ -33,7 +33,8 @@ class CupyDevice:
         self.name = f"cuda:{index}"
         self._cupy: Any = importlib.import_module("cupy")
         self._device = self._cupy.cuda.Device(index)
-        self._of_thread = threading.local()
+        self._cublas: Cublas | None = None
+        self._multiplying = threading.Lock()  # a handle of cuBLAS remembers a stream
 
     @contextmanager
     def _here(self) -> Iterator[Any]:
@@ -145,12 +146,12 @@ class CupyDevice:
     ) -> None:
         """Write the products of matrices: cuBLAS does, without TF32. It is called without cupy,
         which refuses it in a capture."""
-        with self._here() as cupy:
-            library: Cublas | None = getattr(self._of_thread, "cublas", None)
-            if library is None:  # one for each thread, because it remembers a stream
+        with self._here() as cupy, self._multiplying:
+            library = self._cublas
+            if library is None:  # of a run, since a capture allows no new memory
                 cupy.cuda.device.get_cublas_handle()  # has cupy find and load the library
                 version = cupy.cuda.runtime.runtimeGetVersion() // 1000
-                library = self._of_thread.cublas = Cublas(version)
+                library = self._cublas = Cublas(version)
             library.begin(self.stream(), workspace, self.workspace_bytes)
             library.multiply(target, left, right)
 
