@@ -220,7 +220,7 @@ NO_SIZES: Mapping[str, str] = {
             "runtime.device.segments._MOST", "runtime.device.cublas._MOST",
             "runtime.device.replay._MOST_REPLAYS", "runtime.device.replay._MOST_LAYOUTS",
             "runtime.device.staging._ALIGNED", "runtime.device.staging._SIDES",
-            "runtime.device.masked._AT_ONCE",
+            "runtime.device.masked._AT_ONCE", "runtime.device.segments._MOST_ON_BOTH_SIDES",
         ),
     }.items()
     for name in names

@@ -20,10 +20,12 @@ from staticflow.codegen.cuda.render import (
 from staticflow.codegen.kernel import Kernel
 from staticflow.codegen.program.routine import (
     Ask,
+    Choose,
     Copy,
     Launch,
     Multiply,
     Place,
+    Repeat,
     Routine,
     Step,
     Table,
@@ -39,7 +41,7 @@ from staticflow.graph.dims import Sym
 from staticflow.graph.dtypes import bfloat16
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.types import TensorType
-from staticflow.runtime.device.guards import COPIES, GO_ON, VOTE
+from staticflow.runtime.device.guards import BRANCH, COPIES, GO_ON, VOTE
 from staticflow.runtime.device.interface import Device
 from staticflow.runtime.device.masked import can_be_masked
 from staticflow.runtime.device.replay import Replays
@@ -91,8 +93,12 @@ class DeviceExecutable(Runnable):
         self.grows = tuple(b.grows for b in routine.buffers)
         """Of each buffer whether it grows."""
         guarded, masked = self._find_guarded(), _find_masked(routine.steps)
-        own = (*(VOTE for _ in guarded), *(GO_ON for _ in masked), *COPIES)
-        own = tuple(dict.fromkeys(own)) if guarded | masked else ()
+        self.masked = masked
+        """The kernels in loops and branches that can be masked."""
+        kinds = {type(s) for s in walk_steps(routine.steps) if can_be_masked(s)}
+        asked = ((VOTE, guarded), (GO_ON, Repeat in kinds), (BRANCH, Choose in kinds))
+        own = tuple(k for k, is_asked in asked if is_asked)
+        own += COPIES if own else ()
         guarded |= masked | ({k.name for k in COPIES} if own else set())
         self._text = render_cuda_module((*routine.kernels, *own), guarded)
         find = device.compile(self._text) if routine.kernels else None
@@ -107,6 +113,8 @@ class DeviceExecutable(Runnable):
         """The kernel of a `Vote`; None where nothing can fail, or kernels are not guarded."""
         self.go_on = loaded.pop(GO_ON.name, None)
         """The kernel that begins an iteration of a masked loop; None where there is none."""
+        self.branch = loaded.pop(BRANCH.name, None)
+        """The kernel that takes a masked branch; None where there is none."""
         self.copies = [loaded.pop(k.name) for k in COPIES] if own else []
         """Kernels that copy elements, unless a launch has failed, or a masked loop has ended."""
         self.kernels = loaded
@@ -348,7 +356,7 @@ def _in_row(array: Any) -> Any:
 
 
 def _find_masked(steps: tuple[Step, ...]) -> frozenset[str]:
-    """The kernels in loops that can be masked."""
+    """The kernels in loops and branches that can be masked."""
     loops = [s for s in walk_steps(steps) if can_be_masked(s)]
     return frozenset(
         s.kernel for loop in loops for s in walk_steps((loop,)) if isinstance(s, Launch)

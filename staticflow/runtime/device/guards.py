@@ -12,7 +12,7 @@ from staticflow.codegen.kernel import Buffer, Kernel
 from staticflow.graph.dims import Dim, Sym
 from staticflow.graph.dtypes import DType, bool_, int32, int64, uint8
 
-__all__ = ["COPIES", "GO_ON", "VOTE"]
+__all__ = ["BRANCH", "COPIES", "GO_ON", "VOTE"]
 
 _COUNT = Sym("count")
 
@@ -41,12 +41,28 @@ def _build_go_on() -> Kernel:
     return k.kernel("go_on_with_a_loop")
 
 
+def _build_branch() -> Kernel:
+    buffers = [Buffer("flag", bool_, "in"), Buffer("around", int32, "in")]
+    k = Builder([*buffers, Buffer("words", int32, "out")], [_COUNT])
+    is_on = k.apply("eq", k.load("around", 0), 0)
+    flag = k.load("flag", 0)
+    first = k.apply("and", is_on, flag)
+    second = k.apply("and", is_on, k.apply("not", flag))
+    for i, taken in enumerate((first, second)):
+        k.store("words", i, k.select(taken, 0, k.const(1, int32)))
+    return k.kernel("take_a_branch")
+
+
 VOTE = _build_vote()
 """A kernel that fails, with the code 1, if one of the words that it is given is not 0."""
 
 GO_ON = _build_go_on()
 """A kernel that begins an iteration of a loop: it counts it in the second word, or writes 1 to the
 first, if the flag is false or that was done before."""
+
+BRANCH = _build_branch()
+"""A kernel that writes 0 to the word of the side that a flag takes, and 1 to that of the other, or
+1 to both if the word around them is not 0."""
 
 COPIES = tuple(map(_build_copy, (int64, uint8)))
 """Kernels that copy elements, as they do where they are guarded: of 8 bytes, and of one."""

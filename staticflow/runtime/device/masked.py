@@ -1,4 +1,6 @@
-"""Loops that end by a value, without the host in each iteration: many iterations are one launch.
+"""Branches by a value without the host, and loops that end by one without it in each iteration.
+
+Of a branch both sides are launched, and the kernels of the one that is not taken do nothing.
 
 Before each iteration a kernel looks at the flag of the loop. Where that is false it writes to a
 word, and the kernels of the iteration, and of those behind it, find it there and do nothing. The
@@ -8,7 +10,7 @@ host reads the word, and how many iterations were made, behind each launch.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +18,7 @@ import numpy as np
 from staticflow.codegen.program.routine import (
     Ahead,
     Carry,
+    Choose,
     Copy,
     Launch,
     Matrices,
@@ -25,20 +28,25 @@ from staticflow.codegen.program.routine import (
     Row,
     Step,
     Turn,
+    blocks_of,
     parts_of,
     places_of,
     walk_steps,
 )
 from staticflow.data_classes import dataclass
+from staticflow.graph.dims import Size
 
 if TYPE_CHECKING:
     from staticflow.runtime.device.run import Run
 
-__all__ = ["Mask", "MaskedLoop", "can_be_masked", "iterations_at_once"]
+__all__ = [
+    "Mask", "MaskedLoop", "bytes_of_products", "can_be_masked", "depth_of_branches",
+    "iterations_at_once",
+]  # fmt: skip
 
 _AT_ONCE = 16
-"""Iterations that are one launch, where their number is unknown: the last of them may do nothing,
-each kernel for about 2 us, and a look of the host takes some 10 us."""
+"""Iterations that are one launch, where their number is unknown: a guess between launches of
+kernels that do nothing and looks of the host, neither of which was measured on a GPU."""
 
 _WORDS = np.dtype(np.int32)
 
@@ -53,19 +61,43 @@ class Mask:
 
 
 def can_be_masked(step: Step) -> bool:
-    """Whether a step is a loop that ends by a value, and in which nothing can fail, nothing grows
-    and no other value decides."""
+    """Whether a step is a branch, or a loop that ends by a value, in which nothing can fail or
+    grows, and no loop ends by a value."""
+    if isinstance(step, Choose):
+        return all(map(_does_nothing, (*step.then, *step.orelse)))
     if not isinstance(step, Repeat) or step.flag is None:
         return False
-    for inner in walk_steps(step.body):
-        known = isinstance(inner, Repeat) and inner.flag is None and inner.length is not None
-        if not known and not isinstance(inner, Launch | Copy | Multiply):
-            return False
-        if isinstance(inner, Launch) and inner.site:
-            return False
-    return step.length is not None or not any(
-        isinstance(p, Row | Ahead) and p.loop == step.loop for p in _places_in(step)
+    return all(map(_does_nothing, step.body)) and (
+        step.length is not None
+        or not any(isinstance(p, Row | Ahead) and p.loop == step.loop for p in _places_in(step))
     )
+
+
+def _does_nothing(step: Step) -> bool:
+    """Whether a step does nothing if kernels do not."""
+    if isinstance(step, Repeat):
+        return step.flag is None and step.length is not None and all(map(_does_nothing, step.body))
+    if isinstance(step, Choose):
+        return can_be_masked(step)
+    return isinstance(step, Copy | Multiply) or (isinstance(step, Launch) and not step.site)
+
+
+def bytes_of_products(steps: tuple[Step, ...], size: Callable[[Size], int]) -> int:
+    """The bytes of the largest product of matrices in some steps, 1 at least, where ``size`` gives
+    the number that a size is."""
+
+    def bytes_of(m: Matrices) -> int:
+        return math.prod(map(size, m.shape)) * m.dtype.itemsize
+
+    products = (s.target for s in walk_steps(steps) if isinstance(s, Multiply))
+    return max([1, *map(bytes_of, products)])
+
+
+def depth_of_branches(steps: tuple[Step, ...]) -> int:
+    """How many branches lie inside each other at most."""
+    inner = [depth_of_branches(block) for s in steps for block in blocks_of(s)]
+    own = any(isinstance(s, Choose) for s in steps)
+    return max(inner, default=0) + own
 
 
 def iterations_at_once(step: Repeat, length: int | None) -> tuple[int, int]:
@@ -99,17 +131,13 @@ class MaskedLoop:
     def __init__(self, run: Run, step: Repeat) -> None:
         self._run, self._step = run, step
         device = run.device
-        products = [s.target for s in walk_steps(step.body) if isinstance(s, Multiply)]
-        self._scratch = device.empty([max(1, *map(self._bytes, products), 1)], np.dtype(np.uint8))
+        self._scratch = device.empty([bytes_of_products(step.body, run.size)], np.dtype(np.uint8))
         self._words = device.empty([2], _WORDS)
         self._at = device.address(self._words)
         self._mask = Mask(self._at, device.address(self._scratch))
         self._length = None if step.length is None else run.size(step.length)
         self._first, self._again = iterations_at_once(step, self._length)
         self._graphs: dict[int, Any] = {}
-
-    def _bytes(self, m: Matrices) -> int:
-        return math.prod(map(self._run.size, m.shape)) * m.dtype.itemsize
 
     @property
     def held_bytes(self) -> int:

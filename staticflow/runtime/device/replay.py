@@ -13,7 +13,7 @@ from staticflow.data_classes import dataclass
 from staticflow.errors import DeviceError, StaticflowError
 from staticflow.graph.dims import Sym
 from staticflow.runtime.device.masked import MaskedLoop
-from staticflow.runtime.device.run import Run
+from staticflow.runtime.device.run import Run, Vote
 from staticflow.runtime.device.segments import Segment
 from staticflow.runtime.device.staging import Staging
 
@@ -78,6 +78,9 @@ class Replay:
         self._run = Run(program, table, values)
         self._values = dict(values)
         self._segments = program.segments(values)
+        captured = [s for s in self._segments if s.why is None or s.is_masked]
+        steps = tuple(s for x in captured for s in x.steps if not isinstance(s, Vote))
+        self._run.guards.reserve(steps, self._run.size)
         self._graphs: dict[int, Any] = {}
         self._loops: dict[int, MaskedLoop] = {}
 
@@ -109,12 +112,9 @@ class Replay:
     @property
     def held_bytes(self) -> int:
         """The bytes of its memory."""
-        fixed = (*self._places.values(), *self._outputs)
-        return (
-            self._run.held_bytes
-            + self._staging.bytes
-            + sum(a.bytes for a in fixed if a is not None)
-        )
+        fixed = [a for a in (*self._places.values(), *self._outputs) if a is not None]
+        loops = sum(x.held_bytes for x in self._loops.values())
+        return self._run.held_bytes + self._staging.bytes + sum(a.bytes for a in fixed) + loops
 
     def _take(self, number: int, segment: Segment) -> None:
         run = self._run

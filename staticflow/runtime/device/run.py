@@ -43,12 +43,13 @@ from staticflow.codegen.statuses import NO_ROOM, SIZES_DIFFER
 from staticflow.data_classes import dataclass
 from staticflow.graph.dim_queries import as_symbol, evaluate_dim
 from staticflow.graph.dims import Size, Sym
-from staticflow.graph.dtypes import bool_, int32
+from staticflow.graph.dtypes import int32
+from staticflow.runtime.device.guarding import Guards
 from staticflow.runtime.device.interface import Argument, Device, MatricesAt, Pointer
 from staticflow.runtime.device.masked import Mask
 
 if TYPE_CHECKING:
-    from staticflow.runtime.device.executable import DeviceExecutable, Loaded
+    from staticflow.runtime.device.executable import DeviceExecutable
 
 __all__ = ["Run", "Vote"]
 
@@ -93,15 +94,15 @@ class Run:
         self._first_word = self.device.address(self._words)
         self._workspace = self._memory(self.device.workspace_bytes if program.multiplies else 0)
         self._in_doubt = False  # whether a word may have been written since they were read
-        self._mask: Mask | None = None  # of the loop that is captured
-        self._voted = False  # whether word 0 says whether one was
+        self.guards = Guards(program, self._first_word)
+        """What launches the kernels that guard others."""
         self._captures = False  # whether what is asked for is not done yet
         self.clear_words()
 
     def __call__(self) -> None:
         """Run all steps, and wait for them if one may have failed."""
         if self.program.claim_first_run():
-            self._load_guards()
+            self.guards.load()
         for segment in self.program.segments(self.values):
             for step in segment.steps:
                 self.take(step)
@@ -130,43 +131,27 @@ class Run:
         finally:
             self._captures, self._in_doubt = False, before
 
-    def _load_guards(self) -> None:
-        """Launch the kernels once that only graphs launch, as CUDA loads a kernel at its first
-        launch, and not in a capture."""
-        one = self._memory(8)
-        at = self.device.address(one)
-        for code in self.program.copies:
-            dtype = code.kernel.buffers[0].dtype
-            self._launch_guard(code, [Pointer(at, dtype, False), Pointer(at, dtype, True)], 0)
-        if self.program.go_on is not None:
-            self._begin_iteration(at, at)
-
-    def _begin_iteration(self, flag: int, words: int) -> None:
-        go_on = self.program.go_on
-        assert go_on is not None
-        self._launch_guard(go_on, [Pointer(flag, bool_, False), Pointer(words, int32, True)], 0)
-
     def capture_loop(self, step: Repeat, start: int, count: int, mask: Mask) -> Any:
         """The graph of so many iterations of a loop from ``start`` on, behind the end of which the
         ``mask`` leaves all as it is."""
         assert step.flag is not None
-        flag = step.flag
-        at = self._begin_loop(step)
+        flag, at = step.flag, self._begin_loop(step)
         counter = as_symbol(iteration_count(step.loop))
         assert counter is not None
 
         def work() -> None:
             for at.iteration in range(start, start + count):
                 self.values[counter] = at.iteration
-                self._begin_iteration(self.address(flag), mask.word)
+                self.guards.begin_iteration(self.address(flag), mask.word)
                 for inner in step.body:
                     self.take(inner)
 
         try:
-            self._captures, self._mask = True, mask
-            return self.device.capture(work)
+            self._captures = True
+            with self.guards.behind(mask):
+                return self.device.capture(work)
         finally:
-            self._captures, self._mask = False, None
+            self._captures = False
 
     def end_loop(self, step: Repeat, iterations: int) -> None:
         """Go on behind a loop that has made so many iterations."""
@@ -187,7 +172,7 @@ class Run:
     def begin_anew(self) -> None:
         """Forget what grew, and what was found of the run before."""
         self.given, self._grown = {}, {}
-        self._in_doubt = self._voted = False
+        self._in_doubt = False
 
     def clear_words(self) -> None:
         """Forget all failures."""
@@ -196,7 +181,8 @@ class Run:
     @property
     def held_bytes(self) -> int:
         """The bytes of the memory that stays as long as this."""
-        return sum(int(a.nbytes) for a in (self._arena, self._words, self._workspace))
+        arrays = (self._arena, self._words, self._workspace)
+        return self.guards.held_bytes + sum(int(a.nbytes) for a in arrays)
 
     def _memory(self, bytes_: int) -> Any:
         return self.device.empty([max(bytes_, 1)], _BYTES)
@@ -258,9 +244,7 @@ class Run:
             for b, p in zip(kernel.buffers, step.places, strict=True)
         ]
         arguments += map(np.int64, numbers)
-        word = self._first_word + _WORDS.itemsize * step.site
-        if self._mask is not None:
-            word = self._mask.word
+        word = self._first_word + _WORDS.itemsize * step.site if step.site else self.guards.word
         arguments.append(Pointer(word, *_STATUS))
         sizes = dict(zip(kernel.sizes, numbers, strict=True))
         for number, entry in enumerate(code.entries):
@@ -269,28 +253,17 @@ class Run:
 
     def _multiply(self, step: Multiply) -> None:
         target, left, right = (self._matrices(m) for m in (step.target, step.left, step.right))
-        home = target
-        if self._mask is not None:
-            target = replace(target, address=self._mask.scratch)
-        self.device.multiply(target, left, right, self.device.address(self._workspace))
-        if target is not home:
-            bytes_ = math.prod(home.shape) * home.dtype.itemsize
-            self._copy_guarded(home.address, target.address, bytes_)
+        workspace = self.device.address(self._workspace)
+        if self.guards.mask is None:
+            self.device.multiply(target, left, right, workspace)
+            return
+        scratch = replace(target, address=self.guards.mask.scratch)
+        self.device.multiply(scratch, left, right, workspace)
+        bytes_ = math.prod(target.shape) * target.dtype.itemsize
+        self.guards.copy(target.address, scratch.address, bytes_)
 
     def _vote(self, _: Vote) -> None:
-        vote = self.program.vote
-        assert vote is not None
-        count = self._count - 1
-        words = Pointer(self._first_word + _WORDS.itemsize, int32, False)
-        self._launch_guard(vote, [words], count)
-        self._voted = True
-
-    def _launch_guard(self, code: Loaded, places: Sequence[Argument], count: int) -> None:
-        """Launch a kernel of `guards` for so many elements."""
-        (entry,), (size,) = code.entries, code.kernel.sizes
-        word = self._first_word if self._mask is None else self._mask.word
-        arguments = [*places, np.int64(count), Pointer(word, *_STATUS)]
-        self.device.launch(entry, *launch_geometry(code.kernel, {size: count}), arguments)
+        self.guards.vote(self._count - 1)
 
     def _matrices(self, m: Matrices) -> MatricesAt:
         dtype = np.dtype(m.dtype.numpy)
@@ -306,18 +279,11 @@ class Run:
         if not bytes_:
             return
         target, source = self.address(step.target), self.address(step.source)
-        if self._mask is None and not (self._voted and self.program.overwrites(step)):
-            self.device.copy(target, source, bytes_)
+        is_guarded = self.program.vote is not None and self.program.overwrites(step)
+        if is_guarded or self.guards.mask is not None:
+            self.guards.copy(target, source, bytes_)
         else:
-            self._copy_guarded(target, source, bytes_)
-
-    def _copy_guarded(self, target: int, source: int, bytes_: int) -> None:
-        for code in self.program.copies:
-            dtype = code.kernel.buffers[0].dtype
-            if (target | source | bytes_) % dtype.itemsize == 0:
-                places = [Pointer(source, dtype, False), Pointer(target, dtype, True)]
-                self._launch_guard(code, places, bytes_ // dtype.itemsize)
-                return
+            self.device.copy(target, source, bytes_)
 
     def _repeat(self, step: Repeat) -> None:
         at = self._begin_loop(step)
@@ -352,6 +318,16 @@ class Run:
         return int(number[0])
 
     def _choose(self, step: Choose) -> None:
+        if self._captures:
+            for mask, steps in zip(
+                self.guards.take_branch(self.address(step.flag)),
+                (step.then, step.orelse),
+                strict=True,
+            ):
+                with self.guards.behind(mask, inside=True):
+                    for inner in steps:
+                        self.take(inner)
+            return
         self._take_inside(step.then if self._flag(step.flag) else step.orelse)
 
     def _ensure(self, step: Ensure) -> None:

@@ -52,6 +52,10 @@ _MOST = 4096
 """Launches in a segment: each is a node of the graph, which has memory on the device and is written
 once for each."""
 
+_MOST_ON_BOTH_SIDES = 128
+"""Launches in a captured branch, of which those of one side do nothing: a guess, not measured on a
+GPU."""
+
 
 @dataclass(frozen=True, slots=True)
 class Segment:
@@ -196,6 +200,15 @@ class _Splitter:
                 )
         return None
 
+    def _choose(self, step: Choose) -> str | None:
+        if not can_be_masked(step) or self._count_launches(step) > _MOST_ON_BOTH_SIDES:
+            return "a branch by a value, which the host reads"
+        for inner in (*step.then, *step.orelse):
+            why = self._refuse(inner)
+            if why is not None:
+                return f"a branch by a value, in which a step {why}"
+        return None
+
     def _mask(self, step: Step) -> str | None:
         """How a loop that ends by a value is gone through, if it can be masked."""
         if not isinstance(step, Repeat) or not can_be_masked(step):
@@ -231,6 +244,8 @@ class _Splitter:
                 return 0  # refused for that
             length = evaluate_dim(step.length, self.values)
             return length * sum(map(self._count_launches, step.body))
+        if isinstance(step, Choose):
+            return sum(map(self._count_launches, (*step.then, *step.orelse)))
         return len(self.program.kernels[step.kernel].entries) if isinstance(step, Launch) else 1
 
     def _sizes(self, *sizes: Size) -> str | None:
@@ -263,7 +278,7 @@ _REFUSALS: dict[type, Callable[[_Splitter, Any], str | None]] = {
     Multiply: _Splitter._multiply,
     Require: _Splitter._require,
     Repeat: _Splitter._repeat,
-    Choose: _because("a branch by a value, which the host reads"),
+    Choose: _Splitter._choose,
     Ensure: _because("makes memory that grows"),
     Measure: _because("reads a size"),
     Give: _because("gives memory that grew to the caller"),

@@ -20,14 +20,14 @@ from staticflow.codegen.cuda.render import (
     render_cuda_module,
 )
 from staticflow.graph.dtypes import float32
-from staticflow.runtime.device.guards import COPIES, GO_ON, VOTE
+from staticflow.runtime.device.guards import BRANCH, COPIES, GO_ON, VOTE
 
 __all__ = ["nvrtc"]
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_every_kernel_compiles_without_spills(nvrtc: Nvrtc, architecture: str) -> None:
-    kernels = [*KERNELS, *(c.lowered.kernel for c in CLUSTERS), VOTE, GO_ON, *COPIES]
+    kernels = [*KERNELS, *(c.lowered.kernel for c in CLUSTERS), VOTE, GO_ON, BRANCH, *COPIES]
     guarded = {k.name for k in COPIES}
     spilled = nvrtc.spilled(render_cuda_module(kernels, guarded), architecture)
     assert len(spilled) >= sum(map(launch_count, kernels)) and set(spilled) == {0}

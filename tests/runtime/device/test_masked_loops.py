@@ -1,4 +1,4 @@
-"""Loops that end by a value, of which many iterations are one launch."""
+"""Branches by a value, and loops that end by one, in captured graphs."""
 
 from __future__ import annotations
 
@@ -82,6 +82,54 @@ def test_scans_that_end_early(gpu: EmulatedDevice) -> None:
     for seed in range(5):
         x = np.abs(normal(7, 3, seed=seed)) * np.float32(0.3 * seed)
         assert_alike(program(x), on_cpu(x))
+
+
+def branch(x: Any) -> Any:
+    y = sf.cond(x.sum() > 0, lambda: x.sin() @ x, lambda: x.flip(0).cos())
+    return sf.cond(y.sum() > 1, lambda: (y, y.sum()), lambda: (y * 2, y[0, 0]))
+
+
+def branch_in_a_branch(x: Any) -> Any:
+    def positive() -> Any:
+        return sf.cond(
+            x[0, 0] > 0, lambda: x + 1, lambda: sf.fori_loop(0, 3, lambda i, c: c @ x, x)
+        )
+
+    return sf.cond(x.sum() > 0, positive, lambda: x * 3)
+
+
+def branch_in_a_loop(x: Any) -> Any:
+    def body(y: Any) -> Any:
+        return sf.cond(y[0, 0] > 0, lambda: y.T * 0.5, lambda: (y @ y) / (1 + y.abs().sum()))
+
+    return sf.while_loop(lambda y: (y * y).sum() > 1, body, x)
+
+
+@pytest.mark.parametrize("fn", [branch, branch_in_a_branch, branch_in_a_loop])
+def test_both_sides_of_a_branch_are_launched(gpu: EmulatedDevice, fn: Any) -> None:
+    program, on_cpu = (compiled(fn, [normal(3, 3)], d, unknown=False) for d in ("cuda", "cpu"))
+    for seed in range(12):
+        x = normal(3, 3, seed=seed) * np.float32(1 + seed % 3)
+        gpu.counts.clear()
+        assert_alike(program(x), on_cpu(x), rtol=1e-4)
+    if fn is not branch_in_a_loop:
+        assert gpu.counts["graph"] == 1 and gpu.counts["launch"] == 0
+        assert "1 launch a call, from the second" in program.explain()
+
+
+def test_a_branch_behind_what_may_fail(gpu: EmulatedDevice) -> None:
+    table = sf.placeholder((5,), name="table")
+    at = sf.placeholder((2,), "int64", name="at")
+    found = table[table[at].long() % 5 + (at > 3) * 9]
+    out = sf.cond(found.sum() > 0, lambda: found * 2, lambda: found[::-1] * 3)
+    programs = [sf.compile([table, at], out, device=d) for d in ("cuda", "cpu")]
+    values = np.array([1, 2, -3, 4, 0.5], np.float32)
+    for index in ([0, 1], [2, 2], [3, 0]):
+        given = values, np.array(index)
+        assert_alike(programs[0](*given), programs[1](*given))
+    for index in ([0, 5], [4, 0]):
+        with pytest.raises(sf.IndexRangeError):
+            programs[0](values, np.array(index))
 
 
 def test_other_loops_are_the_hosts(gpu: EmulatedDevice) -> None:

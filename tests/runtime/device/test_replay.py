@@ -285,7 +285,6 @@ def test_what_the_host_does_splits_the_step(gpu: EmulatedDevice) -> None:
     assert counts["graph"] > 2 and counts.get("capture", 0) == 0
     assert "2 launches a call" in text
     assert "the host: a loop that ends by a value, of 16 iterations or more a launch" in text
-    assert "the host: a branch by a value, which the host reads" in text
     assert "the host: reads a size" in text and "test_replay.py" in text
 
 
