@@ -219,7 +219,7 @@ NO_SIZES: Mapping[str, str] = {
             "runtime.device.executable._ENOUGH", "runtime.device.executable._MOST_MET",
             "runtime.device.segments._MOST", "runtime.device.cublas._MOST",
             "runtime.device.replay._MOST_REPLAYS", "runtime.device.replay._MOST_LAYOUTS",
-            "runtime.device.staging._ALIGNED", "runtime.device.staging._SIDES",
+            "runtime.device.staging._ALIGNED",
             "runtime.device.masked._AT_ONCE", "runtime.device.segments._MOST_ON_BOTH_SIDES",
         ),
     }.items()

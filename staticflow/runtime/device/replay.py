@@ -102,7 +102,7 @@ class Replay:
             self._staging.fetch()
             run.check()
         except StaticflowError:
-            if any(f.loops for f in self.program.program.failures):
+            if run.failed and self.program.program.failures[run.failed - 1].loops:
                 Run(self.program, run.table, self._values)()  # which says in which iteration
             raise
         results = self._take_outputs()

@@ -84,6 +84,8 @@ class Run:
         self.values = dict(values)
         self.given: dict[int, Any] = {}
         """The memory of outputs that the run has made, by their slots."""
+        self.failed = 0
+        """The site of the launch of which the words said that it failed; 0 before."""
         self._offsets = program.offsets(values)
         self._arena = self._memory(program.arena_bytes(values))
         self._base = self.device.address(self._arena)
@@ -172,7 +174,7 @@ class Run:
     def begin_anew(self) -> None:
         """Forget what grew, and what was found of the run before."""
         self.given, self._grown = {}, {}
-        self._in_doubt = False
+        self._in_doubt, self.failed = False, 0
 
     def clear_words(self) -> None:
         """Forget all failures."""
@@ -373,7 +375,8 @@ class Run:
         self.device.synchronize()
         sites = 1 + np.flatnonzero(words[1:])
         if len(sites):
-            self._fail(256 * int(sites[0]) + code_of(int(words[sites[0]])))
+            self.failed = int(sites[0])
+            self._fail(256 * self.failed + code_of(int(words[self.failed])))
         return True
 
     def _fail(self, status: int) -> NoReturn:

@@ -355,6 +355,26 @@ def test_the_iteration_that_fails_is_told(gpu: EmulatedDevice) -> None:
     assert_alike(program(normal(5), good), found.cpu())
 
 
+def test_a_launch_that_fails_is_not_made_again(gpu: EmulatedDevice) -> None:
+    table = sf.tensor(normal(5)).cuda()
+    rows = sf.placeholder((None, 2), "int64", name="rows")
+    values = sf.symbol(table)
+    total, _ = sf.scan(lambda c, i: (c + values[i].sum(), None), sf.zeros(()).cuda(), rows)
+    step = sf.compile([rows], total, updates={table: values * 2})
+    good = np.array([[0, 1], [4, 4], [3, 2]])
+    for _ in range(3):
+        step(good)
+    before = table.cpu().numpy()
+    gpu.faults["graph"] = 0
+    with pytest.raises(DeviceError, match="a launch that fails"):
+        step(good)
+    gpu.faults.clear()
+    assert (table.cpu().numpy() == before).all()
+    with pytest.raises(IndexRangeError, match="in iteration 1 of the scan"):
+        step(np.array([[0, 1], [4, 9], [3, 2]]))
+    assert (table.cpu().numpy() == before).all()
+
+
 def test_what_overwrites_by_a_copy_waits_for_the_check(gpu: EmulatedDevice) -> None:
     table, w = sf.tensor(normal(5, 3)).cuda(), sf.zeros(2).cuda()
     rows = sf.placeholder((2,), "int64", name="rows")
