@@ -104,7 +104,7 @@ class EmulatedDevice:
         target.reshape(-1).view(np.uint8)[...] = 0xFF  # until it is there
         self._ask("download", lambda: np.copyto(target, values))
 
-    def pinned(self, bytes_: int) -> Array:
+    def pinned_memory(self, bytes_: int) -> Array:
         self._outside("new memory")
         if not self._count("pinned"):
             raise MemoryError(f"{self.name}: no more pinned memory is emulated")

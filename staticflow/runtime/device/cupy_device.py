@@ -70,7 +70,7 @@ class CupyDevice:
         with self._here():
             source.get(out=target, blocking=False)
 
-    def pinned(self, bytes_: int) -> np.ndarray[Any, Any]:
+    def pinned_memory(self, bytes_: int) -> np.ndarray[Any, Any]:
         """New page-locked memory of the host."""
         with self._here():
             new: np.ndarray[Any, Any] = importlib.import_module("cupyx").empty_pinned(

@@ -80,7 +80,7 @@ class Device(Protocol):
         """Copy ``source``, which lies in one row, to an array of the host of its shape and
         dtype."""
 
-    def pinned(self, bytes_: int) -> np.ndarray[Any, Any]:
+    def pinned_memory(self, bytes_: int) -> np.ndarray[Any, Any]:
         """New memory of the host, as bytes, that `send` and `fetch` take."""
 
     def send(self, target: int, source: np.ndarray[Any, Any]) -> None:

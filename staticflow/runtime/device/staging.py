@@ -53,7 +53,7 @@ class Staging:
         self._turn = 0
 
     def _make_side(self, arrays: Mapping[int, np.ndarray[Any, Any]], bytes_: int) -> _Side:
-        memory = self._device.pinned(bytes_)
+        memory = self._device.pinned_memory(bytes_)
         views = {
             i: memory[self._starts[i] :][: a.nbytes].view(a.dtype).reshape(a.shape)
             for i, a in arrays.items()

@@ -162,7 +162,7 @@ def test_copies_that_nobody_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
     device = device_over(monkeypatch, cupy)
     cupyx = SimpleNamespace(empty_pinned=lambda shape, dtype: np.empty(shape, dtype))
     monkeypatch.setitem(sys.modules, "cupyx", cupyx)
-    memory = device.pinned(12)
+    memory = device.pinned_memory(12)
     assert memory.shape == (12,) and memory.dtype == np.uint8
     device.send(4096, memory)
     device.fetch(memory, 8192)

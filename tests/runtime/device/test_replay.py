@@ -429,7 +429,7 @@ def test_what_an_emulated_capture_refuses(gpu: EmulatedDevice) -> None:
         (gpu.synchronize, "waiting"),
         (lambda: tensor.mul_(2), "waiting"),
         (lambda: gpu.capture(lambda: None), "a capture"),
-        (lambda: gpu.pinned(4), "new memory"),
+        (lambda: gpu.pinned_memory(4), "new memory"),
         (lambda: gpu.send(at, host), "a copy from the host"),
         (lambda: gpu.fetch(host, at), "a copy to the host"),
     ):
