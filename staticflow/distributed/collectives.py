@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from staticflow.distributed.mesh import Axis, Mesh
@@ -13,12 +14,13 @@ from staticflow.ops.along.collectives import (
     all_reduce_op,
     all_to_all_op,
     broadcast_op,
+    exchange_op,
     reduce_scatter_op,
 )
 from staticflow.ops.basics.reduce import share
 from staticflow.ops.declaring.declare import normalize_dim
 
-__all__ = ["all_gather", "all_reduce", "all_to_all", "broadcast", "reduce_scatter"]
+__all__ = ["all_gather", "all_reduce", "all_to_all", "broadcast", "exchange", "reduce_scatter"]
 
 
 def _over(over: Mesh | Axis, what: str) -> dict[str, tuple[int, ...]]:
@@ -112,3 +114,33 @@ def broadcast(input: Any, over: Mesh | Axis, root: int = 0) -> Any:
             f"at {format_locs(here())}"
         )
     return broadcast_op(input, **attrs, root=root)
+
+
+def exchange(input: Any, over: Mesh | Axis, pairs: Iterable[tuple[int, int]]) -> Any:
+    """What another process sends to this one. Of each pair the first process of the mesh or axis
+    sends its ``input`` to the second; each may send to one and receive from one, and has zeros
+    where none sends to it. So one call is the ``send`` of some and the ``receive`` of others, and
+    every process calls it. Shapes are the same on all. The gradient is sent back.
+
+    >>> import staticflow as sf
+    >>> def from_the_left():
+    ...     mesh = sf.distributed.mesh(data=-1)
+    ...     pairs = [(i, i + 1) for i in range(mesh.size - 1)]
+    ...     return sf.distributed.exchange(sf.tensor(float(mesh.rank + 5)), mesh, pairs).item()
+    >>> sf.distributed.simulate(from_the_left, 3)
+    [0.0, 5.0, 6.0]
+    """
+    attrs = _over(over, "exchange")
+    given = list(pairs)
+    for pair in given:
+        if (
+            not isinstance(pair, tuple | list)
+            or len(pair) != 2
+            or not all(type(place) is int and 0 <= place < over.size for place in pair)
+        ):
+            raise ArgumentError(
+                f"exchange: {pair!r} is no pair; there are pairs (who sends, who receives) of "
+                f"integers from 0 to {over.size - 1}, at {format_locs(here())}"
+            )
+    senders, receivers = tuple([p[0] for p in given]), tuple([p[1] for p in given])
+    return exchange_op(input, **attrs, senders=senders, receivers=receivers)

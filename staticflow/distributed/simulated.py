@@ -81,11 +81,10 @@ class _Simulated(Communicator):
         super().__init__(rank, stage.size)
         self.stage, self.lost_at = stage, lost_at
 
-    def exchange(self, what: str, members: Any, parts: Any) -> list[Array]:
-        """The exchange, unless this rank is lost at it."""
+    def _exchange(self, what: str, members: Any, parts: Any) -> list[Array]:
         if self._exchanges == self.lost_at:
             raise _Lost
-        return super().exchange(what, members, parts)
+        return super()._exchange(what, members, parts)
 
     def post(self, to: int, label: str, part: Array) -> None:
         """Send a copy."""

@@ -91,7 +91,7 @@ KINDS: Mapping[str, Kind] = {
     **dict.fromkeys(("template", "what", "of"), _TEXT),
     **dict.fromkeys(("names", "roles", "spec"), _some(_TEXT)),
     "dtype": _of("a dtype", DType),
-    "axes": _some(_COUNT),
+    **dict.fromkeys(("axes", "senders", "receivers"), _some(_COUNT)),
     "mesh": _some(_POSITIVE),
     "root": _COUNT,
     "all_reduce.reduce": _words("amax", "amin", "sum"),

@@ -18,7 +18,7 @@ import numpy as np
 
 from staticflow.errors import DTypeError, RankError, ShapeError
 from staticflow.graph.dims import Size
-from staticflow.graph.dtypes import bool_, dtype_of
+from staticflow.graph.dtypes import bool_, dtype_of, int64
 from staticflow.graph.op import OUT, Op
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.basics.arithmetic import where
@@ -32,8 +32,8 @@ from staticflow.ops.declaring.declare import per_arg, strict
 from staticflow.ops.declaring.lowering import Host, View
 
 __all__ = [
-    "COLLECTIVES", "all_gather_op", "all_reduce_op", "all_to_all_op", "broadcast_op", "group_of",
-    "reduce_scatter_op", "shard_op",
+    "COLLECTIVES", "all_gather_op", "all_reduce_op", "all_to_all_op", "begin_sums_op",
+    "broadcast_op", "end_sums_op", "exchange_op", "group_of", "reduce_scatter_op", "shard_op",
 ]  # fmt: skip
 
 Array = np.ndarray[Any, Any]
@@ -103,9 +103,11 @@ def _host(x: Any) -> Array:
 def _combine(parts: Sequence[Array], reduce: str) -> Array:
     """Parts of one shape added up, or the largest or smallest of them, in their order."""
     dtype = parts[0].dtype
-    total = parts[0].astype(accumulator(dtype) if reduce == "sum" else dtype)
-    for part in parts[1:]:
-        total = _COMBINE[reduce](total, part.astype(total.dtype, copy=False))
+    wide = accumulator(dtype) if reduce == "sum" else dtype
+    total = parts[0].astype(wide, copy=len(parts) == 1)
+    for i, part in enumerate(parts[1:]):
+        out = total if i else None  # the first sum has memory of its own
+        total = _COMBINE[reduce](total, part.astype(wide, copy=False), out=out)
     return total.astype(dtype, copy=False)
 
 
@@ -121,8 +123,8 @@ def _reduce_infer(
     return x
 
 
-def _reduce_reference(xp: Any, x: Any, *, mesh: Numbers, axes: Numbers, reduce: str) -> Any:
-    own = _host(x)
+def _reduce_together(own: Array, mesh: Numbers, axes: Numbers, reduce: str) -> Array:
+    """The elements of all members of the group combined, one behind the other."""
     flat = own.reshape(-1)
     count = _count(mesh, axes)
 
@@ -130,13 +132,16 @@ def _reduce_reference(xp: Any, x: Any, *, mesh: Numbers, axes: Numbers, reduce: 
         return _exchange(f"all_reduce ({reduce})", own, mesh, axes, parts)
 
     if own.nbytes <= AT_ONCE or count == 1:
-        total = _combine(exchange(lambda place, n: [flat] * n), reduce)
-    else:
-        ends = [flat.size * i // count for i in range(count + 1)]
-        mine = exchange(lambda place, n: [flat[ends[i] : ends[i + 1]] for i in range(n)])
-        share = _combine(mine, reduce)
-        total = np.concatenate(exchange(lambda place, n: [share] * n))
-    return xp.asarray(total.reshape(own.shape))
+        return _combine(exchange(lambda place, n: [flat] * n), reduce)
+    ends = [flat.size * i // count for i in range(count + 1)]
+    mine = exchange(lambda place, n: [flat[ends[i] : ends[i + 1]] for i in range(n)])
+    share = _combine(mine, reduce)
+    return np.concatenate(exchange(lambda place, n: [share] * n))
+
+
+def _reduce_reference(xp: Any, x: Any, *, mesh: Numbers, axes: Numbers, reduce: str) -> Any:
+    own = _host(x)
+    return xp.asarray(_reduce_together(own, mesh, axes, reduce).reshape(own.shape))
 
 
 def _reduce_vjp(ct: Any, out: Any, x: Any, *, mesh: Numbers, axes: Numbers, reduce: str) -> Any:
@@ -160,6 +165,79 @@ all_reduce_op = Op(
     saves=(0, OUT),
     lowering=Host(),
     grad_name="AllReduceBackward",
+)
+
+
+# -- sums that are begun and ended -----------------------------------------------------------------
+
+
+def _begin_infer(
+    facts: Facts, before: TensorType, *xs: TensorType, mesh: Numbers, axes: Numbers
+) -> TensorType:
+    _check_axes(mesh, axes)
+    _check_tickets(before)
+    if not xs or any(x.dtype is not xs[0].dtype for x in xs):
+        raise DTypeError(f"what is added up together is {list(map(str, xs))}; it has one dtype")
+    if xs[0].dtype is bool_:
+        raise DTypeError("bools are not added; take an integer dtype")
+    return before
+
+
+def _check_tickets(*tickets: TensorType) -> None:
+    if any(t != TensorType(int64, ()) for t in tickets):
+        raise DTypeError(f"the numbers are {list(map(str, tickets))}; they must be i64 of no dims")
+
+
+def _begin_reference(xp: Any, before: Any, *xs: Any, mesh: Numbers, axes: Numbers) -> Any:
+    communicator, members = _members(mesh, axes)
+    if len(members) == 1:
+        return xp.asarray(before).copy()
+    if before == 0:
+        communicator.forget()
+    flat = np.concatenate([_host(x).reshape(-1) for x in xs])
+    return xp.asarray(communicator.begin(lambda: _reduce_together(flat, mesh, axes, "sum")))
+
+
+begin_sums_op = Op(
+    name="begin_sums",
+    doc="Begins to add up ``xs`` over the ranks of a group, all in one message. Gives the number "
+    "that `end_sums` takes. ``before`` is the number of what was begun before it, or 0.",
+    infer=_begin_infer,
+    reference=strict(_begin_infer, _begin_reference),
+    vjp=None,
+    lowering=Host(),
+)
+
+
+def _end_infer(
+    facts: Facts, own: TensorType, last: TensorType, *xs: TensorType, mesh: Numbers, axes: Numbers
+) -> tuple[TensorType, ...]:
+    _begin_infer(facts, own, *xs, mesh=mesh, axes=axes)
+    _check_tickets(last)
+    return xs
+
+
+def _end_reference(
+    xp: Any, own: Any, last: Any, *xs: Any, mesh: Numbers, axes: Numbers
+) -> tuple[Any, ...]:
+    communicator, members = _members(mesh, axes)
+    if len(members) == 1:
+        return tuple([xp.asarray(x).copy() for x in xs])
+    flat, at, found = communicator.end(int(own)), 0, []
+    for x in xs:
+        found.append(xp.asarray(flat[at : at + x.size].reshape(x.shape)))
+        at += x.size
+    return tuple(found)
+
+
+end_sums_op = Op(
+    name="end_sums",
+    doc="The sums of ``xs`` over the ranks of a group that `begin_sums` has begun, and numbered "
+    "``own``. All that was begun up to the number ``last`` was begun before it waits.",
+    infer=_end_infer,
+    reference=strict(_end_infer, _end_reference),
+    vjp=None,
+    lowering=Host(),
 )
 
 
@@ -318,6 +396,58 @@ broadcast_op = Op(
 )
 
 
+# -- exchange --------------------------------------------------------------------------------------
+
+
+def _pairs_infer(
+    facts: Facts, x: TensorType, *, mesh: Numbers, axes: Numbers, senders: Numbers,
+    receivers: Numbers,
+) -> TensorType:  # fmt: skip
+    _check_axes(mesh, axes)
+    said = f"{list(senders)} send to {list(receivers)}"
+    if len(senders) != len(receivers):
+        raise ShapeError(f"{said}; there must be as many of either")
+    if len(set(senders)) != len(senders) or len(set(receivers)) != len(receivers):
+        raise ShapeError(f"{said}; each may send to one, and receive from one")
+    if any(place >= _count(mesh, axes) for place in (*senders, *receivers)):
+        raise ShapeError(f"{said}; all must be below {_count(mesh, axes)}")
+    return x
+
+
+def _pairs_reference(
+    xp: Any, x: Any, *, mesh: Numbers, axes: Numbers, senders: Numbers, receivers: Numbers
+) -> Any:
+    own = _host(x)
+    target = dict(zip(senders, receivers, strict=True))
+    source = dict(zip(receivers, senders, strict=True))
+    nothing = own.reshape(-1)[:0]
+
+    def parts(place: int, count: int) -> list[Array]:
+        return [own if target.get(place) == i else nothing for i in range(count)]
+
+    name = f"exchange from {list(senders)} to {list(receivers)}"
+    found = _exchange(name, own, mesh, axes, parts)
+    _, members = _members(mesh, axes)
+    at = source.get(members.index(current().rank))
+    return xp.zeros_like(own) if at is None else xp.asarray(found[at].reshape(own.shape).copy())
+
+
+exchange_op: Op = Op(
+    name="exchange",
+    doc="On each rank what another of its group sends to it: ``senders[i]`` sends to "
+    "``receivers[i]``. Zeros where none does.",
+    infer=_pairs_infer,
+    reference=strict(_pairs_infer, _pairs_reference),
+    vjp=per_arg(
+        lambda ct, out, x, *, mesh, axes, senders, receivers: exchange_op(
+            ct, mesh=mesh, axes=axes, senders=receivers, receivers=senders
+        )
+    ),
+    lowering=Host(),
+    grad_name="ExchangeBackward",
+)
+
+
 # -- shard ---------------------------------------------------------------------------------------
 
 
@@ -342,5 +472,8 @@ shard_op: Op = Op(
 )
 
 
-COLLECTIVES = (all_gather_op, all_reduce_op, all_to_all_op, broadcast_op, reduce_scatter_op)
+COLLECTIVES = (
+    all_gather_op, all_reduce_op, all_to_all_op, begin_sums_op, broadcast_op, end_sums_op,
+    exchange_op, reduce_scatter_op,
+)  # fmt: skip
 """The ops that send messages."""

@@ -9,6 +9,7 @@ from staticflow.ops.along.collectives import (
     all_reduce_op,
     all_to_all_op,
     broadcast_op,
+    exchange_op,
     reduce_scatter_op,
 )
 from staticflow.ops.along.cumulative import (
@@ -147,9 +148,9 @@ _ALONG = (
 here."""
 
 _IN_FRONT = (
-    all_reduce_op, border_op, broadcast_op, budget_op, cholesky_op, class_op, eigh_op, lower_op,
-    once_op, qr_op, required_op, slogdet_op, solve_op, svd_op, tril_op, triu_op, unborder_op,
-    upper_op,
+    all_reduce_op, border_op, broadcast_op, budget_op, cholesky_op, class_op, eigh_op, exchange_op,
+    lower_op, once_op, qr_op, required_op, slogdet_op, solve_op, svd_op, tril_op, triu_op,
+    unborder_op, upper_op,
 )  # fmt: skip
 """Ops that take any number of dims in front."""
 

@@ -7,9 +7,11 @@ so, where they would wait for each other for ever.
 
 from __future__ import annotations
 
+import sys
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -27,15 +29,27 @@ ENDED = "ended: "
 
 class Communicator(ABC):
     """The messages of one rank: how many ranks there are, its number among them, and what it says
-    to which. Messages from one rank to another arrive in the order in which they were sent."""
+    to which. Messages from one rank to another arrive in the order in which they were sent.
+
+    What was begun is done in the order in which it was begun, by whoever comes to it first: a
+    thread of the communicator, if it has one, or the thread that needs a result, or that is at an
+    exchange behind it. So the messages are the same in the same order in either case.
+    """
 
     rank: int
     size: int
+    cost: tuple[float, float] | None = None
+    """The seconds that a message takes, and those of each byte, where they were measured."""
 
     def __init__(self, rank: int, size: int) -> None:
         self.rank, self.size = rank, size
         self._exchanges = 0
         self._failure = ""
+        self._begun = 0
+        self._waiting: deque[tuple[int, Callable[[], Any]]] = deque()
+        self._done: dict[int, tuple[Any, Exception | None]] = {}
+        self._working = threading.RLock()
+        self._is_working = False
 
     @abstractmethod
     def post(self, to: int, label: str, part: Array) -> None:
@@ -58,6 +72,12 @@ class Communicator(ABC):
         ``what`` names it in errors. Raises `RankError` where a member is at another exchange, or
         has ended, and from then on always: what the others have sent meanwhile fits nothing.
         """
+        with self._working:
+            if not self._is_working:
+                self.work_off()
+            return self._exchange(what, members, parts)
+
+    def _exchange(self, what: str, members: Sequence[int], parts: Sequence[Array]) -> list[Array]:
         if self._failure:
             raise RankError(self._failure)
         label = f"exchange {self._exchanges}, {what}"
@@ -75,6 +95,46 @@ class Communicator(ABC):
             found[i] = part.view(parts[at].dtype)
         self.finish()
         return [found[i] for i in range(len(members))]
+
+    def measure(self) -> None:  # noqa: B027
+        """Note the ``cost`` of messages, where these go between processes. All ranks do it."""
+
+    # -- what is begun and ended later -----------------------------------------------------------
+
+    def begin(self, work: Callable[[], Any]) -> int:
+        """Have ``work``, which makes exchanges, done behind all that was begun before. Gives its
+        number, from 1 on."""
+        self._begun += 1
+        self._waiting.append((self._begun, work))
+        return self._begun
+
+    def end(self, number: int) -> Any:
+        """What the work of this number gives. It is done now if it was not yet."""
+        self.work_off(number)
+        result, error = self._done.pop(number)
+        if error is not None:
+            raise error
+        return result
+
+    def forget(self) -> None:
+        """Do what was begun and never ended, as the other ranks do, and drop what it gave: a
+        program ended by an error in between."""
+        self.work_off()
+        self._done.clear()
+
+    def work_off(self, last: int = sys.maxsize) -> None:
+        """Do what was begun up to the number ``last``, and is not done."""
+        with self._working:
+            while self._waiting and self._waiting[0][0] <= last:
+                number, work = self._waiting.popleft()
+                try:
+                    self._is_working = True
+                    with np.errstate(all="ignore"):  # in whatever thread, as in a program
+                        self._done[number] = work(), None
+                except Exception as error:
+                    self._done[number] = None, error
+                finally:
+                    self._is_working = False
 
     def _differs(self, label: str, of: int, theirs: str) -> str:
         if theirs.startswith(ENDED):

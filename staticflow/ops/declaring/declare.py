@@ -16,7 +16,7 @@ from staticflow.graph.dims import Dim, Size, same
 from staticflow.graph.dtypes import DType, dtype_of
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Numbers, NumPy, Op, Promotion
-from staticflow.graph.types import Facts, Shape, TensorType
+from staticflow.graph.types import Facts, Shape, TensorType, Type
 from staticflow.ops.declaring.lowering import Elementwise
 
 __all__ = [
@@ -88,7 +88,7 @@ def normalize_dims(dim: int | Sequence[int] | None, ndim: int, what: str) -> tup
     return tuple(dims) if ndim else ()
 
 
-def strict(infer: Callable[..., TensorType], reference: Callable[..., Any]) -> Callable[..., Any]:
+def strict(infer: Callable[..., Type], reference: Callable[..., Any]) -> Callable[..., Any]:
     """A reference that holds its arguments to the type rule, where NumPy would take more."""
 
     @lru_cache(1024)

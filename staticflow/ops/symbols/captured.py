@@ -17,7 +17,10 @@ from staticflow.ops.declaring.tracing import tracing_state
 from staticflow.ops.random.frozen import warn_of_draw
 from staticflow.ops.symbols.attributes import SymbolAttributes
 
-__all__ = ["capture", "constant_node", "follow", "source_of_detached"]
+__all__ = [
+    "capture", "constant_node", "follow", "note_part", "part_of", "source_of_detached",
+    "whole_shape",
+]  # fmt: skip
 
 _captured: weakref.WeakValueDictionary[int, Node] = weakref.WeakValueDictionary()
 
@@ -33,7 +36,7 @@ def capture(tensor: Any) -> Node:
     """The param that stands for an eager tensor: the same one each time, while anyone holds it.
     The node keeps the tensor alive, so its id is not given to another meanwhile."""
     node = _captured.get(id(tensor))
-    own = TensorType(tensor.dtype, tensor.shape)
+    own = TensorType(tensor.dtype, whole_shape(tensor))
     if node is None or node.type != own:  # its data may have been replaced by another dtype's
         if not tracing_state.active:
             warn_of_draw(tensor, lambda v: isinstance(v, SymbolAttributes))
@@ -41,6 +44,31 @@ def capture(tensor: Any) -> Node:
         node = new_param(own, name, tensor, here())
         _captured[id(tensor)] = node
     return node
+
+
+_parts: dict[int, tuple[Any, Any]] = {}
+"""By the id of a tensor, a weak reference to it, which takes the entry away, and of what it is a
+part."""
+
+
+def note_part(tensor: Any, part: Any) -> None:
+    """Let graphs have the whole, of ``part.shape``, where the memory of ``tensor`` is what one of
+    several processes has of it."""
+    address = id(tensor)
+    _parts[address] = weakref.ref(tensor, lambda _: _parts.pop(address, None)), part
+
+
+def part_of(tensor: Any) -> Any:
+    """What a tensor is a part of, as `note_part` was told; else None."""
+    found = _parts.get(id(tensor)) if _parts else None
+    return None if found is None else found[1]
+
+
+def whole_shape(tensor: Any) -> tuple[int, ...]:
+    """The shape that a graph has for a tensor: its own, but of a part."""
+    part = part_of(tensor)
+    shape: tuple[int, ...] = tensor.shape if part is None else part.shape
+    return shape
 
 
 _followed: dict[int, tuple[Any, Any]] = {}

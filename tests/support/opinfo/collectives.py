@@ -54,7 +54,7 @@ def _whole(dtype: DType, smooth: bool) -> Iterator[Sample]:
 
 
 def _alone(name: str) -> Any:
-    return lambda x, **attrs: OPS[name](x, **{"mesh": (1,), "axes": (0,)} | attrs)
+    return lambda *xs, **attrs: OPS[name](*xs, **{"mesh": (1,), "axes": (0,)} | attrs)
 
 
 def _copy(x: Array, **attrs: Any) -> Array:
@@ -76,6 +76,11 @@ def _dim(**attrs: Any) -> Failure:
 
 def _bools(**attrs: Any) -> Failure:
     return Failure(Sample((np.zeros(3, bool),), attrs), DTypeError, "bools are not added")
+
+
+def _pairs(senders: tuple[int, ...], receivers: tuple[int, ...], says: str) -> Failure:
+    sample = Sample((np.zeros(3, "f4"),), {"senders": senders, "receivers": receivers})
+    return Failure(sample, ShapeError, says)
 
 
 def _specs(dtype: DType, smooth: bool) -> Iterator[Sample]:
@@ -117,6 +122,44 @@ ROWS = (
         OPS["all_to_all"], _alone("all_to_all"), _copy, _along("dim0", "dim1"), ALL, grad=True,
         sized=_sized(dim0=0, dim1=1), exact=True,
         failures=(_axes(dim0=0, dim1=0), _dim(dim0=0, dim1=1)),
+    ),
+    OpInfo(
+        OPS["exchange"], _alone("exchange"), _copy,
+        lambda dtype, smooth: (
+            Sample((x,), {"senders": (0,), "receivers": (0,)})
+            for x in layouts(lambda shape: values(shape, dtype))
+        ),
+        ALL, grad=True, sized=_sized(senders=(0,), receivers=(0,)), exact=True,
+        failures=(
+            _axes(senders=(), receivers=()),
+            _pairs((0,), (), "as many of either"),
+            _pairs((0, 0), (0, 1), "may send to one"),
+            _pairs((1,), (0,), "below 1"),
+        ),
+    ),
+    OpInfo(
+        OPS["begin_sums"], lambda n, x: _alone("begin_sums")(n, x, x), lambda n, x: n,
+        lambda dtype, smooth: (
+            Sample((np.asarray(7), x)) for x in layouts(lambda shape: values(shape, dtype))
+        ),
+        NUMBERS, grad=False, exact=True,
+        sized=lambda dtype, n: Sample((np.asarray(7), values((n, 3), dtype))),
+        failures=(
+            Failure(Sample((np.zeros(3, "f4"), np.zeros(3, "f4"))), DTypeError, "i64 of no dims"),
+            Failure(Sample((np.asarray(0), np.zeros(3, bool))), DTypeError, "bools are not added"),
+        ),
+    ),
+    OpInfo(
+        OPS["end_sums"],
+        lambda n, x: _alone("end_sums")(n, n, x, x)[1], lambda n, x: x.copy(),
+        lambda dtype, smooth: (
+            Sample((np.asarray(7), x)) for x in layouts(lambda shape: values(shape, dtype))
+        ),
+        NUMBERS, grad=False, exact=True,
+        sized=lambda dtype, n: Sample((np.asarray(7), values((n, 3), dtype))),
+        failures=(
+            Failure(Sample((np.zeros(3, "f4"), np.zeros(3, "f4"))), DTypeError, "i64 of no dims"),
+        ),
     ),
     OpInfo(
         OPS["broadcast"], _alone("broadcast"), _copy, _whole, ALL, grad=True,
