@@ -34,6 +34,8 @@ class Config:
     processors (``STATICFLOW_NUM_THREADS=1``).
     ``cache_dir``: the folder of machine code that is kept from process to process, None for the
     usual one of the system, "" for none (``STATICFLOW_CACHE_DIR=/home/me/codes``).
+    ``wait_limit``: after how many seconds a process that waits for another ends all, and says what
+    each waits for, 1800 if unset, 0 for never (``STATICFLOW_WAIT_LIMIT=600``).
     """
 
     verify: bool
@@ -45,6 +47,7 @@ class Config:
     capture: bool
     num_threads: int
     cache_dir: str | None
+    wait_limit: int
 
     @staticmethod
     def from_environment() -> Config:
@@ -60,6 +63,7 @@ class Config:
             capture=get("STATICFLOW_CAPTURE", "1") not in ("", "0"),
             num_threads=_number("STATICFLOW_NUM_THREADS"),
             cache_dir=get("STATICFLOW_CACHE_DIR"),
+            wait_limit=_number("STATICFLOW_WAIT_LIMIT", 1800),
         )
 
     @contextmanager
@@ -75,7 +79,7 @@ class Config:
                 setattr(self, name, value)
 
 
-def _number(flag: str) -> int:
+def _number(flag: str, unset: int = 0) -> int:
     """The whole number that an environment variable holds; with a warning 0 where it holds none, so
     that the command line can still be asked for its help."""
     text = os.environ.get(flag, "").strip()
@@ -84,7 +88,7 @@ def _number(flag: str) -> int:
             f"{flag} is {text!r}; it must be a whole number from 0 on, and 0 is taken", stacklevel=3
         )
         return 0
-    return int(text or 0)
+    return int(text or unset)
 
 
 config = Config.from_environment()

@@ -2,7 +2,8 @@
 
 `mesh` names the processes, which MPI carries messages between (`mpi`), or, in tests, threads of one
 process (`simulated`). `collectives` are ops, in either mode. `sharding` says of graphs of whole
-tensors what is split, and ``compile(..., mesh=mesh)`` finds the collectives.
+tensors what is split, and ``compile(..., mesh=mesh)`` finds the collectives; `states` splits the
+memory of what optimisers keep.
 """
 
 from staticflow.distributed.collectives import (
@@ -10,13 +11,15 @@ from staticflow.distributed.collectives import (
     all_reduce,
     all_to_all,
     broadcast,
+    exchange,
     reduce_scatter,
 )
 from staticflow.distributed.mesh import Axis, Mesh, mesh
 from staticflow.distributed.sharding import shard
 from staticflow.distributed.simulated import simulate
+from staticflow.distributed.states import split_state
 
 __all__ = [
-    "Axis", "Mesh", "all_gather", "all_reduce", "all_to_all", "broadcast", "mesh",
-    "reduce_scatter", "shard", "simulate",
+    "Axis", "Mesh", "all_gather", "all_reduce", "all_to_all", "broadcast", "exchange",
+    "mesh", "reduce_scatter", "shard", "simulate", "split_state",
 ]  # fmt: skip

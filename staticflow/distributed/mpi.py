@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable
 from types import TracebackType
@@ -16,6 +17,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from staticflow.config import config
 from staticflow.errors import RankError
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.declaring.communicator import ENDED, Array, Communicator, current, serve
@@ -23,10 +25,14 @@ from staticflow.ops.declaring.communicator import ENDED, Array, Communicator, cu
 __all__ = ["join"]
 
 T = TypeVar("T")
-LABEL, PART = 1, 2  # tags of messages
+LABEL, PART, ASKED = 1, 2, 3  # tags of messages
+GRACE = 2.0
+"""Seconds in which the others say what they wait for, once one has waited too long."""
 SPINS = 200
 """How often a rank looks for a message before it sleeps between looks: what comes soon comes within
 some ten microseconds, and ranks may be more than there are processors."""
+LONG = 1 << 20
+"""Bytes of a message that is long."""
 NAP = 50e-6
 """Seconds between two looks from then on."""
 
@@ -40,6 +46,9 @@ class _MPI(Communicator):
         self._posted: list[Any] = []
         self._memory: list[Any] = []
         self._ended: set[int] = set()
+        self._wanted = threading.Semaphore(0)
+        self._helper: threading.Thread | None = None
+        self._said = ""
 
     def post(self, to: int, label: str, part: Array) -> None:
         """Send a label, and then the bytes."""
@@ -52,29 +61,109 @@ class _MPI(Communicator):
 
     def take(self, of: int, wanted: str) -> tuple[str, Array]:
         """The next message of a rank, looked for again and again."""
-        label = self._receive(of, LABEL).tobytes().decode()
+        what = f"rank {of} at {wanted}"
+        label = self._receive(of, LABEL, what).tobytes().decode()
         if label.startswith(ENDED):
             self._ended.add(of)
-        return label, self._receive(of, PART)
+        return label, self._receive(of, PART, what)
 
     def finish(self) -> None:
         """Wait until all was sent."""
-        _wait(lambda: self._mpi.Request.Testall(self._posted) or None)
+        self._wait(
+            lambda: self._mpi.Request.Testall(self._posted) or None, "its messages to arrive"
+        )
         self._posted.clear()
         self._memory.clear()
 
-    def _receive(self, of: int, tag: int) -> Array:
+    def _receive(self, of: int, tag: int, what: str) -> Array:
         status = self._mpi.Status()
-        message = _wait(lambda: self._world.Improbe(of, tag, status))
+        message = self._wait(lambda: self._world.Improbe(of, tag, status), what)
         found = np.empty(status.Get_count(self._mpi.BYTE), np.uint8)
         message.Recv([found, self._mpi.BYTE])
         return found
+
+    def measure(self) -> None:
+        """Exchange some short and some long messages with all others, once in a process."""
+        if self.cost is None:
+            others = max(self.size - 1, 1)
+            short, long = self._time_exchanges(8, 20), self._time_exchanges(LONG, 4)
+            self.cost = short / others, max(long - short, 1e-9) / (LONG * others)
+
+    def _time_exchanges(self, nbytes: int, times: int) -> float:
+        ranks, part = range(self.size), np.zeros(nbytes, np.uint8)
+        found = []
+        for _ in range(times):
+            began = time.perf_counter()
+            self.exchange(f"measurement of {nbytes} bytes", ranks, [part] * self.size)
+            found.append(time.perf_counter() - began)
+        return sorted(found)[times // 2]
+
+    def begin(self, work: Callable[[], Any]) -> int:
+        """Have the helping thread do it, while this one computes."""
+        number = super().begin(work)
+        if self._helper is None:
+            self._helper = threading.Thread(target=self._help, name="messages", daemon=True)
+            self._helper.start()
+        self._wanted.release()
+        return number
+
+    def _help(self) -> None:
+        while True:
+            self._wanted.acquire()
+            self.work_off()
+
+    # -- waiting ---------------------------------------------------------------------------------
+
+    def _wait(self, look: Callable[[], T | None], what: str) -> T:
+        """What ``look`` gives as soon as that is not None. Python sees signals meanwhile."""
+        for _ in range(SPINS):
+            found = look()
+            if found is not None:
+                return found
+            os.sched_yield()
+        began, limit = time.monotonic(), config.wait_limit
+        while (found := look()) is None:
+            time.sleep(NAP)
+            if limit:
+                self._answer(what)
+                if time.monotonic() - began > limit:
+                    self._give_up(what, limit)
+        return found
+
+    def _answer(self, what: str) -> None:
+        """Say what this rank waits for, if another asks, which has waited too long."""
+        status = self._mpi.Status()
+        if self._world.Iprobe(self._mpi.ANY_SOURCE, ASKED, status):
+            self._world.Recv([np.empty(1, np.uint8), self._mpi.BYTE], status.Get_source(), ASKED)
+            if what != self._said:
+                self._say(f"waits for {what}")
+            self._said = what
+
+    def _give_up(self, what: str, limit: int) -> None:
+        """Ask all others what they wait for, which say so, and raise an error."""
+        for rank in range(self.size):
+            if rank != self.rank:
+                self._world.Isend([np.zeros(1, np.uint8), self._mpi.BYTE], rank, ASKED)
+        until = time.monotonic() + GRACE
+        while time.monotonic() < until:
+            self._answer(what)
+            time.sleep(NAP)
+        self._failure = (
+            f"rank {self.rank} of {self.size} has waited {limit} s for {what}; what the others "
+            "wait for, they say above, and those that say nothing compute; STATICFLOW_WAIT_LIMIT "
+            "is the limit"
+        )
+        raise RankError(self._failure)
+
+    def _say(self, text: str) -> None:
+        print(f"rank {self.rank} of {self.size} {text}", file=sys.stderr, flush=True)
 
     # -- the end ---------------------------------------------------------------------------------
 
     def leave(self) -> None:
         """Say that this rank sends no other message, and wait until all have said so: one that has
         not raises an error at its next exchange, which ends all."""
+        self.work_off()
         others = [r for r in range(self.size) if r != self.rank]
         nothing = np.empty(0, np.uint8)
         for r in others:
@@ -86,24 +175,8 @@ class _MPI(Communicator):
 
     def end_all(self, kind: type[BaseException], error: BaseException) -> None:
         """End all ranks, since this one ended by an error."""
-        print(
-            f"rank {self.rank} of {self.size} ended by {kind.__name__}: {error}; all ranks end",
-            file=sys.stderr,
-            flush=True,
-        )
+        self._say(f"ended by {kind.__name__}: {error}; all ranks end")
         self._mpi.COMM_WORLD.Abort(1)
-
-
-def _wait(look: Callable[[], T | None]) -> T:
-    """What ``look`` gives as soon as that is not None. Python sees signals meanwhile."""
-    for _ in range(SPINS):
-        found = look()
-        if found is not None:
-            return found
-        os.sched_yield()
-    while (found := look()) is None:
-        time.sleep(NAP)
-    return found
 
 
 def join() -> None:

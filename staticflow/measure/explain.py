@@ -190,10 +190,14 @@ def _peak(plan: Plan, at: Mapping[str, int]) -> tuple[str, list[str]]:
     return f"{_bytes(plan.peak, at, plan)} at the peak", late
 
 
+def _evaluate(size: Size, at: Mapping[str, int], plan: Plan) -> int:
+    values = {s: at.get(s.name, 1) for s in plan.layout.expand(symbols_of(size))}
+    return plan.evaluate(size, values)
+
+
 def _bytes(size: Size, at: Mapping[str, int], plan: Plan) -> str:
     try:
-        values = {s: at.get(s.name, 1) for s in plan.layout.expand(symbols_of(size))}
-        return bytes_in_words(plan.evaluate(size, values))
+        return bytes_in_words(_evaluate(size, at, plan))
     except (ValueError, ZeroDivisionError):  # no such sizes can be
         return f"{size} bytes"
 
@@ -317,17 +321,11 @@ def _collective_total(subject: Subject, at: Mapping[str, int]) -> list[str]:
 
 
 def _collectives(subject: Subject, at: Mapping[str, int]) -> list[str]:
-    """Every collective as it is written in the graph; one in a loop comes in each iteration."""
-    rows = [["collective", "of", "bytes", "axes", "for"]]
-    for node in _collective_nodes(subject.graph):
-        own = node.args[0].tensor_type
-        size = own.size * own.dtype.numpy.itemsize
-        axes = f"{list(node.attrs['axes'])} of {list(node.attrs['mesh'])}"
-        rows.append([
-            node.op.name, cut(str(own), 30), cut(_bytes(size, at, subject.plan), 20), axes,
-            lines_in_words(node.locs),
-        ])  # fmt: skip
-    return table(rows, "<<><<") if rows[1:] else ["none: every process could run it alone"]
+    from staticflow.measure.messages import explain_messages
+
+    return explain_messages(
+        subject.plan.routine.steps, lambda size: _evaluate(size, at, subject.plan), at
+    )
 
 
 _TOPICS: dict[str, Callable[[Subject, Mapping[str, int]], list[str]]] = {

@@ -13,6 +13,7 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.ops.basics.creation import ones_like
 from staticflow.ops.declaring.switch import as_bool
 from staticflow.ops.declaring.thread import recording, thread
+from staticflow.ops.symbols.captured import part_of
 from staticflow.ops.symbols.gradient import pullback
 from staticflow.ops.symbols.handle import Handle
 from staticflow.ops.symbols.symbol import Symbol
@@ -357,6 +358,14 @@ class Optimizer:
                     state[name] = self._name_state(param, name, tensor)
         return state
 
+    def make_state(self) -> dict[Any, dict[str, Any]]:
+        """The state of all parameters, by parameter and name; what is not there yet is made, as the
+        first step would."""
+        for group in self.param_groups:
+            for param in group.params:
+                self._state_of(param, group.numbers())
+        return self.state
+
     @staticmethod
     def _name_state(param: Any, name: str, tensor: Any) -> Any:
         tensor.name = f"{param.name or 'param'}.{name}"
@@ -375,11 +384,16 @@ class Optimizer:
 
     def state_dict(self) -> dict[str, Any]:
         """State and hyperparameters as PyTorch lays them out: ``state`` by the number of the
-        parameter, ``param_groups`` with numbers as ``params``. Tensors are on their own memory."""
+        parameter, ``param_groups`` with numbers as ``params``. Tensors are on their own memory, but
+        those of which each of several processes has a part: these are whole, and new."""
         params = [p for group in self.param_groups for p in group.params]
         number = {id(p): i for i, p in enumerate(params)}
         return {
-            "state": {number[id(p)]: dict(state) for p, state in self.state.items() if state},
+            "state": {
+                number[id(p)]: {name: _whole(t) for name, t in state.items()}
+                for p, state in self.state.items()
+                if state
+            },
             "param_groups": [
                 {**group, "params": [number[id(p)] for p in group.params]}
                 for group in self.param_groups
@@ -420,7 +434,8 @@ class Optimizer:
             own = self.state.setdefault(param, {})
             for name, tensor in new.items():
                 if name in own:
-                    own[name][...] = tensor
+                    part = part_of(own[name])
+                    own[name][...] = tensor if part is None else part.cut(tensor)
                 else:
                     own[name] = self._name_state(param, name, tensor)
 
@@ -478,3 +493,8 @@ def _no_rule(optimiser: type, method: str) -> str:
         "Optimizer: define init_state and update, or for tensors alone a step, "
         f"at {format_locs(here())}"
     )
+
+
+def _whole(tensor: Any) -> Any:
+    part = part_of(tensor)
+    return tensor if part is None else part.gather(tensor)

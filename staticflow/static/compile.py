@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from staticflow.data_classes import dataclass
 from staticflow.eager.tensor import Tensor
-from staticflow.errors import DTypeError
+from staticflow.errors import ArgumentError, DTypeError, SymbolicError
 from staticflow.graph.collector import without_collection
 from staticflow.graph.device import device as device_type
 from staticflow.graph.locs import Locs, format_locs, here
 from staticflow.ops.declaring.foreign import refuses_foreign_in_classes
 from staticflow.ops.declaring.switch import as_bool
+from staticflow.ops.symbols.captured import part_of
 from staticflow.ops.symbols.dependents import depend
 from staticflow.ops.symbols.symbol import Symbol
 from staticflow.passes.order import PASSES, STABILIZING, choose_passes, passes_for
@@ -103,6 +104,7 @@ def compile(
     donate: str | Symbol | Iterable[str | Symbol] | None = None,
     device: Any = None,
     mesh: Mesh | None = None,
+    local: bool = False,
 ) -> Program:
     """One native program that computes ``outputs`` from ``inputs``.
 
@@ -142,7 +144,9 @@ def compile(
     With a ``mesh`` of several processes, each compiles and calls the program, on the same arrays,
     and computes its part of what `staticflow.distributed.shard` splits, and of all that follows.
     Outputs are the same on every process, but for those that are split. Raises `RankError` if the
-    processes have other graphs or tensors.
+    processes have other graphs or tensors. With ``local`` a process gives its own part of each
+    input that is split, and not the whole: as many rows as all others, where their number is not
+    known before.
 
     The program is compiled once, here; unknown sizes are taken from the arrays of each call.
 
@@ -159,7 +163,20 @@ def compile(
         if mesh is not None:
             from staticflow.static.partitioned import for_mesh
 
-            options, written = replace(options, mesh=mesh), for_mesh(written, mesh)
+            options, written = (
+                replace(options, mesh=mesh),
+                for_mesh(written, mesh, as_bool("local", local)),
+            )
+        elif as_bool("local", local):
+            raise ArgumentError(
+                f"compile: local=True is for programs of a mesh; give it as mesh=, at "
+                f"{format_locs(here())}"
+            )
+        elif any(part_of(t) is not None for t in written.variables):
+            raise SymbolicError(
+                "compile: a state is in parts, of which each process has one, as split_state made "
+                f"them; compile the program with mesh=, at {format_locs(here())}"
+            )
         return Program(written, options)
 
 

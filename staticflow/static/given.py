@@ -14,7 +14,7 @@ from staticflow.graph.equalities import Equality
 from staticflow.graph.locs import format_locs, here, merge_locs
 from staticflow.graph.node import Node, param, toposort
 from staticflow.graph.types import TensorType
-from staticflow.ops.symbols.captured import capture
+from staticflow.ops.symbols.captured import capture, whole_shape
 from staticflow.ops.symbols.effect import without_effects
 from staticflow.ops.symbols.symbol import Symbol, to_node
 from staticflow.runtime.overlaps import find_sharing, overlaps_itself
@@ -178,7 +178,8 @@ def new_value(t: Tensor, value: Any) -> Node:
     have = node.tensor_type
     if have.dtype is not t.dtype or have.ndim != t.ndim:
         raise ShapeError(
-            f"compile: the new value of a variable {TensorType(t.dtype, t.shape)} is {have}; they "
+            f"compile: the new value of a variable {TensorType(t.dtype, whole_shape(t))} is "
+            f"{have}; they "
             f"must agree, at {format_locs(merge_locs(node.locs, here()))}"
         )
     return node
@@ -186,8 +187,9 @@ def new_value(t: Tensor, value: Any) -> Node:
 
 def assume_fits(t: Tensor, value: Node) -> Iterator[Equality]:
     """What must hold of sizes for ``value`` to be stored over ``t``."""
-    what = f"the new value of a variable {TensorType(t.dtype, t.shape)} is {value.tensor_type}"
-    for a, b in zip(value.tensor_type.shape, t.shape, strict=True):
+    shape = whole_shape(t)
+    what = f"the new value of a variable {TensorType(t.dtype, shape)} is {value.tensor_type}"
+    for a, b in zip(value.tensor_type.shape, shape, strict=True):
         if a != b:
             yield Equality(a, b, what, merge_locs(value.locs, here()))
 

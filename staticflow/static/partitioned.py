@@ -11,33 +11,75 @@ import numpy as np
 
 from staticflow.distributed.mesh import Mesh
 from staticflow.eager.tensor import Tensor
-from staticflow.errors import DTypeError, RankError
+from staticflow.errors import DTypeError, RankError, ShapeError
 from staticflow.graph.articles import with_article
+from staticflow.graph.graph import Graph
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.declaring.communicator import current
-from staticflow.passes.partition.partition import partition
+from staticflow.ops.symbols.captured import part_of
+from staticflow.passes.partition.bundles import bundle_sums
+from staticflow.passes.partition.layouts import Place
+from staticflow.passes.partition.partition import Axes, partition
+from staticflow.passes.partition.shares import add_shares, scatter_sums
+from staticflow.static.fed_parts import Fed, feed_parts, hold_parts_alike
 from staticflow.static.written import Written, with_checked_sizes
 
-__all__ = ["for_mesh"]
+__all__ = ["for_mesh", "graph_of_rank"]
 
 
-def for_mesh(written: Written, mesh: Mesh) -> Written:
-    """The program of this process. Raises `RankError` where another has another graph, or tensors
-    with other elements, and `ShapeError` for a split that the graph cannot have."""
+def for_mesh(written: Written, mesh: Mesh, local: bool = False) -> Written:
+    """The program of this process, which is given its own part of what is split if the inputs are
+    ``local``. Raises `RankError` where another has another graph, or tensors with other elements,
+    and `ShapeError` for a split that the graph cannot have."""
     if not isinstance(mesh, Mesh):
         raise DTypeError(
             f"compile: mesh is {with_article(type(mesh))}; it must be one of "
             f"staticflow.distributed.mesh, at {format_locs(here())}"
         )
     _agree(written, mesh)
-    n_out = len(written.graph.outputs) - len(written.updated)
-    graph = partition(written.graph, mesh.names, mesh.shape, mesh.rank, n_out)
-    return replace(written, graph=with_checked_sizes(graph))
+    current().measure()
+    return replace(written, graph=graph_of_rank(written, mesh, local))
+
+
+def graph_of_rank(written: Written, mesh: Mesh, local: bool = False) -> Graph:
+    """The graph of the process that is ``mesh.rank``, which need not be this one: nothing is
+    sent."""
+    graph, fed = written.graph, Fed({}, {})
+    if local:
+        graph, fed = feed_parts(graph, len(written.names), mesh)
+    n_out = len(graph.outputs) - len(written.updated)
+    params = graph.params[len(written.names) :]
+    parts = dict(fed.parts) | {
+        p: split
+        for p, t in zip(params, written.variables, strict=True)
+        if (split := _split_of(t, mesh))
+    }
+    updated = [_split_of(t, mesh) for t in written.updated]
+    graph = partition(graph, mesh.names, mesh.shape, mesh.rank, n_out, parts, updated)
+    graph = scatter_sums(
+        add_shares(hold_parts_alike(graph, fed, mesh)), Place(mesh.shape, mesh.rank)
+    )
+    return with_checked_sizes(bundle_sums(graph))
+
+
+def _split_of(tensor: Tensor, mesh: Mesh) -> Axes | None:
+    """Which axes split the dims of a variable, if this process has a part of it. Raises
+    `ShapeError` if that is of another mesh."""
+    part = part_of(tensor)
+    if part is None:
+        return None
+    if part.axis.mesh != mesh:
+        raise ShapeError(
+            f"compile: {tensor.name or 'a variable'} is split over {part.axis}, and the program is "
+            f"for {mesh}; split it over an axis of that, at {format_locs(here())}"
+        )
+    return tuple([part.axis.number if d == part.dim else None for d in range(len(part.shape))])
 
 
 def _agree(written: Written, mesh: Mesh) -> None:
     """Compare the graph, the mesh and the tensors with those of all other processes."""
-    text = hashlib.sha256(f"{mesh}\n{written.graph}".encode()).digest()[:8]
+    splits = [_split_of(v, mesh) for v in written.variables]
+    text = hashlib.sha256(f"{mesh}\n{splits}\n{written.graph}".encode()).digest()[:8]
     own = np.array(
         [int.from_bytes(text, "little"), *(_sum_of(v) for v in written.variables)], np.uint64
     )
@@ -69,6 +111,8 @@ def _names(names: Sequence[str]) -> str:
 
 
 def _sum_of(variable: Tensor) -> int:
+    if part_of(variable) is not None:
+        return 0  # each process has another part
     data = variable._data
     own = np.ascontiguousarray(data.get() if hasattr(data, "get") else data)
     return zlib.crc32(own.reshape(-1).view(np.uint8).data)

@@ -67,6 +67,12 @@ COLLECTIVES: dict[str, tuple[Callable[[Any, Any], Any], Callable[[list[Array], i
         lambda x, over: distributed.all_to_all(x, over, 1, 0),
         lambda xs, at: np.concatenate([np.split(x, len(xs), 1)[at] for x in xs], 0),
     ),
+    "exchange": (
+        lambda x, over: distributed.exchange(x, over, [(0, 1), (1, 0)][: over.size - 1]),
+        lambda xs, at: (
+            xs[0] if at == 1 else xs[1] * (len(xs) > 2 and at == 0) if at < 2 else xs[0] * 0
+        ),
+    ),
     "broadcast": (
         lambda x, over: distributed.broadcast(x, over, over.size - 1),
         lambda xs, at: xs[-1],
@@ -234,6 +240,8 @@ def test_arguments_that_are_refused() -> None:
         (lambda: distributed.all_reduce(x, 4), sf.DTypeError, "over is an int"),
         (lambda: distributed.all_gather(x, mesh, 2), sf.DimRangeError, "dim 2 is out of range"),
         (lambda: distributed.broadcast(x, mesh, 1), sf.ArgumentError, "root is 1"),
+        (lambda: distributed.exchange(x, mesh, [(0, 1)]), sf.ArgumentError, r"\(0, 1\) is no pair"),
+        (lambda: distributed.exchange(x, mesh, [0]), sf.ArgumentError, "0 is no pair"),
         (lambda: distributed.simulate(int, 2, order="any"), sf.ArgumentError, "order is one of"),
     ):
         with pytest.raises(error, match=says):

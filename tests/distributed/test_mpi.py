@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+EXAMPLE = Path(__file__).parents[2] / "examples" / "data_parallel.py"
 MISSING = "several processes talk by MPI: install staticflow[distributed]"
 pytest.importorskip("mpi4py", reason=MISSING)
 PATH = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", "")))
@@ -49,6 +50,8 @@ COLLECTIVES = """
     assert turned.shape == (12 // n, n)
     assert np.array_equal(distributed.all_to_all(turned, mesh, 1, 0).detach(), x.detach())
     assert distributed.broadcast(sf.tensor(r), mesh, n - 1).item() == n - 1
+    ring = [(i, (i + 1) % n) for i in range(n)]
+    assert distributed.exchange(sf.tensor(r), mesh, ring).item() == (r - 1) % n
     (total * (r + 1)).sum().backward()
     assert (x.grad.numpy() == n * (n + 1) / 2).all()
     large = sf.placeholder((300_000,), name="large")
@@ -106,12 +109,28 @@ def test_a_rank_that_fails_ends_all(name: str, tmp_path: Path) -> None:
     assert "done" not in run.stdout
 
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "data_parallel.py"
+def test_ranks_that_wait_in_a_circle_say_what_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STATICFLOW_WAIT_LIMIT", "1")
+    script = """
+        mesh = distributed.mesh(a=2, b=2)
+        for name in ("a", "b") if mesh.rank in (0, 3) else ("b", "a"):
+            distributed.all_reduce(sf.ones(2), mesh.axis(name))
+    """
+    run = launch(4, script, tmp_path)
+    assert run.returncode != 0
+    assert "RankError" in run.stderr and "has waited 1 s for rank" in run.stderr
+    said = " ".join(run.stderr.split())
+    for rank, of in ((0, 2), (1, 0), (2, 3), (3, 1)):
+        assert f"rank {rank} of 4 waits for rank {of} at exchange 0" in said or (
+            f"rank {rank} of 4 has waited 1 s for rank {of} at exchange 0" in said
+        )
 
 
 @pytest.mark.parametrize(
     ("count", "steps", "dtype", "error"),
-    [(2, 10, "float32", 1e-5), (3, 10, "float32", 1e-5), (4, 100, "float64", 1e-8)],
+    [(2, 10, "float32", 1e-5), (4, 100, "float64", 1e-8)],
 )
 def test_lenet_on_processes_has_the_losses_of_one(
     count: int, steps: int, dtype: str, error: float, tmp_path: Path
@@ -130,6 +149,68 @@ def test_lenet_on_processes_has_the_losses_of_one(
     alone = runpy.run_path(str(EXAMPLE))["main"](steps, dtype)
     for losses in found:
         assert losses == pytest.approx(alone, rel=error)
+
+
+RESUMED = """
+    import os, sys
+    import numpy as np
+    path, killed = sys.argv[1], int(sys.argv[2])
+    mesh = distributed.mesh(data=-1)
+    sf.manual_seed(0)
+    w = sf.nn.Parameter(sf.randn(64, 48, dtype=sf.float64))
+    optimizer = sf.optim.Adam([w], lr=1e-2)
+    if mesh.size > 1:
+        distributed.split_state(optimizer, mesh.axis("data"))
+    first = 0
+    if os.path.exists(path):
+        state = sf.load(path)
+        w.data = state["w"]
+        optimizer.load_state_dict(state["optimizer"])
+        first = state["steps"]
+    x = sf.placeholder((None, 64), sf.float64, name="x")
+    loss = ((distributed.shard(x, "data", None) @ w) ** 2).mean()
+    step = sf.compile([x], loss, updates=optimizer.minimize(loss), mesh=mesh)
+    for i in range(first, 8):
+        found = step(np.random.default_rng(i).standard_normal((6, 64)))
+        if i == killed and mesh.rank == 1:
+            os.kill(os.getpid(), 9)
+        state = {"w": w.detach(), "optimizer": optimizer.state_dict(), "steps": i + 1}
+        if mesh.rank == 0:
+            sf.save(state, path)
+    if mesh.rank == 0:
+        print("from", first, "loss", found.item().hex(), flush=True)
+"""
+
+
+def test_a_transformer_in_parts_of_its_heads_has_the_losses_of_one(tmp_path: Path) -> None:
+    example = EXAMPLE.with_name("tensor_parallel.py")
+    script = f"""
+        import json, runpy
+        losses = runpy.run_path({str(example)!r})["main"](100, "float64")
+        print("losses", json.dumps(losses), flush=True)
+    """
+    run = launch(4, script, tmp_path)
+    assert run.returncode == 0, run.stderr
+    found = [json.loads(x[7:]) for x in run.stdout.splitlines() if x.startswith("losses")]
+    assert len(found) == 4
+    alone = runpy.run_path(str(example))["main"](100, "float64")
+    for losses in found:
+        assert losses == pytest.approx(alone, rel=1e-12)
+
+
+def test_training_goes_on_from_a_state_file_after_a_rank_was_killed(tmp_path: Path) -> None:
+    """With another number of processes, and with the losses of a training that nobody killed."""
+    pytest.importorskip("safetensors")
+    path = str(tmp_path / "state.safetensors")
+    alone = launch(1, RESUMED, tmp_path, str(tmp_path / "other.safetensors"), "-1")
+    assert alone.returncode == 0, alone.stderr
+    killed = launch(3, RESUMED, tmp_path, path, "5")
+    assert killed.returncode != 0 and "loss" not in killed.stdout
+    resumed = launch(2, RESUMED, tmp_path, path, "-1")
+    assert resumed.returncode == 0, resumed.stderr
+    _, first, _, loss = resumed.stdout.split()
+    assert first == "5"  # the step in which it was killed is done again
+    assert float.fromhex(loss) == pytest.approx(float.fromhex(alone.stdout.split()[-1]), rel=1e-12)
 
 
 def test_ranks_that_seed_otherwise_are_told(tmp_path: Path) -> None:

@@ -3,6 +3,9 @@
 A layout has an entry for each dim, None where each rank has it whole. A dim of ``n`` elements that
 is split in parts of ``chunk`` has them on the ranks along the axis in order: the one in place ``r``
 has those from ``min(r * chunk, n)`` on, as many as ``chunk`` if there are.
+
+Where a split dim is joined with one before it, as time and batch are in ``(T * N, C)``, each rank
+has its part of every one of the ``outer`` stretches that the dim then is made of.
 """
 
 from __future__ import annotations
@@ -20,10 +23,12 @@ __all__ = ["Layout", "Place", "Split", "same_layout", "whole"]
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A dim that is split over the mesh axis of this number, in parts of ``chunk`` elements."""
+    """A dim that is split over the mesh axis of this number, in parts of ``chunk`` elements of each
+    of its ``outer`` stretches."""
 
     axis: int
     chunk: Size
+    outer: Size = 1
 
 
 Layout = tuple[Split | None, ...]
@@ -37,7 +42,8 @@ def whole(ndim: int) -> Layout:
 def same_layout(a: Layout, b: Layout) -> bool:
     """Whether two layouts of one shape split it alike."""
     return all(
-        x is y or (x and y and x.axis == y.axis and same(x.chunk, y.chunk))
+        x is y
+        or (x and y and x.axis == y.axis and same(x.chunk, y.chunk) and same(x.outer, y.outer))
         for x, y in zip(a, b, strict=True)
     )
 
@@ -54,7 +60,8 @@ class Place:
         return Split(axis, ceil_div(size, self.shape[axis]))
 
     def part(self, size: Size, split: Split) -> tuple[Size, Size]:
-        """The first element of this rank's part, and how many there are."""
+        """The first element of this rank's part of a stretch, and how many there are."""
+        size = size // split.outer
         along = int(np.unravel_index(self.rank, self.shape)[split.axis])
         start = dim_min(along * split.chunk, size)
         return start, dim_min(split.chunk, size - start)
@@ -62,11 +69,12 @@ class Place:
     def local(self, shape: Sequence[Size], layout: Layout) -> Shape:
         """The shape of this rank's part."""
         return tuple([
-            size if split is None else self.part(size, split)[1]
+            size if split is None else split.outer * self.part(size, split)[1]
             for size, split in zip(shape, layout, strict=True)
         ])  # fmt: skip
 
     def has_empty(self, size: Size, split: Split) -> bool:
         """Whether a rank may have no element of a dim."""
+        size = size // split.outer
         before = split.chunk * (self.shape[split.axis] - 1)
         return not (isinstance(size, int) and isinstance(before, int) and before < size)

@@ -8,56 +8,106 @@ operands these are gathered; both are collectives in the graph, at the line of w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from staticflow.errors import ShapeError
 from staticflow.graph.dims import Size, same
-from staticflow.graph.graph import Graph, close, regions_of
+from staticflow.graph.graph import Graph, close, new_param, regions_of
 from staticflow.graph.locs import format_locs, using
 from staticflow.graph.node import Node, item, param, toposort
-from staticflow.graph.types import types_of
+from staticflow.graph.types import TensorType, types_of
 from staticflow.ops.along.collectives import COLLECTIVES, all_gather_op, all_reduce_op, shard_op
+from staticflow.ops.basics.creation import zeros_like
 from staticflow.ops.basics.slicing import embed_op, slice_op
+from staticflow.ops.basics.view import reshape
 from staticflow.ops.declaring.late import behind
+from staticflow.ops.declaring.lowering import Elementwise
 from staticflow.ops.declaring.thread import for_itself
+from staticflow.ops.loops.loop import loop_ops
 from staticflow.ops.symbols.symbol import Symbol
 from staticflow.passes.partition.layouts import Layout, Place, Split, same_layout, whole
-from staticflow.passes.partition.rules import Plan, rule_of
+from staticflow.passes.partition.loops import split_loop
+from staticflow.passes.partition.plans import Plan, stretch
+from staticflow.passes.partition.rules import rule_of
 from staticflow.passes.rewrite import with_args
 
-__all__ = ["partition"]
+__all__ = ["Axes", "partition"]
 
 
 def partition(
-    graph: Graph, names: Sequence[str], shape: tuple[int, ...], rank: int, n_out: int
+    graph: Graph,
+    names: Sequence[str],
+    shape: tuple[int, ...],
+    rank: int,
+    n_out: int,
+    parts: Mapping[Node, Axes] = {},
+    updated: Sequence[Axes | None] = (),
 ) -> Graph:
     """The graph of a rank of a mesh that has axes of these names and sizes. The first ``n_out``
-    outputs are whole, as the new values of variables behind them are, unless they are said to be
-    split; of these a rank gives its part.
+    outputs are whole, unless they are said to be split; of these a rank gives its part. ``parts``
+    are the params of which it has a part, with the axes that split them; the new values of what is
+    ``updated``, behind the outputs, are parts where they have such an entry.
 
-    Raises `ShapeError` for an axis that the mesh does not have, for a split inside a loop or
-    branch, and for a collective of the user's, which a graph of whole tensors has no place for.
+    Raises `ShapeError` for an axis that the mesh does not have, for a split inside a branch, and
+    for a collective of the user's, which a graph of whole tensors has no place for.
     """
-    walk = _Walk(names, Place(shape, rank))
+    walk = Walk(names, Place(shape, rank))
     with for_itself():
+        for p, part in parts.items():
+            walk.begin_with_part(p, part)
         for node in graph.nodes:
-            walk.visit(node)
+            if node not in walk.local:
+                walk.visit(node)
         outputs = [
-            walk.local[o][0]
-            if i < n_out and o.op is shard_op
-            else walk.take(o, whole(o.tensor_type.ndim))
-            for i, o in enumerate(graph.outputs)
+            walk.local[o][0] if o.op is shard_op else walk.take(o, whole(o.tensor_type.ndim))
+            for o in graph.outputs[:n_out]
         ]
-    return close(graph.params, outputs, graph.equalities, graph.declared)
+        for o, end in zip(graph.outputs[n_out:], updated, strict=True):
+            layout = whole(o.tensor_type.ndim) if end is None else walk.layout_of(o, end)
+            outputs.append(walk.take(o, layout))
+    params = [walk.local[p][0] for p in graph.params]
+    declared = [
+        made.tensor_type if p in parts else t
+        for p, made, t in zip(graph.params, params, graph.declared, strict=True)
+    ]
+    return close(params, outputs, graph.equalities, declared)
 
 
-class _Walk:
+Axes = tuple[int | None, ...]
+"""The number of the axis that splits each dim, None for one that is whole."""
+
+DEEPEST = 16
+"""How far back what is computed element by element is computed of parts, where a part is needed."""
+
+
+class Walk:
     """The node of this rank for each node of whole tensors, with the layouts of its results."""
 
     def __init__(self, names: Sequence[str], place: Place) -> None:
         self.names, self.place = tuple(names), place
         self.local: dict[Node, tuple[Node, tuple[Layout, ...]]] = {}
         self.parts: dict[Node, tuple[Node, ...]] = {}
+        self.computed: dict[tuple[Node, Layout], Node] = {}
+        self.depth = 0
+        self.results: dict[Node, Sequence[tuple[Node, Layout]]] = {}
+
+    def inside(self) -> Walk:
+        """A walk of what is inside of a loop."""
+        return Walk(self.names, self.place)
+
+    def layout_of(self, node: Node, part: Axes) -> Layout:
+        """The layout with each dim split over its axis, if it has one."""
+        return tuple([
+            None if axis is None else self.place.split(n, axis)
+            for n, axis in zip(node.tensor_type.shape, part, strict=True)
+        ])  # fmt: skip
+
+    def begin_with_part(self, p: Node, part: Axes) -> None:
+        """Have a param of which this rank has a part."""
+        layout = self.layout_of(p, part)
+        kind = TensorType(p.tensor_type.dtype, self.place.local(p.tensor_type.shape, layout))
+        made = new_param(kind, p.attrs["name"], p.attrs["source"], p.locs)
+        self.local[p] = made, (layout,)
 
     def visit(self, node: Node) -> None:
         """Find what a node is on this rank, whose arguments were visited."""
@@ -69,14 +119,19 @@ class _Walk:
         else:
             self._refuse(node)
             layouts = [self.local[a][1][0] for a in node.args] if node.op is not param else []
-            if not any(map(any, layouts)):
+            if node.op in loop_ops() and (any(map(any, layouts)) or _splits(node)):
+                self.results[node] = split_loop(node, layouts, self)
+            elif not any(map(any, layouts)):
                 self._keep(node)
             else:
                 self._split(node, layouts)
 
     def _item(self, node: Node) -> None:
         of, index = node.args[0], node.attrs["index"]
-        if of in self.parts:
+        if of in self.results:
+            made, layout = self.results[of][index]
+            self.local[node] = made, (layout,)
+        elif of in self.parts:
             self.local[node] = self.local[self.parts[of][index]]
         else:
             made, layouts = self.local[of]
@@ -124,11 +179,16 @@ class _Walk:
         if plan.shape:
             attrs[plan.shape] = self.place.local(node.tensor_type.shape, plan.results[0])
         with using(node.locs), behind(args):
-            made = node.op(*map(Symbol, args), **attrs)
+            given = list(map(Symbol, args))
+            start = None if plan.start is None else given[plan.start]
+            if plan.start is not None:
+                given[plan.start] = zeros_like(given[plan.start])
+            made = node.op(*given, **attrs)
             if plan.partial:
                 made = all_reduce_op(
                     made, mesh=self.place.shape, axes=plan.partial, reduce=plan.reduce
                 )
+            made = made if start is None else start + made
         first = made[0] if isinstance(made, tuple) else made
         found: Node = first.node.args[0] if isinstance(made, tuple) else first.node
         self.local[node] = found, plan.results
@@ -141,24 +201,70 @@ class _Walk:
         made, (now,) = self.local[node]
         if same_layout(now, layout):
             return made
+        if not any(now) and self.depth < DEEPEST and _is_by_element(node):
+            return self._compute_part(node, layout)
         shape = node.tensor_type.shape
         value = Symbol(made)
         with using((user or node).locs), behind((made,)):
             current = list(now)
             for d, (a, b) in enumerate(zip(now, layout, strict=True)):
                 if a is not None and not same_layout((a,), (b,)):
-                    value = self._gather(value, d, shape[d], a)
+                    value = self._in_stretches(self._gather, value, d, shape[d], a)
                     current[d] = None
-            start: list[Size] = [0] * len(shape)
-            size = list(value.node.tensor_type.shape)
-            for d, (a, b) in enumerate(zip(current, layout, strict=True)):
-                if a is None and b is not None:
-                    start[d], size[d] = self.place.part(shape[d], b)
-            if any(a is None and b is not None for a, b in zip(current, layout, strict=True)):
-                value = slice_op(
-                    value, start=tuple(start), size=tuple(size), step=(1,) * len(shape)
-                )
+            cuts = {
+                d: b for d, (a, b) in enumerate(zip(current, layout, strict=True)) if b and not a
+            }
+            if all(same(b.outer, 1) for b in cuts.values()):
+                value = self._cut(value, {d: self.place.part(shape[d], b) for d, b in cuts.items()})
+            else:
+                for d, b in cuts.items():
+                    value = self._in_stretches(self._cut_one, value, d, shape[d], b)
         found: Node = value.node
+        return found
+
+    def _compute_part(self, node: Node, layout: Layout) -> Node:
+        """This rank's part of what is computed element by element of whole tensors: of their
+        parts."""
+        key = node, layout
+        if key not in self.computed:
+            self.depth += 1
+            args = [self.take(a, stretch(layout, a.tensor_type.shape), node) for a in node.args]
+            self.depth -= 1
+            with using(node.locs), behind(args):
+                self.computed[key] = node.op(*map(Symbol, args), **node.attrs).node
+        return self.computed[key]
+
+    def _in_stretches(
+        self,
+        do: Callable[[Symbol, int, Size, Split], Symbol],
+        value: Symbol,
+        dim: int,
+        size: Size,
+        split: Split,
+    ) -> Symbol:
+        """What a function makes of a dim, done to each of its stretches."""
+        outer = split.outer
+        if same(outer, 1):
+            return do(value, dim, size, split)
+        shape = value.node.tensor_type.shape
+        apart = (*shape[:dim], outer, shape[dim] // outer, *shape[dim + 1 :])
+        value = do(reshape(value, apart), dim + 1, size // outer, Split(split.axis, split.chunk))
+        shape = value.node.tensor_type.shape
+        joined: Symbol = reshape(value, (*shape[:dim], outer * shape[dim + 1], *shape[dim + 2 :]))
+        return joined
+
+    def _cut_one(self, value: Symbol, dim: int, size: Size, split: Split) -> Symbol:
+        return self._cut(value, {dim: self.place.part(size, split)})
+
+    def _cut(self, value: Symbol, parts: Mapping[int, tuple[Size, Size]]) -> Symbol:
+        """A slice that has of each of some dims so many elements from a first one on."""
+        size = list(value.node.tensor_type.shape)
+        start: list[Size] = [0] * len(size)
+        for d, part in parts.items():
+            start[d], size[d] = part
+        if not parts:
+            return value
+        found: Symbol = slice_op(value, start=tuple(start), size=tuple(size), step=(1,) * len(size))
         return found
 
     def _gather(self, value: Symbol, dim: int, size: Size, split: Split) -> Symbol:
@@ -198,10 +304,22 @@ class _Walk:
             )
         for region in regions_of(node):
             for inner in region.nodes:
-                if inner.op is shard_op:
+                if inner.op is shard_op and node.op not in loop_ops():
                     raise ShapeError(
-                        f"shard({inner.args[0].type}): inside of a loop or branch nothing can be "
-                        "split yet; loops take whole tensors, at "
-                        f"{format_locs(inner.locs)}"
+                        f"shard({inner.args[0].type}): inside of a branch nothing can be split; "
+                        f"split what it takes or gives, at {format_locs(inner.locs)}"
                     )
                 self._refuse(inner)
+
+
+def _is_by_element(node: Node) -> bool:
+    return isinstance(node.op.lowering, Elementwise) and not isinstance(node.type, tuple)
+
+
+def _splits(node: Node) -> bool:
+    """Whether something inside of a loop is said to be split."""
+    return any(
+        inner.op is shard_op or _splits(inner)
+        for region in regions_of(node)
+        for inner in region.nodes
+    )

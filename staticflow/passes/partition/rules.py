@@ -6,23 +6,31 @@ where it has none; the arguments are then said in other ops, or whole.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from staticflow.data_classes import dataclass
 from staticflow.graph.dims import Size, prod, same
 from staticflow.graph.node import Node
 from staticflow.graph.op import Op
 from staticflow.graph.types import Shape, types_of
 from staticflow.ops.along.class_losses import class_op
-from staticflow.ops.along.cumulative import cumprod_op, cumsum_op
+from staticflow.ops.along.cumulative import (
+    cummax_op,
+    cummin_op,
+    cumprod_op,
+    cumsum_op,
+    logcumsumexp_op,
+)
 from staticflow.ops.along.extremes import argmax_op, argmin_op
 from staticflow.ops.along.order import sort_op
-from staticflow.ops.basics.axes import flip_op, permute_op, transpose_op
+from staticflow.ops.along.recurrence import recurrence_op, shift_op
+from staticflow.ops.basics.axes import flip_op, permute_op, t_op, transpose_op
 from staticflow.ops.basics.expand import expand_op
 from staticflow.ops.basics.joining import cat_op, stack_op
-from staticflow.ops.basics.slicing import embed_op, slice_op
+from staticflow.ops.basics.slicing import embed_op, select_op, slice_op
 from staticflow.ops.basics.view import reshape_op, squeeze_op, unsqueeze_op
 from staticflow.ops.declaring.lowering import Elementwise, Reduce
+from staticflow.ops.declaring.required import asserted_op, required_op
+from staticflow.ops.matrices.attention import attend_back_op, attend_op
 from staticflow.ops.matrices.contract import matmul_op
 from staticflow.ops.windows.correlate import correlate_kernel_op, correlate_op
 from staticflow.ops.windows.pooling import (
@@ -31,71 +39,24 @@ from staticflow.ops.windows.pooling import (
     place_gather_op,
     place_scatter_op,
 )
+from staticflow.passes.partition.index_rules import INDEX_RULES
 from staticflow.passes.partition.layouts import Layout, Place, Split, whole
+from staticflow.passes.partition.plans import Plan, Rule, meet, once_each, shapes_of, stretch
 
-__all__ = ["Plan", "Rule", "rule_of"]
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """The layouts that the arguments are brought to, and those of the results. Each rank has a
-    part of what is to be combined over the ``partial`` axes, as ``reduce`` says. ``shape`` names
-    the attribute that is the shape of the result, if there is one."""
-
-    arguments: tuple[Layout, ...]
-    results: tuple[Layout, ...]
-    partial: tuple[int, ...] = ()
-    reduce: str = "sum"
-    shape: str = ""
-
-
-Rule = Callable[[Node, Sequence[Layout], Place], Plan | None]
-
-
-def _shapes(node: Node) -> list[Shape]:
-    return [a.tensor_type.shape for a in node.args]
-
-
-def _once_each(layout: Sequence[Split | None]) -> Layout:
-    """A layout in which each axis splits one dim: the first that has it."""
-    used: set[int] = set()
-    found: list[Split | None] = []
-    for split in layout:
-        kept = split if split is not None and split.axis not in used else None
-        found.append(kept)
-        used |= {kept.axis} if kept else set()
-    return tuple(found)
-
-
-def _meet(ndim: int, shapes: Sequence[Shape], layouts: Sequence[Layout]) -> list[Split | None]:
-    """How the dims of a result are split to which operands are broadcast: as in the first operand
-    that has them split."""
-    out: list[Split | None] = [None] * ndim
-    for shape, layout in zip(shapes, layouts, strict=True):
-        for d, split in enumerate(layout, ndim - len(shape)):
-            out[d] = out[d] or split
-    return out
-
-
-def _stretch(out: Sequence[Split | None], shape: Shape) -> Layout:
-    """The layout of an operand of this shape that is broadcast to one of the layout ``out``."""
-    return tuple([
-        None if same(size, 1) else split
-        for size, split in zip(shape, out[len(out) - len(shape) :], strict=True)
-    ])  # fmt: skip
+__all__ = ["rule_of"]
 
 
 def _elementwise(node: Node, layouts: Sequence[Layout], place: Place) -> Plan:
-    shapes = _shapes(node)
-    out = _once_each(_meet(max(map(len, shapes)), shapes, layouts))
-    return Plan(tuple(_stretch(out, s) for s in shapes), (out,) * len(types_of(node.type)))
+    shapes = shapes_of(node)
+    out = once_each(meet(max(map(len, shapes)), shapes, layouts))
+    return Plan(tuple(stretch(out, s) for s in shapes), (out,) * len(types_of(node.type)))
 
 
 _COMBINED = {"add": "sum", "max": "amax", "min": "amin", "and": "amin", "or": "amax"}
 
 
 def _reduce(node: Node, layouts: Sequence[Layout], place: Place) -> Plan | None:
-    (layout,), (shape,) = layouts, _shapes(node)
+    (layout,), (shape,) = layouts, shapes_of(node)
     dims, combine = node.attrs["dims"], node.op.lowering.combine
     if combine not in _COMBINED:
         return None
@@ -113,14 +74,14 @@ def _reduce(node: Node, layouts: Sequence[Layout], place: Place) -> Plan | None:
 
 def _matmul(node: Node, layouts: Sequence[Layout], place: Place) -> Plan:
     x, y = layouts
-    shapes = _shapes(node)
-    batch = _meet(
+    shapes = shapes_of(node)
+    batch = meet(
         max(map(len, shapes)) - 2, [s[:-2] for s in shapes], [layout[:-2] for layout in layouts]
     )
     inner = x[-1] or y[-2]
-    *front, rows, inner, columns = _once_each([*batch, x[-2], inner, y[-1]])
-    first = (*_stretch(front, shapes[0][:-2]), rows, inner)
-    second = (*_stretch(front, shapes[1][:-2]), inner, columns)
+    *front, rows, inner, columns = once_each([*batch, x[-2], inner, y[-1]])
+    first = (*stretch(front, shapes[0][:-2]), rows, inner)
+    second = (*stretch(front, shapes[1][:-2]), inner, columns)
     partial = () if inner is None else (inner.axis,)
     return Plan((first, second), ((*front, rows, columns),), partial)
 
@@ -140,12 +101,32 @@ def _correlate_kernel(node: Node, layouts: Sequence[Layout], place: Place) -> Pl
 
 def _planes(node: Node, layouts: Sequence[Layout], place: Place) -> Plan:
     """Images (N, C, ...), each by itself."""
-    rows, channels = _once_each([
+    rows, channels = once_each([
         next((layout[d] for layout in layouts if layout[d]), None) for d in (0, 1)
     ])  # fmt: skip
     results = tuple((rows, channels, *whole(t.ndim - 2)) for t in types_of(node.type))
     arguments = tuple((rows, channels, *whole(len(layout) - 2)) for layout in layouts)
     return Plan(arguments, results)
+
+
+def _alike(node: Node, layouts: Sequence[Layout], place: Place) -> Plan:
+    """Its argument, where others, whole, allow it."""
+    others = (whole(len(layout)) for layout in layouts[1:])
+    return Plan((layouts[0], *others), (layouts[0],))
+
+
+def _select(node: Node, layouts: Sequence[Layout], place: Place) -> Plan:
+    dim, (layout,) = node.attrs["dim"], layouts
+    kept = tuple([None if d == dim else s for d, s in enumerate(layout)])
+    return Plan((kept,), (kept[:dim] + kept[dim + 1 :],))
+
+
+def _rows(node: Node, layouts: Sequence[Layout], place: Place) -> Plan:
+    """An op along one dim of operands of one shape."""
+    met = meet(node.args[0].tensor_type.ndim, shapes_of(node), layouts)
+    met[node.attrs["dim"]] = None
+    out = once_each(met)
+    return Plan((out,) * len(layouts), (out,))
 
 
 def _along(node: Node, layouts: Sequence[Layout], place: Place) -> Plan:
@@ -155,6 +136,32 @@ def _along(node: Node, layouts: Sequence[Layout], place: Place) -> Plan:
     without = kept[:dim] + kept[dim + 1 :]
     results = tuple(kept if t.ndim == len(kept) else without for t in types_of(node.type))
     return Plan((kept,), results)
+
+
+# -- attention -----------------------------------------------------------------------------------
+
+
+def _attend(node: Node, layouts: Sequence[Layout], place: Place) -> Plan:
+    """Batches, heads and queries, each by itself; keys and values are whole."""
+    *front, queries = once_each([*_batch_of(node, layouts), layouts[0][-2]])
+    rows = (*front, queries)
+    extras = [stretch((*rows, None), s) for s in shapes_of(node)[3:]]
+    whole_rows = (*front, None, None)
+    return Plan(((*rows, None), whole_rows, whole_rows, *extras), ((*rows, None), rows, rows))
+
+
+def _attend_back(node: Node, layouts: Sequence[Layout], place: Place) -> Plan:
+    front = _batch_of(node, layouts)
+    rows, matrix = (*front, None), (*front, None, None)
+    extras = [stretch(matrix, s) for s in shapes_of(node)[7:]]
+    return Plan((*(matrix,) * 4, *(rows,) * 3, *extras), (matrix,) * 3)
+
+
+def _batch_of(node: Node, layouts: Sequence[Layout]) -> Layout:
+    count = len(layouts[0]) - 2
+    return once_each(
+        meet(count, [s[:-2] for s in shapes_of(node)[:3]], [layout[:-2] for layout in layouts[:3]])
+    )
 
 
 # -- views and joins -----------------------------------------------------------------------------
@@ -172,6 +179,10 @@ def _transpose(node: Node, layouts: Sequence[Layout], place: Place) -> Plan:
     return Plan((layouts[0],), (tuple(out),))
 
 
+def _t(node: Node, layouts: Sequence[Layout], place: Place) -> Plan:
+    return Plan((layouts[0],), (layouts[0][::-1],))
+
+
 def _flip(node: Node, layouts: Sequence[Layout], place: Place) -> Plan:
     kept = tuple([None if d in node.attrs["dims"] else s for d, s in enumerate(layouts[0])])
     return Plan((kept,), (kept,))
@@ -179,7 +190,7 @@ def _flip(node: Node, layouts: Sequence[Layout], place: Place) -> Plan:
 
 def _expand(node: Node, layouts: Sequence[Layout], place: Place) -> Plan:
     shape = node.args[0].tensor_type.shape
-    out = (*whole(node.tensor_type.ndim - len(shape)), *_stretch(layouts[0], shape))
+    out = (*whole(node.tensor_type.ndim - len(shape)), *stretch(layouts[0], shape))
     return Plan((out[len(out) - len(shape) :],), (out,), shape="shape")
 
 
@@ -199,21 +210,20 @@ def _cut(shape: str) -> Rule:
 
 
 def _cat(node: Node, layouts: Sequence[Layout], place: Place) -> Plan:
-    met = _meet(node.tensor_type.ndim, _shapes(node), layouts)
+    met = meet(node.tensor_type.ndim, shapes_of(node), layouts)
     met[node.attrs["dim"]] = None
-    out = _once_each(met)
+    out = once_each(met)
     return Plan((out,) * len(layouts), (out,))
 
 
 def _stack(node: Node, layouts: Sequence[Layout], place: Place) -> Plan:
     dim = node.attrs["dim"]
-    out = _once_each(_meet(node.tensor_type.ndim - 1, _shapes(node), layouts))
+    out = once_each(meet(node.tensor_type.ndim - 1, shapes_of(node), layouts))
     return Plan((out,) * len(layouts), ((*out[:dim], None, *out[dim:]),))
 
 
 def _reshape(shape: str) -> Rule:
-    """Elements in their order: a split dim stays one where it comes first among those that it is
-    joined with, or parted into."""
+    """Elements in their order: a split dim stays one, joined with others or parted into some."""
 
     def rule(node: Node, layouts: Sequence[Layout], place: Place) -> Plan | None:
         (layout,), source, target = layouts, node.args[0].tensor_type.shape, node.tensor_type.shape
@@ -223,20 +233,38 @@ def _reshape(shape: str) -> Rule:
         if groups is None:
             return None
         for ins, outs in groups:
-            first = next((d for d in ins if not same(source[d], 1)), None)
-            to = next((d for d in outs if not same(target[d], 1)), None)
-            if first is None or to is None or layout[first] is None:
-                continue
-            split = layout[first]
-            assert split is not None
-            elements = split.chunk * prod(source[d] for d in ins if d > first)
-            inner = prod(target[d] for d in outs if d > to)
-            if same(inner, 0) or not same(elements // inner * inner, elements):
-                continue
-            kept[first], out[to] = split, Split(split.axis, elements // inner)
+            for d in ins:
+                split = layout[d]
+                found = split and _move_split(split, d, source, ins, target, outs)
+                if found:
+                    kept[d], out[found[0]] = split, found[1]
+                    break
         return Plan((tuple(kept),), (tuple(out),), shape=shape)
 
     return rule
+
+
+def _move_split(
+    split: Split, d: int, source: Shape, ins: range, target: Shape, outs: range
+) -> tuple[int, Split] | None:
+    """Which of the dims ``outs`` is split, and how, where the dim ``d`` of ``ins`` was: so many
+    elements lie before the split ones, and behind each of these."""
+    before = split.outer * prod(source[i] for i in ins if i < d)
+    behind = prod(source[i] for i in ins if i > d)
+    elements, size = split.chunk * behind, source[d] // split.outer * behind
+    for to in reversed(outs):
+        first = prod(target[i] for i in outs if i < to)
+        inner = prod(target[i] for i in outs if i > to)
+        if same(target[to], 1) or same(first, 0) or same(inner, 0):
+            continue
+        outer, chunk = before // first, elements // inner
+        if (
+            same(outer * first, before)
+            and same(chunk * inner, elements)
+            and same(outer * (size // inner), target[to])
+        ):
+            return to, Split(split.axis, chunk, outer)
+    return None
 
 
 def _matching(source: Shape, target: Shape) -> list[tuple[range, range]] | None:
@@ -267,28 +295,39 @@ def _product(sizes: Sequence[Size]) -> Size:
 
 
 _RULES: dict[Op, Rule] = {
+    attend_back_op: _attend_back,
+    attend_op: _attend,
     argmax_op: _along,
+    asserted_op: _alike,
     argmin_op: _along,
     cat_op: _cat,
     class_op: _elementwise,
     correlate_kernel_op: _correlate_kernel,
     correlate_op: _correlate,
+    cummax_op: _along,
+    cummin_op: _along,
     cumprod_op: _along,
     cumsum_op: _along,
     embed_op: _cut("shape"),
     expand_op: _expand,
     flip_op: _flip,
+    logcumsumexp_op: _along,
     matmul_op: _matmul,
     max_pool_index_op: _planes,
     max_pool_op: _planes,
     permute_op: _permute,
     place_gather_op: _planes,
     place_scatter_op: _planes,
+    recurrence_op: _rows,
+    required_op: _alike,
     reshape_op: _reshape("shape"),
+    select_op: _select,
+    shift_op: _rows,
     slice_op: _cut("size"),
     sort_op: _along,
     squeeze_op: _reshape(""),
     stack_op: _stack,
+    t_op: _t,
     transpose_op: _transpose,
     unsqueeze_op: _reshape(""),
 }
@@ -298,6 +337,8 @@ def rule_of(op: Op) -> Rule | None:
     """The rule of an op; None where it has none."""
     if op in _RULES:
         return _RULES[op]
+    if op in INDEX_RULES:
+        return INDEX_RULES[op]
     if isinstance(op.lowering, Elementwise):
         return _elementwise
     return _reduce if isinstance(op.lowering, Reduce) else None

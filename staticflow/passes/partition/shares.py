@@ -1,0 +1,125 @@
+"""Sums over ranks with fewer messages: of sums that are added to each other each rank adds up its
+shares, and of a sum that is cut to parts each rank is sent its part."""
+
+from __future__ import annotations
+
+from staticflow.graph.dims import same
+from staticflow.graph.graph import Graph, close, substitute_nodes
+from staticflow.graph.locs import using
+from staticflow.graph.node import Node
+from staticflow.ops.along.collectives import all_reduce_op, reduce_scatter_op
+from staticflow.ops.basics.arithmetic import add
+from staticflow.ops.basics.axes import permute_op, transpose_op
+from staticflow.ops.basics.slicing import embed_op, slice_op
+from staticflow.ops.basics.view import reshape_op, squeeze_op, unsqueeze_op
+from staticflow.ops.declaring.late import behind
+from staticflow.ops.declaring.thread import for_itself
+from staticflow.ops.symbols.symbol import Symbol
+from staticflow.passes.partition.layouts import Place
+from staticflow.passes.rewrite import with_args
+
+__all__ = ["add_shares", "scatter_sums", "share_of"]
+
+_MOVES = (permute_op, reshape_op, squeeze_op, transpose_op, unsqueeze_op)
+"""Ops that only move elements: of a sum they give the sum of what they give."""
+
+Share = tuple[Node, tuple[int, ...], list[Node]]
+
+
+def share_of(node: Node) -> Share | None:
+    """This rank's share of a sum over ranks, moved or of several, over which axes the shares are to
+    be added, and what would not be needed then; None of anything else."""
+    if node.op is all_reduce_op and node.attrs["reduce"] == "sum":
+        return node.args[0], node.attrs["axes"], [node]
+    if node.op is add:
+        a, b = map(share_of, node.args)
+        if a and b and a[1] == b[1] and a[0].type == b[0].type:
+            return with_args(node, (a[0], b[0])), a[1], [*a[2], *b[2], node]
+    elif node.op in _MOVES and (inner := share_of(node.args[0])):
+        return with_args(node, (inner[0],)), inner[1], [*inner[2], node]
+    return None
+
+
+def add_shares(graph: Graph) -> Graph:
+    """The graph in which two sums over the same ranks, that are added and needed for nothing else,
+    are one: as the gradients of what several layers read."""
+    shares: dict[Node, Share] = {}
+    covered: set[Node] = set()
+    for node in reversed(graph.nodes):
+        if node.op is add and node not in covered:
+            found = share_of(node)
+            if found and all(_is_private(n, graph) for n in found[2] if n is not node):
+                shares[node] = found
+                covered.update(found[2])
+    if not shares:
+        return graph
+    new: dict[Node, Node] = {}
+    for node in graph.nodes:
+        if node in shares:
+            share, axes, inside = shares[node]
+            mesh = next(n for n in inside if n.op is all_reduce_op).attrs["mesh"]
+            (share,) = substitute_nodes([share], new)
+            with for_itself(), using(node.locs):
+                total = all_reduce_op(Symbol(share), mesh=mesh, axes=axes, reduce="sum")
+            new[node] = total.node
+        else:
+            new[node] = with_args(node, tuple([new[a] for a in node.args]))
+    outputs = [new[o] for o in graph.outputs]
+    return close(graph.params, outputs, graph.equalities, graph.declared)
+
+
+def _is_private(node: Node, graph: Graph) -> bool:
+    return len(graph.users[node]) == 1 and node not in graph.outputs
+
+
+def scatter_sums(graph: Graph, place: Place) -> Graph:
+    """The graph in which a sum over ranks, of which each rank takes nothing but its part, is sent
+    in parts: as the gradient of a parameter whose state is split."""
+    instead = {
+        node: found
+        for node in graph.nodes
+        if (found := _find_part_of_sum(node, graph, place)) is not None
+    }
+    if not instead:
+        return graph
+    new: dict[Node, Node] = {}
+    for node in graph.nodes:
+        if node in instead:
+            x, dim = instead[node]
+            with for_itself(), using(node.locs), behind((new[x],)):
+                new[node] = _send_parts(Symbol(new[x]), node, dim, place).node
+        else:
+            new[node] = with_args(node, tuple([new[a] for a in node.args]))
+    outputs = [new[o] for o in graph.outputs]
+    return close(graph.params, outputs, graph.equalities, graph.declared)
+
+
+def _find_part_of_sum(node: Node, graph: Graph, place: Place) -> tuple[Node, int] | None:
+    """What is added up, and along which dim each rank takes its part, if a node is such a part."""
+    if node.op is not slice_op or node.args[0].op is not all_reduce_op:
+        return None
+    total = node.args[0]
+    shape, (axis, *others) = total.tensor_type.shape, total.attrs["axes"]
+    start, size = node.attrs["start"], node.attrs["size"]
+    cut = [d for d, n in enumerate(shape) if not (same(start[d], 0) and same(size[d], n))]
+    if others or len(cut) != 1 or total.attrs["reduce"] != "sum" or not _is_private(total, graph):
+        return None
+    (dim,) = cut
+    first, count = place.part(shape[dim], place.split(shape[dim], axis))
+    is_own = same(first, start[dim]) and same(count, size[dim]) and same(node.attrs["step"][dim], 1)
+    return (total.args[0], dim) if is_own else None
+
+
+def _send_parts(x: Symbol, node: Node, dim: int, place: Place) -> Symbol:
+    total = node.args[0]
+    shape, (axis,) = total.tensor_type.shape, total.attrs["axes"]
+    chunk = place.split(shape[dim], axis).chunk
+    none, one = (0,) * len(shape), (1,) * len(shape)
+    whole = chunk * place.shape[axis]
+    if not same(whole, shape[dim]):
+        padded = (*shape[:dim], whole, *shape[dim + 1 :])
+        x = embed_op(x, shape=padded, start=none, step=one)
+    x = reduce_scatter_op(x, mesh=place.shape, axes=(axis,), dim=dim)
+    if not same(chunk, node.attrs["size"][dim]):
+        x = slice_op(x, start=none, size=node.attrs["size"], step=one)
+    return x
