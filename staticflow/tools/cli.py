@@ -10,7 +10,7 @@ from typing import NoReturn
 
 from staticflow.data_classes import dataclass
 from staticflow.errors import StaticflowError
-from staticflow.tools import bench, cache, compare, info, launch, opt, view
+from staticflow.tools import bench, cache, compare, info, launch, opt, plan_cluster, view
 from staticflow.tools.interrupts import INTERRUPTED, raise_at_interrupt
 from staticflow.tools.printing import leave_output
 
@@ -37,6 +37,11 @@ COMMANDS = {
     "info": Command("versions, CPU and GPU", info.add_arguments, info.run),
     "launch": Command("a script on several processes, by mpirun", launch.add_arguments, launch.run),
     "opt": Command("passes over a graph that is text", opt.add_arguments, opt.run),
+    "plan-cluster": Command(
+        "what a process of a mesh would hold and send, without any other",
+        plan_cluster.add_arguments,
+        plan_cluster.run,
+    ),
     "view": Command("a graph, a program or a tape as a picture", view.add_arguments, view.run),
 }
 

@@ -26,7 +26,7 @@ WITHOUT_A_MODEL = {
     "from_pytorch", "hidden_markov", "interop", "jacobian_hessian", "jit",
     "look_into_gradients", "losses", "mixed_precision", "new_function", "newton", "onnx_export",
     "onnx_load", "operations", "optimizers", "profiles", "pytorch_idioms", "random_numbers",
-    "tape", "two_layer_autograd", "two_layer_numpy", "two_layer_static", "two_layer_tensors",
+    "tape", "tensor_parallel", "two_layer_autograd", "two_layer_numpy", "two_layer_static", "two_layer_tensors",
     "views", "vmap",
 }  # fmt: skip
 """Examples of operations, derivatives, loops and tools: functions of tensors, or a network that is
