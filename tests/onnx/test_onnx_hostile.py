@@ -121,6 +121,7 @@ WRONG: dict[str, tuple[Any, str]] = {
     "no IR": (_set("ir_version", 0), "is of IR version 0"),
     "a newer opset": (_set("opset_import.0.version", 999), "is of opset 999; onnx .* knows"),
     "an opset below 1": (_set("opset_import.0.version", -3), "is of opset -3"),
+    "a name that is no UTF-8": (lambda m: m.ParseFromString(m.SerializeToString().replace(b"sum", b"s\xffm")), r"has text that is no UTF-8, .*s.+xffm.*, as name"),
     "no opset": (lambda m: m.ClearField("opset_import"), "does not say which version"),
     "an opset twice": (lambda m: m.opset_import.append(m.opset_import[0]), "'' twice"),
     "an older form": (_set("opset_import.0.version", 6), r"'sum' \(Add\) is Add of version 6; it is read from version 7"),

@@ -65,7 +65,22 @@ def parse(data: bytes, library: Any) -> tuple[Any, Mapping[str, int]]:
             f"is of IR version {model.ir_version}; onnx {library.__version__} knows those from 1 "
             f"to {library.IR_VERSION}: install a newer onnx, or write the model for an older one"
         )
+    _check_names(model)
     return model, opsets(model.opset_import, library)
+
+
+def _check_names(message: Any) -> None:
+    """Raise `WrongModel` where a text in a message, or in one inside of it, is no UTF-8: it is
+    bytes then, and equal to no name. What is written for people may be in any code."""
+    for field, value in message.ListFields():
+        several = not isinstance(value, str | bytes | int | float) and hasattr(value, "__len__")
+        for part in value if several else (value,):
+            if field.type == field.TYPE_MESSAGE:
+                _check_names(part)
+            elif field.type != field.TYPE_STRING:
+                break
+            elif isinstance(part, bytes) and field.name != "doc_string":
+                raise WrongModel(f"has text that is no UTF-8, {short(str(part))}, as {field.name}")
 
 
 def opsets(imports: Any, library: Any) -> dict[str, int]:
