@@ -15,6 +15,8 @@ from staticflow.errors import DTypeError, SymbolicError
 from staticflow.graph.articles import with_article
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.symbols.captured import note_part, part_of
+from staticflow.optim.optimizer import Optimizer
+from staticflow.optim.own_step import has_own_step
 
 __all__ = ["Part", "split_state"]
 
@@ -62,8 +64,9 @@ def split_state(optimizer: Any, axis: Axis) -> None:
 
     ``optimizer.state_dict()`` gives the whole state, on every process, which all call; so what was
     saved by four is loaded by one or by three: ``load_state_dict`` takes whole states. Tensors of
-    less than 16 KiB stay whole. Raises `DTypeError` for what is no axis. ``optimizer.step()``,
-    which runs now, is a `SymbolicError` from then on.
+    less than 16 KiB stay whole. Raises `DTypeError` for what is no optimiser or no axis, and
+    `SymbolicError` for an optimiser with a step of its own. ``optimizer.step()``, which runs now,
+    is a `SymbolicError` from then on.
 
     >>> import staticflow as sf
     >>> def bytes_of_state():
@@ -75,6 +78,16 @@ def split_state(optimizer: Any, axis: Axis) -> None:
     >>> sf.distributed.simulate(bytes_of_state, 3)
     [(64, 86), (64, 86), (64, 84)]
     """
+    if not isinstance(optimizer, Optimizer):
+        raise DTypeError(
+            f"split_state: takes an optimiser, not {with_article(type(optimizer))}, at "
+            f"{format_locs(here())}"
+        )
+    if has_own_step(type(optimizer), Optimizer):
+        raise SymbolicError(
+            f"split_state: {type(optimizer).__name__} has a step of its own, which runs now and is "
+            f"no part of a program; give it a rule (update) instead, at {format_locs(here())}"
+        )
     if not isinstance(axis, Axis):
         raise DTypeError(
             f"split_state: the axis is {with_article(type(axis))}; it must be one of a mesh, as "

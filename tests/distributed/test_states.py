@@ -103,6 +103,13 @@ def test_a_state_file_of_four_is_read_by_others(tmp_path: Path) -> None:
         agree(found, alone.arrays())
 
 
+class OwnStep(sf.optim.Optimizer):
+    """One as for PyTorch, which does what it likes."""
+
+    def step(self, closure: Any = None) -> None:
+        """Change nothing."""
+
+
 def refused(use: Any) -> Any:
     def run() -> None:
         mesh = distributed.mesh(data=2, model=1)
@@ -128,6 +135,16 @@ def test_what_parts_cannot_do_is_refused() -> None:
         (
             lambda mesh, t: distributed.split_state(t.optimizer, mesh),
             sf.DTypeError, "the axis is a Mesh",
+        ),
+        (
+            lambda mesh, t: distributed.split_state(t.net, mesh.axis("data")),
+            sf.DTypeError, "takes an optimiser, not an? ",
+        ),
+        (
+            lambda mesh, t: distributed.split_state(
+                OwnStep(t.net.parameters(), {}), mesh.axis("data")
+            ),
+            sf.SymbolicError, "OwnStep has a step of its own.*py:",
         ),
     ):  # fmt: skip
         with pytest.raises(error, match=says):
