@@ -28,6 +28,7 @@ from staticflow.errors import AutogradError
 from staticflow.graph.dtypes import BY_PYTHON, float32
 from staticflow.graph.equalities import Equality, unify
 from staticflow.graph.graph import attrs_key, close, new_param
+from staticflow.graph.locs import using
 from staticflow.graph.node import Node, constant, item, param, toposort
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType, types_of
@@ -320,7 +321,8 @@ def _trace(
         array = add_param(TensorType(type.dtype, tuple(shape)))
         if value.stretched:
             add_param(TensorType(type.dtype, (*type.shape, 0)))
-        return expand(array, type.shape)
+        with using(()):
+            return expand(array, type.shape)
 
     cts = [v and symbol(v, t) for v, t in zip(values[:results], given, strict=True)]
     out = tuple(map(symbol, outs, given))
@@ -329,7 +331,8 @@ def _trace(
         attrs[name] = add_param(TensorType(number_dtype(types[-1].dtype.numpy), ()))
     assert op.vjp is not None
     ct, result = (cts, out) if results > 1 else (cts[0], out[0])
-    return params, op.vjp(vjp.needs, ct, result, *operands, **attrs), equalities
+    with using(()):  # which takes the place of the operation: no view in it has a history
+        return params, op.vjp(vjp.needs, ct, result, *operands, **attrs), equalities
 
 
 def _is_worth_it(y: Node) -> bool:

@@ -75,6 +75,9 @@ NO_SIZES: Mapping[str, str] = {
             "runtime.threads.MOST_WORKERS", "codegen.llvm.parallel.MANY_WORKERS",
             "runtime.pool.SPINS",
         ),
+        "bytes of sums that are sent together, of which tests/distributed/test_bundles.py has fewer and more": (
+            "passes.partition.bundles.BUNDLE",
+        ),
         "sizes of whole programs, on both sides of which tests/static/test_row_blocks.py and "
         "tests/ops/loops/test_loop_memory.py are": (
             "passes.row_blocks._BLOCK", "passes.row_blocks._WIDE", "codegen.program.carries._LARGE",
@@ -118,6 +121,7 @@ NO_SIZES: Mapping[str, str] = {
             "eager.costs.FIRST",
         ),
         "counts statements, terms or nodes of a program": (
+            "passes.partition.partition.DEEPEST",
             "codegen.lower.saved_row._COSTLY", "codegen.schedule.cpu._SHORT", "codegen.schedule.short_loops._MOST", "codegen.maths.division._MOST_SHIFTS",
             "codegen.program.traffic._GUESS", "codegen.program.traffic._A_CALL", "codegen.program.packing._MANY", "passes.dump._MOST",
             "passes.loops.unroll._MOST_NODES", "passes.loops.pair_scans._MOST_NODES", "passes.loops.unswitch._MOST_NODES", "passes.powers._MOST_PRODUCTS", "passes.narrow_products._DEEP", "passes.narrow_products._MOST", "codegen.llvm.routine._IN_REGISTERS", "codegen.llvm.routine._STEPS_OF_A_BLOCK", "codegen.llvm.stretches._LEAST", "codegen.llvm.stretches._LONGEST",

@@ -33,6 +33,15 @@ REFUSED = {
         ("number_of_a_value", way): r"the number of a symbolic value"
         for way in ("compile", "parameter", "jit")
     },
+    **{
+        (f"reshape_{changed}", "jit"): r"depends on strides, which a graph does not know"
+        for changed in ("changed", "changed_without_recording")
+    },
+    ("reshape_changed_below", "jit"): r"depends on strides that a graph does not know",
+    **{
+        (f"expand_{changed}", "jit"): r"result of expand, .* change a clone"
+        for changed in ("changed", "changed_without_recording")
+    },
 }
 """What a way to run refuses, whatever stands around: the message by the function and the way."""
 
@@ -59,7 +68,8 @@ def check(name: str, around: str, way: str) -> None:
     for what, value in want.items():
         assert (value is None) == (got[what] is None), f"{what}: {got[what]}, not {value}"
         if value is not None:
-            np.testing.assert_allclose(got[what], value, rtol=3e-5, atol=3e-6, err_msg=what)
+            near = 1e-5 * max(1, *np.abs(value).flat)  # where terms cancel
+            np.testing.assert_allclose(got[what], value, rtol=3e-5, atol=near, err_msg=what)
 
 
 @pytest.mark.parametrize("case", daily(CASES, 40, "meaning"), ids="-".join)

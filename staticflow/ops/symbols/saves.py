@@ -15,6 +15,7 @@ from typing import Any
 
 from staticflow.graph.dtypes import BY_PYTHON, DType
 from staticflow.graph.graph import new_param
+from staticflow.graph.locs import using
 from staticflow.graph.node import Node
 from staticflow.graph.op import OUT, Op
 from staticflow.graph.types import Facts, Shape, TensorType, Type, types_of
@@ -97,7 +98,7 @@ def _used_by(
         (out,), (ct,) = out, ct
     needs = [i == wanted for i in range(len(types))]
     assert op.vjp is not None
-    with tracing(), for_itself():
+    with tracing(), for_itself(), using(()):
         pulled = op.vjp(needs, ct, out, *args, **attrs)
         if pulled[wanted] is not None:
             to_node(pulled[wanted])  # it may be an argument

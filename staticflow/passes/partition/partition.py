@@ -17,6 +17,7 @@ from staticflow.graph.locs import format_locs, using
 from staticflow.graph.node import Node, item, param, toposort
 from staticflow.graph.types import TensorType, types_of
 from staticflow.ops.along.collectives import COLLECTIVES, all_gather_op, all_reduce_op, shard_op
+from staticflow.ops.basics.arithmetic import keep_history
 from staticflow.ops.basics.creation import zeros_like
 from staticflow.ops.basics.slicing import embed_op, slice_op
 from staticflow.ops.basics.view import reshape
@@ -116,6 +117,8 @@ class Walk:
         elif node.op is shard_op:
             layout = self._read_spec(node)
             self.local[node] = self.take(node.args[0], layout), (layout,)
+        elif node.op is keep_history:  # which has said where gradients go
+            self.local[node] = self.local[node.args[1]]
         else:
             self._refuse(node)
             layouts = [self.local[a][1][0] for a in node.args] if node.op is not param else []
