@@ -52,6 +52,12 @@ SHOWS = {  # what an example that trains nothing prints
         "behind torch.compile, the same: True",
         "refused: aten._fft_r2c.default, asked for at ",
     ],
+    "register_machine": [
+        "after 5 instructions",
+        "sin(2.000 x + 0.500)",
+        "another program: [1.0, 4.0, 9.0]",
+        "through 3 of the instructions: [0.0, -",
+    ],
     "hidden_markov": ["loaded ......*********.....", "the same states: True", "compiled 1 time"],
     "interop": [
         "follows the tensor: [2. 2. 2.]",
