@@ -15,8 +15,6 @@ from staticflow.errors import DTypeError, SymbolicError
 from staticflow.graph.articles import with_article
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.symbols.captured import note_part, part_of
-from staticflow.optim.optimizer import Optimizer
-from staticflow.optim.own_step import has_own_step
 
 __all__ = ["Part", "split_state"]
 
@@ -78,12 +76,12 @@ def split_state(optimizer: Any, axis: Axis) -> None:
     >>> sf.distributed.simulate(bytes_of_state, 3)
     [(64, 86), (64, 86), (64, 84)]
     """
-    if not isinstance(optimizer, Optimizer):
+    if not hasattr(optimizer, "make_state"):
         raise DTypeError(
             f"split_state: takes an optimiser, not {with_article(type(optimizer))}, at "
             f"{format_locs(here())}"
         )
-    if has_own_step(type(optimizer), Optimizer):
+    if any(group.is_free for group in optimizer.param_groups):
         raise SymbolicError(
             f"split_state: {type(optimizer).__name__} has a step of its own, which runs now and is "
             f"no part of a program; give it a rule (update) instead, at {format_locs(here())}"

@@ -50,7 +50,7 @@ class ParamGroup(Mapping[str, Any]):
         is_free: bool = False,
     ) -> None:
         self.params = params
-        self._is_free = is_free
+        self.is_free = is_free
         self._values: dict[str, Any] = {}  # a bool, a variable, or a tuple of variables
         self._switches = switches
         self._notes = dict(others)
@@ -143,7 +143,7 @@ class ParamGroup(Mapping[str, Any]):
 
     def _is_note(self, name: Any) -> bool:
         """Whether ``name`` may be set to anything: no rule reads it."""
-        is_free = self._is_free and isinstance(name, str) and name != "params"
+        is_free = self.is_free and isinstance(name, str) and name != "params"
         return is_free or name in _NOTES or name in self._notes
 
     def _refuse_name(self, name: str, what: str) -> NoReturn:
