@@ -235,7 +235,8 @@ def _may_run(scope: Scope, node: ast.stmt) -> bool:
 
 @functools.lru_cache
 def _called_in(node: ast.stmt) -> list[ast.expr]:
-    """What is called in a loop, found once."""
+    """The expressions that are called anywhere inside of a loop; a loop is walked once, and what
+    was found is remembered."""
     return [inner.func for inner in ast.walk(node) if isinstance(inner, ast.Call)]
 
 

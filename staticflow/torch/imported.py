@@ -165,7 +165,8 @@ def _is_value(source: Any) -> bool:
 
 
 _TOKEN = ()
-"""What is given for a token, by which PyTorch keeps checks in order."""
+"""The value of a token. An exported program takes and gives tokens, values without content, by
+which PyTorch keeps its checks in order."""
 
 
 def _check_input(

@@ -96,8 +96,10 @@ class Communicator(ABC):
         self.finish()
         return [found[i] for i in range(len(members))]
 
-    def measure(self) -> None:  # noqa: B027
-        """Note the ``cost`` of messages, where these go between processes. All ranks do it."""
+    def measure(self) -> None:
+        """Note the ``cost`` of messages, on all ranks at once. Where none go between processes, as
+        among threads, it stays unknown."""
+        self.cost = None
 
     # -- what is begun and ended later -----------------------------------------------------------
 

@@ -36,7 +36,9 @@ def _pick(node: Node, layouts: Sequence[Layout], place: Place) -> Plan:
 
 
 def _put(node: Node, layouts: Sequence[Layout], place: Place) -> Plan | None:
-    """What is added where indices say is a part of a sum."""
+    """The plan of ``index_add`` and ``index_put``: where values and their indices are split, each
+    rank adds its own, and the results are added up over the ranks. None where split values take the
+    place of what is there, which no sum says."""
     dims, shapes = node.attrs["dims"], shapes_of(node)
     frame = Frame(shapes[0], dims, Facts().broadcast(shapes[2:]))
     end = frame.at + len(frame.batch)
@@ -78,7 +80,8 @@ def _gather(node: Node, layouts: Sequence[Layout], place: Place) -> Plan:
 
 
 def _scatter(node: Node, layouts: Sequence[Layout], place: Place) -> Plan:
-    """What is added along one dim, which each has whole, at places of the others."""
+    """The plan of ``scatter_add``: along the dim that indices go, each rank has all of the three
+    operands; along others of one size in all three, its part."""
     shapes, dim = shapes_of(node), node.attrs["dim"]
     out = once_each([
         next((layout[d] for layout in layouts if layout[d]), None)

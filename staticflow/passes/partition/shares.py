@@ -95,7 +95,8 @@ def scatter_sums(graph: Graph, place: Place) -> Graph:
 
 
 def _find_part_of_sum(node: Node, graph: Graph, place: Place) -> tuple[Node, int] | None:
-    """What is added up, and along which dim each rank takes its part, if a node is such a part."""
+    """The operand of a sum over ranks, and the dim that is cut, where a node is this rank's own part
+    of the sum and nobody else reads that: `reduce_scatter` gives the same. None for others."""
     if node.op is not slice_op or node.args[0].op is not all_reduce_op:
         return None
     total = node.args[0]
