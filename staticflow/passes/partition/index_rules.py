@@ -37,8 +37,8 @@ def _pick(node: Node, layouts: Sequence[Layout], place: Place) -> Plan:
 
 def _put(node: Node, layouts: Sequence[Layout], place: Place) -> Plan | None:
     """The plan of ``index_add`` and ``index_put``: where values and their indices are split, each
-    rank adds its own, and the results are added up over the ranks. None where split values take the
-    place of what is there, which no sum says."""
+    rank adds its own, and the results are added up over the ranks. None where split values take
+    the place of what is there, which no sum says."""
     dims, shapes = node.attrs["dims"], shapes_of(node)
     frame = Frame(shapes[0], dims, Facts().broadcast(shapes[2:]))
     end = frame.at + len(frame.batch)

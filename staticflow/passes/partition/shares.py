@@ -95,8 +95,8 @@ def scatter_sums(graph: Graph, place: Place) -> Graph:
 
 
 def _find_part_of_sum(node: Node, graph: Graph, place: Place) -> tuple[Node, int] | None:
-    """The operand of a sum over ranks, and the dim that is cut, where a node is this rank's own part
-    of the sum and nobody else reads that: `reduce_scatter` gives the same. None for others."""
+    """The operand of a sum over ranks, and the dim that is cut, where a node is this rank's own
+    part of it and nobody else reads that: `reduce_scatter` gives the same. None for others."""
     if node.op is not slice_op or node.args[0].op is not all_reduce_op:
         return None
     total = node.args[0]

@@ -11,7 +11,7 @@ import staticflow as sf
 from staticflow import pytree
 from staticflow.nn import functional as F
 
-__all__ = ["CHECKS", "assert_alike", "check_sizes", "compiled", "normal"]
+__all__ = ["CHECKS", "assert_alike", "check_sizes", "compiled", "normal", "rnn"]
 
 Array = np.ndarray[Any, Any]
 
@@ -170,16 +170,19 @@ def check_generators() -> None:
 # -- loops and late sizes --------------------------------------------------------------------------
 
 
+def rnn(xs: Any, w: Any) -> Any:
+    """A loss of a recurrent network, its last state, and the gradients."""
+
+    def body(h: Any, x: Any) -> Any:
+        h = (x + h @ w).tanh()
+        return h, h.sum()
+
+    last, sums = sf.scan(body, w[0] * 0, xs)
+    loss = (sums * sums).sum()
+    return loss, last, *sf.grad(loss, [xs, w])
+
+
 def check_loops() -> None:
-    def rnn(xs: Any, w: Any) -> Any:
-        def body(h: Any, x: Any) -> Any:
-            h = (x + h @ w).tanh()
-            return h, h.sum()
-
-        last, sums = sf.scan(body, w[0] * 0, xs)
-        loss = (sums * sums).sum()
-        return loss, last, *sf.grad(loss, [xs, w])
-
     for steps in (4, 1, 0):
         on_both(rnn, normal(steps, 3), normal(3, 3))
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from device_programs import assert_alike, compiled, normal
+from device_programs import assert_alike, compiled, normal, rnn
 from emulated_device import EmulatedDevice, emulated_gpus, values_now
 
 import staticflow as sf
@@ -289,15 +289,6 @@ def test_what_the_host_does_splits_the_step(gpu: EmulatedDevice) -> None:
 
 
 def test_a_loop_of_known_length_is_in_the_graph(gpu: EmulatedDevice) -> None:
-    def rnn(xs: Any, w: Any) -> Any:
-        def body(h: Any, x: Any) -> Any:
-            h = (x + h @ w).tanh()
-            return h, h.sum()
-
-        last, sums = sf.scan(body, w[0] * 0, xs)
-        loss = (sums * sums).sum()
-        return loss, last, *sf.grad(loss, [xs, w])
-
     example = normal(4, 3), normal(3, 3)
     program, on_cpu = (compiled(rnn, example, device) for device in ("cuda", "cpu"))
     for n in (4, 7):
