@@ -76,6 +76,20 @@ def test_runs_natively(name: str) -> None:
     assert len(found) <= 2 and set(found) <= WRAPPERS
 
 
+def test_two_numbers_of_a_call_are_remembered_both() -> None:
+    """Wherever they lie: what remembers them has few places."""
+    x, first = sf.tensor([1.0, 2.0]), 0.25
+    for _ in range(ESTABLISHED):
+        x.normal_(first, 3.5)
+
+    def again(second: float) -> list[str]:
+        for _ in range(ESTABLISHED // 20):
+            x.normal_(first, second)
+        return frames(lambda: x.normal_(first, second))
+
+    assert not [found for second in np.arange(5.5, 1500.5).tolist() if (found := again(second))]
+
+
 @pytest.mark.parametrize("name", CALLS)
 def test_gives_the_same_numbers_then_as_at_first(name: str) -> None:
     found = []

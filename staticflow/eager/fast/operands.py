@@ -138,12 +138,16 @@ def open_number(op: KnownOp, operand: Operand, beside: Operand) -> bool:
         return False
     descr = operand_array(beside).descr
     bare = has_flag(op, BY_NUMBER) and descr is not bfloat16
-    memo = memos[logical_shift(address(number) ^ address(descr), 4) & MEMO - 1]
+    place = logical_shift(address(number) ^ address(descr), 4) & MEMO - 1
+    memo = memos[place]
+    neighbour = memos[place ^ 1]
     if memo.number is number and memo.descr is descr:
         operand.array = hold(memo.array)
+    elif neighbour.number is number and neighbour.descr is descr:
+        operand.array = hold(neighbour.array)
     else:
         held = hold(descr)  # an array may be given another dtype meanwhile
-        array = remember_number(memo, number, held)
+        array = remember_number(memo, neighbour, number, held)
         drop(held)
         if array is None:
             return False
@@ -164,9 +168,14 @@ def is_number(thing: Object) -> bool:
 
 
 @native
-def remember_number(memo: NumberMemo, number: Object, descr: Object) -> Owned[Object | None]:
+def remember_number(
+    memo: NumberMemo, neighbour: NumberMemo, number: Object, descr: Object
+) -> Owned[Object | None]:
     """A number as an array of a dtype, which is remembered; null if that is none of its category.
-    An error is set only if the user interrupted it."""
+    An error is set only if the user interrupted it.
+
+    What was remembered there moves to the neighbour: two numbers of one call may have one place.
+    """
     given = space(Object, 2)
     given[0] = number
     given[1] = descr
@@ -174,9 +183,12 @@ def remember_number(memo: NumberMemo, number: Object, descr: Object) -> Owned[Ob
     if array is None:
         clear_error()
         return None
-    number_before = take(memo.number)  # another thread may have been here meanwhile
-    descr_before = take(memo.descr)
-    array_before = take(memo.array)
+    number_before = take(neighbour.number)  # another thread may have been here meanwhile
+    descr_before = take(neighbour.descr)
+    array_before = take(neighbour.array)
+    neighbour.number = take(memo.number)
+    neighbour.descr = take(memo.descr)
+    neighbour.array = take(memo.array)
     memo.number = hold(number)
     memo.descr = hold(descr)
     memo.array = hold(array)
