@@ -78,16 +78,17 @@ def test_runs_natively(name: str) -> None:
 
 def test_two_numbers_of_a_call_are_remembered_both() -> None:
     """Wherever they lie: what remembers them has few places."""
-    x, first = sf.tensor([1.0, 2.0]), 0.25
+    x, numbers = sf.tensor([1.0, 2.0]), [0.25, 3.5]
+
+    def call() -> None:
+        x.normal_(*numbers)
+
     for _ in range(ESTABLISHED):
-        x.normal_(first, 3.5)
-
-    def again(second: float) -> list[str]:
+        call()
+    for numbers[1] in np.arange(5.5, 1500.5).tolist():
         for _ in range(ESTABLISHED // 20):
-            x.normal_(first, second)
-        return frames(lambda: x.normal_(first, second))
-
-    assert not [found for second in np.arange(5.5, 1500.5).tolist() if (found := again(second))]
+            call()
+        assert not frames(call)
 
 
 @pytest.mark.parametrize("name", CALLS)
