@@ -118,7 +118,9 @@ def differs(case: Any, found: Sequence[Any], wanted: Sequence[Any]) -> str | Non
         if not wide and not np.array_equal(x, y):
             return f"{x.reshape(-1)[:6]}, not {y.reshape(-1)[:6]}"
         rtol = max(case.rtol, {2: 1 / 64}.get(a.dtype.itemsize, 0))  # last digits of 16 bits
-        if wide and not np.allclose(x, y, rtol, max(case.atol, 1e-7), equal_nan=True):
+        # what cancels to zero is rounded as the largest elements are
+        atol = max(case.atol, 1e-7, 1e-8 * np.max(np.abs(y[np.isfinite(y)]), initial=0))
+        if wide and not np.allclose(x, y, rtol, atol, equal_nan=True):
             return f"{x.reshape(-1)[:6]}, not {y.reshape(-1)[:6]}"
     return None
 
@@ -140,6 +142,10 @@ EXPLAINED = {
         "in a graph: a loop carries tensors, and no sequence; eagerly it passes",
     ),
     "test_affine_grid_3d_align_corners": BRANCHES,
+    **dict.fromkeys(
+        ("test_affine_grid_2d", "test_affine_grid_2d_align_corners"),
+        "in a graph: a Squeeze without axes wants known sizes; eagerly it passes",
+    ),
     "test_if_opt": "in a graph: both branches give the same structure; eagerly it passes",
 }  # fmt: skip
 """Why tests that load do not pass: all of their modes, or in a graph alone."""

@@ -10,12 +10,13 @@ from staticflow.graph.dtypes import bool_
 from staticflow.onnx.reading.rows.elementwise import dtype_wanted
 from staticflow.onnx.reading.rows.row import Row, row
 from staticflow.onnx.reading.values import one
+from staticflow.ops.along.softmax import softmax
 from staticflow.ops.basics.arithmetic import lt, mul
 from staticflow.ops.basics.casting import cast
 from staticflow.ops.basics.creation import ones_like, zeros_like
 from staticflow.ops.elementwise.variants import add
 from staticflow.ops.indexing.data_dependent import where
-from staticflow.ops.random.sampling import rand_like, randn_like
+from staticflow.ops.random.sampling import multinomial, rand_like, randn_like
 
 __all__ = ["RANDOM"]
 
@@ -50,8 +51,14 @@ def _empty(shape: Sequence[int], dtype: int) -> Any:
     return full(tuple(shape), 0, dtype=dtype_wanted(dtype))
 
 
+def _multinomial(x: Any, *, sample_size: int = 1, dtype: int = 6) -> Any:
+    found = multinomial(softmax(x, 1), sample_size, True)
+    return cast(found, dtype_wanted(dtype))
+
+
 RANDOM: Mapping[str, Row] = {
     "Dropout": row(_dropout, static="ratio training_mode", ignored="seed"),
+    "Multinomial": row(_multinomial, ignored="seed"),
     "RandomNormal": row(
         lambda *, shape, dtype=1, mean=0.0, scale=1.0: _normal_like(
             _empty(shape, dtype), mean=mean, scale=scale

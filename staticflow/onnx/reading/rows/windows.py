@@ -29,14 +29,14 @@ from staticflow.ops.windows.convolution import convolution_op, convolution_trans
 from staticflow.ops.windows.pooling import max_pool_index_op, max_pool_op
 from staticflow.ops.windows.spatial import space_out
 
-__all__ = ["WINDOWS", "convolve"]
+__all__ = ["WINDOWS", "convolve", "dims_of_space", "per_dim"]
 
 Steps = tuple[int, ...]
 Pads = tuple[tuple[Any, ...], tuple[Any, ...]]
 """How many elements lie before, and how many behind, in each dim of space."""
 
 
-def _per_dim(value: Sequence[int] | None, rank: int, default: int, what: str) -> Steps:
+def per_dim(value: Sequence[int] | None, rank: int, default: int, what: str) -> Steps:
     """A number for each dim of space."""
     found = (default,) * rank if value is None else tuple(value)
     if len(found) != rank or min(found, default=1) < min(default, 1):
@@ -47,7 +47,11 @@ def _per_dim(value: Sequence[int] | None, rank: int, default: int, what: str) ->
     return found
 
 
-def _space_of(x: Any) -> int:
+def dims_of_space(x: Any) -> int:
+    """How many dims behind batch and channels ``x`` has.
+
+    Raises `ShapeError` where there is none.
+    """
     rank = x.ndim - 2
     if rank < 1:
         raise ShapeError(
@@ -110,9 +114,9 @@ def convolve(
     dilations: Sequence[int] | None = None, group: int = 1, auto_pad: str = "NOTSET",
 ) -> Any:  # fmt: skip
     """A convolution of (N, C, ...) with (O, C / group, ...), with the attributes of Conv."""
-    rank = _space_of(x)
-    stride = _per_dim(strides, rank, 1, "the strides")
-    dilation = _per_dim(dilations, rank, 1, "the dilations")
+    rank = dims_of_space(x)
+    stride = per_dim(strides, rank, 1, "the strides")
+    dilation = per_dim(dilations, rank, 1, "the dilations")
     around = _pads(x.shape[2:], w.shape[2:], stride, dilation, pads, auto_pad)
     padding = _symmetric(around)
     if padding is None:
@@ -127,10 +131,10 @@ def _conv_transpose(
     dilations: Sequence[int] | None = None, output_padding: Sequence[int] | None = None,
     output_shape: Sequence[int] | None = None, group: int = 1, auto_pad: str = "NOTSET",
 ) -> Any:  # fmt: skip
-    rank = _space_of(x)
-    stride = _per_dim(strides, rank, 1, "the strides")
-    dilation = _per_dim(dilations, rank, 1, "the dilations")
-    more = _per_dim(output_padding, rank, 0, "the output_padding")
+    rank = dims_of_space(x)
+    stride = per_dim(strides, rank, 1, "the strides")
+    dilation = per_dim(dilations, rank, 1, "the dilations")
+    more = per_dim(output_padding, rank, 0, "the output_padding")
     each = list(zip(x.shape[2:], w.shape[2:], stride, dilation, more, strict=True))
     whole = [s * (n - 1) + (k - 1) * d + 1 for n, k, s, d, _ in each]
     if output_shape is not None or auto_pad.startswith("SAME"):
@@ -180,10 +184,10 @@ def _windows(
 ) -> tuple[Steps, Steps, Steps, Pads, Pads]:  # fmt: skip
     """The kernel, strides and dilations of windows, what is padded, and that with as many elements
     more at the end as a last window hangs over."""
-    rank = _space_of(x)
-    kernel = _per_dim(kernel_shape, rank, 1, "the sizes of the kernel")
-    stride = _per_dim(strides, rank, 1, "the strides")
-    dilation = _per_dim(dilations, rank, 1, "the dilations")
+    rank = dims_of_space(x)
+    kernel = per_dim(kernel_shape, rank, 1, "the sizes of the kernel")
+    stride = per_dim(strides, rank, 1, "the strides")
+    dilation = per_dim(dilations, rank, 1, "the dilations")
     around = _pads(x.shape[2:], kernel, stride, dilation, pads, auto_pad)
     if not ceil:
         return kernel, stride, dilation, around, around
@@ -303,15 +307,15 @@ def _lp_pool(
 
 
 def _of_space(x: Any) -> tuple[int, ...]:
-    return tuple(range(2, _space_of(x) + 2))
+    return tuple(range(2, dims_of_space(x) + 2))
 
 
 def _max_unpool(
     x: Any, index: Any, *, output_shape: Any = None, kernel_shape: Sequence[int],
     strides: Sequence[int] | None = None, pads: Sequence[int] | None = None,
 ) -> Any:  # fmt: skip
-    rank = _space_of(x)
-    stride = _per_dim(strides, rank, 1, "the strides")
+    rank = dims_of_space(x)
+    stride = per_dim(strides, rank, 1, "the strides")
     (before, behind) = _pads((), (), stride, (1,) * rank, pads, "NOTSET")
     sizes = [
         (n - 1) * s + k - a - b
@@ -333,8 +337,8 @@ def _col2im(
 ) -> Any:  # fmt: skip
     block = tuple(integers(block_shape, "the shape of the blocks"))
     rank = len(block)
-    stride = _per_dim(strides, rank, 1, "the strides")
-    dilation = _per_dim(dilations, rank, 1, "the dilations")
+    stride = per_dim(strides, rank, 1, "the strides")
+    dilation = per_dim(dilations, rank, 1, "the dilations")
     before, behind = _pads((), (), stride, dilation, pads, "NOTSET")
     sizes = tuple(image_shape)
     counts = tuple(
