@@ -3,7 +3,7 @@
 `mesh` names the processes, which MPI carries messages between (`mpi`), or, in tests, threads of one
 process (`simulated`). `collectives` are ops, in either mode. `sharding` says of graphs of whole
 tensors what is split, and ``compile(..., mesh=mesh)`` finds the collectives; `states` splits the
-memory of what optimisers keep.
+memory of what optimisers keep and train, in `parts`.
 """
 
 from staticflow.distributed.collectives import (
@@ -17,9 +17,10 @@ from staticflow.distributed.collectives import (
 from staticflow.distributed.mesh import Axis, Mesh, mesh
 from staticflow.distributed.sharding import shard
 from staticflow.distributed.simulated import simulate
-from staticflow.distributed.states import split_state
+from staticflow.distributed.states import split_parameters, split_state
 
 __all__ = [
     "Axis", "Mesh", "all_gather", "all_reduce", "all_to_all", "broadcast", "exchange",
-    "mesh", "reduce_scatter", "shard", "simulate", "split_state",
+    "mesh", "reduce_scatter", "shard", "simulate", "split_parameters",
+    "split_state",
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""States of optimisers in parts: each process keeps and updates its own."""
+"""States of optimisers, and parameters, in parts: each process keeps and updates its own."""
 
 from __future__ import annotations
 
@@ -7,51 +7,24 @@ from typing import Any
 
 import numpy as np
 
-from staticflow.data_classes import dataclass
-from staticflow.distributed.collectives import all_gather
 from staticflow.distributed.mesh import Axis
-from staticflow.eager.tensor import Tensor
+from staticflow.distributed.parts import (
+    Part,
+    checksum,
+    keep_part,
+    keep_part_of_parameter,
+    refuse_other_elements,
+)
 from staticflow.errors import DTypeError, SymbolicError
 from staticflow.graph.articles import with_article
 from staticflow.graph.locs import format_locs, here
-from staticflow.ops.symbols.captured import note_part, part_of
+from staticflow.ops.declaring.communicator import current
+from staticflow.ops.symbols.captured import part_of
 
-__all__ = ["Part", "split_state"]
+__all__ = ["split_parameters", "split_state"]
 
 SMALLEST = 1 << 14
 """Bytes below which a tensor stays whole: its part would save less than a message costs."""
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """What a process has of a tensor of this ``shape``: its part of a ``dim`` that is split over an
-    axis of a mesh, as evenly as may be."""
-
-    shape: tuple[int, ...]
-    axis: Axis
-    dim: int
-
-    @property
-    def chunk(self) -> int:
-        """The elements along the dim that each process has, but the last ones."""
-        return -(-self.shape[self.dim] // self.axis.size)
-
-    def cut(self, whole: Any) -> Any:
-        """This process's part of a whole tensor, a view."""
-        size = self.shape[self.dim]
-        start = min(self.axis.rank * self.chunk, size)
-        rows = slice(start, min(start + self.chunk, size))
-        return whole[(slice(None),) * self.dim + (rows,)]
-
-    def gather(self, part: Tensor) -> Tensor:
-        """The whole tensor, on every process. All processes of the axis ask for it."""
-        padded = list(self.shape)
-        padded[self.dim] = self.chunk
-        own = np.zeros(padded, part.dtype.numpy)
-        own[tuple(map(slice, part.shape))] = part.detach().numpy()
-        whole = all_gather(Tensor._wrap(own), self.axis, self.dim)
-        found: Tensor = whole[tuple(map(slice, self.shape))]
-        return found
 
 
 def split_state(optimizer: Any, axis: Axis) -> None:
@@ -76,36 +49,83 @@ def split_state(optimizer: Any, axis: Axis) -> None:
     >>> sf.distributed.simulate(bytes_of_state, 3)
     [(64, 86), (64, 86), (64, 84)]
     """
+    _check("split_state", optimizer, axis)
+    for state in optimizer.make_state().values():
+        for tensor in state.values():
+            if _is_large(tensor):
+                keep_part(tensor, _longest_part(tensor, axis))
+    optimizer.register_step_pre_hook(_refuse_step)
+
+
+def split_parameters(optimizer: Any, axis: Axis) -> None:
+    """Split the parameters of an optimiser over an axis of the mesh, and what it keeps of them, as
+    `split_state` does: from now on this process has its part of either in memory. A program that is
+    compiled for the mesh gathers a parameter where it is used, drops it after, gathers it again
+    where the way back needs it, and updates the part. This is stage 3 of ZeRO (Rajbhandari et al.
+    2020, arXiv:1910.02054).
+
+    The parameters keep their shape, and are symbols to all operations, so a module of them is for
+    programs. ``module.state_dict()`` gives the whole, on every process, which all call, and
+    ``load_state_dict`` takes it. Tensors of less than 16 KiB stay whole. Raises what `split_state`
+    raises, and `RankError` where ranks have parameters with other elements, as if they were seeded
+    otherwise.
+
+    >>> import staticflow as sf
+    >>> def bytes_of_parameters():
+    ...     mesh = sf.distributed.mesh(data=-1)
+    ...     sf.manual_seed(0)
+    ...     layer = sf.nn.Linear(64, 256)
+    ...     sf.distributed.split_parameters(sf.optim.Adam(layer.parameters()), mesh.axis("data"))
+    ...     return layer.weight.shape, layer.weight.nbytes
+    >>> sf.distributed.simulate(bytes_of_parameters, 4)[0]
+    ((256, 64), 16384)
+    """
+    _check("split_parameters", optimizer, axis)
+    split_state(optimizer, axis)
+    large = [p for group in optimizer.param_groups for p in group.params if _is_large(p)]
+    _hold_alike(large)
+    for tensor in large:
+        keep_part_of_parameter(tensor, _longest_part(tensor, axis))
+
+
+def _hold_alike(tensors: Sequence[Any]) -> None:
+    """Raise `RankError` where another rank has other elements, of which no program could tell."""
+    communicator, own = current(), np.array([checksum(t) for t in tensors], np.uint64)
+    ranks = range(communicator.size)
+    label = f"split_parameters of {len(own)} at {format_locs(here())}"
+    for rank, other in enumerate(communicator.exchange(label, ranks, [own] * len(ranks))):
+        differ = np.flatnonzero(other != own).tolist()
+        if differ:
+            names = [tensors[i].name or f"parameter {i}" for i in differ]
+            refuse_other_elements("split_parameters", names, rank)
+
+
+def _check(name: str, optimizer: Any, axis: Any) -> None:
     if not hasattr(optimizer, "make_state"):
         raise DTypeError(
-            f"split_state: takes an optimiser, not {with_article(type(optimizer))}, at "
+            f"{name}: takes an optimiser, not {with_article(type(optimizer))}, at "
             f"{format_locs(here())}"
         )
     if any(group.is_free for group in optimizer.param_groups):
         raise SymbolicError(
-            f"split_state: {type(optimizer).__name__} has a step of its own, which runs now and is "
+            f"{name}: {type(optimizer).__name__} has a step of its own, which runs now and is "
             f"no part of a program; give it a rule (update) instead, at {format_locs(here())}"
         )
     if not isinstance(axis, Axis):
         raise DTypeError(
-            f"split_state: the axis is {with_article(type(axis))}; it must be one of a mesh, as "
+            f"{name}: the axis is {with_article(type(axis))}; it must be one of a mesh, as "
             f'mesh.axis("data"), at {format_locs(here())}'
         )
-    for state in optimizer.make_state().values():
-        for tensor in state.values():
-            if part_of(tensor) is None and tensor._data.nbytes >= SMALLEST:
-                _keep_part(tensor, axis)
-    optimizer.register_step_pre_hook(_refuse_step)
 
 
-def _keep_part(tensor: Tensor, axis: Axis) -> None:
-    part = Part(tensor.shape, axis, _longest(tensor.shape))
-    tensor.data = Tensor._wrap(part.cut(tensor._data).copy())
-    note_part(tensor, part)
+def _is_large(tensor: Any) -> bool:
+    return part_of(tensor) is None and tensor._data.nbytes >= SMALLEST
 
 
-def _longest(shape: Sequence[int]) -> int:
-    return max(range(len(shape)), key=lambda d: shape[d])
+def _longest_part(tensor: Any, axis: Axis) -> Part:
+    """The part along the longest dim, the first of several."""
+    shape = tensor.shape
+    return Part(shape, axis, max(range(len(shape)), key=lambda d: shape[d]))
 
 
 def _refuse_step(optimizer: Any, *_: Any) -> None:

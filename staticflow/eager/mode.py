@@ -43,7 +43,7 @@ from staticflow.ops.declaring.promote import (
 from staticflow.ops.declaring.thread import thread
 from staticflow.ops.symbols.symbol import STATIC, Symbol
 
-__all__ = ["EAGER", "EagerMode"]
+__all__ = ["EAGER", "EagerMode", "PartArray"]
 
 _NO_ATTRS: Mapping[str, Any] = {}
 
@@ -63,6 +63,11 @@ _USUAL = frozenset((*ATTR_CLASSES, np.dtype, type))
 
 _WEAK: frozenset[type] = frozenset((int, float))
 _HOST = frozenset((np.ndarray, *BY_PYTHON))
+
+
+class PartArray(np.ndarray[Any, Any]):
+    """The memory of a parameter of which each of several processes has a part. An operation on the
+    whole is one of a graph, in either mode."""
 
 
 class EagerMode:
@@ -116,8 +121,11 @@ class EagerMode:
             arrays = [a if type(a) in BY_PYTHON else a._data for a in operands]
             if dtype is bfloat16:  # beside which NumPy does not take numbers as weak
                 arrays = [np.asarray(a, dtype.numpy) if type(a) in _WEAK else a for a in arrays]
+        is_usual = _HOST.issuperset(map(type, arrays))
+        if not is_usual and PartArray in map(type, arrays):
+            return STATIC.apply(op, args, attrs)
         try:
-            if _HOST.issuperset(map(type, arrays)):
+            if is_usual:
                 compute = op.reference if op.numpy == "faster" else _compute(op, arrays)
                 try:
                     data = state.run(compute, np, *arrays, **attrs)

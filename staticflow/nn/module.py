@@ -22,6 +22,7 @@ from staticflow.ops.declaring.switch import as_bool
 from staticflow.ops.declaring.tracing import depends_on, tracing_state
 from staticflow.ops.loops.region import trace_at_once
 from staticflow.ops.symbols.calls import note_calls
+from staticflow.ops.symbols.captured import part_of
 from staticflow.ops.symbols.dependents import (
     note_change,
     note_module,
@@ -217,7 +218,9 @@ class Module(Tree):
         names."""
         state = {} if destination is None else destination
         for name, tensor in state_of(self):
-            state[prefix + name] = tensor if keep_vars else tensor.detach()
+            part = part_of(tensor)
+            whole = tensor if part is None or keep_vars else part.gather(tensor)
+            state[prefix + name] = whole if keep_vars else whole.detach()
         return state
 
     def load_state_dict(

@@ -15,6 +15,7 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.graph.masked_arrays import has_masked_elements
 from staticflow.nn.parameter import Parameter
 from staticflow.ops.declaring.foreign import is_of_library
+from staticflow.ops.symbols.captured import part_of
 
 __all__ = ["LoadResult", "load_state", "state_of"]
 
@@ -93,7 +94,10 @@ def load_state(module: Any, state: Mapping[str, Any], strict: bool, assign: bool
     for path in common:
         holder, name, own = positions[path]
         value = state[path].detach() if hasattr(state[path], "detach") else state[path]
-        if not assign:
+        part = part_of(own)
+        if part is not None:
+            part.put(own, value)
+        elif not assign:
             own.detach()[...] = value
         elif isinstance(own, Parameter):
             setattr(holder, name, Parameter(value, own.requires_grad))

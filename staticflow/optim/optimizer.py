@@ -10,6 +10,7 @@ from staticflow.errors import ArgumentError, AutogradError, DTypeError, ShapeErr
 from staticflow.graph.articles import with_article
 from staticflow.graph.dtypes import float64
 from staticflow.graph.locs import format_locs, here
+from staticflow.ops.along.collectives import shard_op
 from staticflow.ops.basics.creation import ones_like
 from staticflow.ops.declaring.switch import as_bool
 from staticflow.ops.declaring.thread import recording, thread
@@ -254,7 +255,9 @@ class Optimizer:
         params = [p for group in self.param_groups for p in group.params if p.requires_grad]
         found = pullback([loss], [ones_like(loss)], [as_symbol(p) for p in params])
         grads = {
-            p: run_leaf_hooks(p, g) for p, g in zip(params, found, strict=True) if g is not None
+            p: self._split_as_state(p, run_leaf_hooks(p, g))
+            for p, g in zip(params, found, strict=True)
+            if g is not None
         }
         if not grads:
             raise AutogradError(
@@ -262,6 +265,14 @@ class Optimizer:
                 f"gradient, at {format_locs(here())}"
             )
         return grads
+
+    def _split_as_state(self, param: Any, grad: Any) -> Any:
+        """The gradient in parts, if what it updates is: the rank that has a part needs no more."""
+        for tensor in (param, *self.state.get(param, {}).values()):
+            part = part_of(tensor)
+            if part is not None and part.shape == param.shape:
+                return shard_op(grad, spec=part.spec)
+        return grad
 
     def updates(self, grads: Mapping[Any, Any]) -> dict[Any, Symbol]:
         """The updates for symbolic gradients by parameter: ``opt.updates({w: g * scale})``.
@@ -351,7 +362,7 @@ class Optimizer:
         state = self.state.setdefault(param, {})
         needed = self._parts.get(tuple(hyper))
         if needed is None or not needed <= state.keys():
-            first = self.init_state(param.detach(), hyper, state)
+            first = self.init_state(_whole(param).detach(), hyper, state)
             self._parts[tuple(hyper)] = frozenset(first)
             for name, tensor in first.items():
                 if name not in state:
@@ -435,7 +446,10 @@ class Optimizer:
             for name, tensor in new.items():
                 if name in own:
                     part = part_of(own[name])
-                    own[name][...] = tensor if part is None else part.cut(tensor)
+                    if part is None:
+                        own[name][...] = tensor
+                    else:
+                        part.put(own[name], tensor)
                 else:
                     own[name] = self._name_state(param, name, tensor)
 
@@ -445,8 +459,9 @@ class Optimizer:
         """The state of ``param`` that a state file has as ``given``, in tensors of its own; the
         first state if that is nothing. Raises `ShapeError` for what does not fit."""
         given = {n: t for n, t in given.items() if t is not None}  # as PyTorch's SGD may have it
-        every = self.init_state(param.detach(), self.defaults, {})  # whatever the switches say
-        new = self.init_state(param.detach(), hyper, given)
+        value = _whole(param).detach()
+        every = self.init_state(value, self.defaults, {})  # whatever the switches say
+        new = self.init_state(value, hyper, given)
         for name, tensor in given.items():
             if name not in every:
                 raise ShapeError(

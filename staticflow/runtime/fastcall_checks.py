@@ -4,7 +4,7 @@ the program wants them, and whether the memory that it overwrites meets that of 
 from __future__ import annotations
 
 from staticflow.native import cpython
-from staticflow.native.cpython import Array, is_array
+from staticflow.native.cpython import Array, array_type, is_array
 from staticflow.native.language import (
     Byte,
     Int32,
@@ -72,8 +72,10 @@ def array_in(thing: Object, cls: Type, slot: int) -> Array | None:
     if cpython.PyType_IsSubtype(thing.type, cls) == 0:
         return None
     inside = trust(thing, Row[Object | None], "an object is its words")[slot >> 3]
-    if inside is not None and is_array(inside):
+    if inside is None or is_array(inside):
         return inside
+    if cpython.PyType_IsSubtype(inside.type, array_type) != 0:  # as of a parameter in parts
+        return trust(inside, Array, "an instance of a subclass of arrays begins as an array")
     return None
 
 

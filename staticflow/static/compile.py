@@ -174,8 +174,9 @@ def compile(
             )
         elif any(part_of(t) is not None for t in written.variables):
             raise SymbolicError(
-                "compile: a state is in parts, of which each process has one, as split_state made "
-                f"them; compile the program with mesh=, at {format_locs(here())}"
+                "compile: a tensor is in parts, of which each process has one, as split_state or "
+                f"split_parameters made them; compile the program with mesh=, at "
+                f"{format_locs(here())}"
             )
         return Program(written, options)
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import zlib
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from staticflow.distributed.mesh import Mesh
+from staticflow.distributed.parts import checksum, refuse_other_elements
 from staticflow.eager.tensor import Tensor
 from staticflow.errors import DTypeError, RankError, ShapeError
 from staticflow.graph.articles import with_article
@@ -17,6 +16,7 @@ from staticflow.graph.graph import Graph
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.declaring.communicator import current
 from staticflow.ops.symbols.captured import part_of
+from staticflow.passes.partition.again import gather_again
 from staticflow.passes.partition.bundles import bundle_sums
 from staticflow.passes.partition.layouts import Place
 from staticflow.passes.partition.partition import Axes, partition
@@ -49,16 +49,19 @@ def graph_of_rank(written: Written, mesh: Mesh, local: bool = False) -> Graph:
         graph, fed = feed_parts(graph, len(written.names), mesh)
     n_out = len(graph.outputs) - len(written.updated)
     params = graph.params[len(written.names) :]
-    parts = dict(fed.parts) | {
+    kept = {
         p: split
         for p, t in zip(params, written.variables, strict=True)
         if (split := _split_of(t, mesh))
     }
     updated = [_split_of(t, mesh) for t in written.updated]
-    graph = partition(graph, mesh.names, mesh.shape, mesh.rank, n_out, parts, updated)
+    numbers = [i for i, p in enumerate(graph.params) if p in kept]
+    parts = {**fed.parts, **kept}
+    graph = partition(graph, mesh.names, mesh.shape, mesh.rank, n_out, parts, updated, kept)
     graph = scatter_sums(
         add_shares(hold_parts_alike(graph, fed, mesh)), Place(mesh.shape, mesh.rank)
     )
+    graph = gather_again(graph, [graph.params[i] for i in numbers])
     return with_checked_sizes(bundle_sums(graph))
 
 
@@ -97,22 +100,10 @@ def _agree(written: Written, mesh: Mesh) -> None:
         differ = np.flatnonzero(other != own)
         if len(differ):
             params = written.graph.params[len(written.names) :]
-            names = _names([str(params[i - 1].attrs["name"]) for i in differ])
-            raise RankError(
-                f"compile: on rank {rank} {names} has other elements than on rank {mesh.rank}; "
-                "seed all ranks alike (sf.manual_seed), or broadcast from one, at "
-                f"{at}"
+            refuse_other_elements(
+                "compile", [str(params[i - 1].attrs["name"]) for i in differ], rank
             )
 
 
-def _names(names: Sequence[str]) -> str:
-    more = f" and {len(names) - 1} others" if len(names) > 1 else ""
-    return f"the tensor {names[0]!r}{more}"
-
-
 def _sum_of(variable: Tensor) -> int:
-    if part_of(variable) is not None:
-        return 0  # each process has another part
-    data = variable._data
-    own = np.ascontiguousarray(data.get() if hasattr(data, "get") else data)
-    return zlib.crc32(own.reshape(-1).view(np.uint8).data)
+    return 0 if part_of(variable) is not None else checksum(variable)  # of a part: all have others

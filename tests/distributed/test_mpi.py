@@ -157,24 +157,24 @@ RESUMED = """
     path, killed = sys.argv[1], int(sys.argv[2])
     mesh = distributed.mesh(data=-1)
     sf.manual_seed(0)
-    w = sf.nn.Parameter(sf.randn(64, 48, dtype=sf.float64))
-    optimizer = sf.optim.Adam([w], lr=1e-2)
+    net = sf.nn.Linear(64, 48, dtype=sf.float64)
+    optimizer = sf.optim.Adam(net.parameters(), lr=1e-2)
     if mesh.size > 1:
-        distributed.split_state(optimizer, mesh.axis("data"))
+        distributed.split_parameters(optimizer, mesh.axis("data"))
     first = 0
     if os.path.exists(path):
         state = sf.load(path)
-        w.data = state["w"]
+        net.load_state_dict(state["net"])
         optimizer.load_state_dict(state["optimizer"])
         first = state["steps"]
     x = sf.placeholder((None, 64), sf.float64, name="x")
-    loss = ((distributed.shard(x, "data", None) @ w) ** 2).mean()
+    loss = (net(distributed.shard(x, "data", None)) ** 2).mean()
     step = sf.compile([x], loss, updates=optimizer.minimize(loss), mesh=mesh)
     for i in range(first, 8):
         found = step(np.random.default_rng(i).standard_normal((6, 64)))
         if i == killed and mesh.rank == 1:
             os.kill(os.getpid(), 9)
-        state = {"w": w.detach(), "optimizer": optimizer.state_dict(), "steps": i + 1}
+        state = {"net": net.state_dict(), "optimizer": optimizer.state_dict(), "steps": i + 1}
         if mesh.rank == 0:
             sf.save(state, path)
     if mesh.rank == 0:

@@ -21,7 +21,7 @@ from staticflow.ops.indexing.index_ops import (
 from staticflow.passes.partition.layouts import Layout, Place
 from staticflow.passes.partition.plans import Plan, Rule, meet, once_each, shapes_of, stretch
 
-__all__ = ["INDEX_RULES"]
+__all__ = ["INDEX_RULES", "is_zero"]
 
 
 def _pick(node: Node, layouts: Sequence[Layout], place: Place) -> Plan:
@@ -49,7 +49,7 @@ def _put(node: Node, layouts: Sequence[Layout], place: Place) -> Plan | None:
     partial = tuple(sorted(s.axis for s in values[frame.at : end] if s))
     if partial and not node.attrs["accumulate"]:
         return None
-    begun = 0 if partial and not _is_zero(node.args[0]) else None
+    begun = 0 if partial and not is_zero(node.args[0]) else None
     x = _source_layout(values, frame, len(shapes[0]))
     return Plan((x, values, *_indices(values, frame, shapes[2:])), (x,), partial, start=begun)
 
@@ -64,7 +64,8 @@ def _indices(out: Layout, frame: Frame, shapes: Sequence[Shape]) -> list[Layout]
     return [stretch(out[frame.at : frame.at + len(frame.batch)], s) for s in shapes]
 
 
-def _is_zero(node: Node) -> bool:
+def is_zero(node: Node) -> bool:
+    """Whether a node is zeros, as it was written."""
     return node.op.name == "full" and node.attrs["value"] == 0
 
 

@@ -20,7 +20,8 @@ from staticflow.ops.basics.creation import zeros_like
 from staticflow.ops.declaring.late import behind
 from staticflow.ops.loops.loop import Loop
 from staticflow.ops.symbols.symbol import Symbol
-from staticflow.passes.partition.layouts import Layout, same_layout
+from staticflow.passes.partition.index_rules import is_zero
+from staticflow.passes.partition.layouts import Layout, same_layout, whole
 from staticflow.passes.partition.shares import share_of
 from staticflow.passes.rewrite import with_args
 
@@ -35,6 +36,10 @@ def split_loop(node: Node, layouts: Sequence[Layout], walk: Walk) -> list[tuple[
     loop = Loop.of(node)
     begun, rows, captured = loop.operands(layouts)
     rows = [layout[1:] for layout in rows]
+    captured = [  # a parameter in parts is gathered once, not in every iteration
+        whole(len(layout)) if walk.is_kept_in_parts(a) else layout
+        for layout, a in zip(captured, loop.operands(node.args)[2], strict=True)
+    ]
     carries, inner = _follow(loop, [*begun, *rows, *captured], walk)
     ends = [*carries, *(inner.local[o][1][0] for o in loop.body.outputs[loop.carries :])]
     given = [inner.take(o, layout) for o, layout in zip(loop.body.outputs, ends, strict=True)]
@@ -52,7 +57,7 @@ def split_loop(node: Node, layouts: Sequence[Layout], walk: Walk) -> list[tuple[
         results = list(made)
         for i, (_, axes) in shares.items():
             total = all_reduce_op(results[i], mesh=walk.place.shape, axes=axes, reduce="sum")
-            results[i] = Symbol(operands[i]) + total
+            results[i] = total if is_zero(operands[i]) else Symbol(operands[i]) + total
     stacked = [(None, *layout) for layout in ends[loop.carries :]]
     return [(y.node, layout) for y, layout in zip(results, [*carries, *stacked], strict=True)]
 

@@ -8,7 +8,7 @@ operands these are gathered; both are collectives in the graph, at the line of w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from staticflow.errors import ShapeError
 from staticflow.graph.dims import Size, same
@@ -22,7 +22,7 @@ from staticflow.ops.basics.creation import zeros_like
 from staticflow.ops.basics.slicing import embed_op, slice_op
 from staticflow.ops.basics.view import reshape
 from staticflow.ops.declaring.late import behind
-from staticflow.ops.declaring.lowering import Elementwise
+from staticflow.ops.declaring.lowering import Elementwise, View
 from staticflow.ops.declaring.thread import for_itself
 from staticflow.ops.loops.loop import loop_ops
 from staticflow.ops.symbols.symbol import Symbol
@@ -43,11 +43,13 @@ def partition(
     n_out: int,
     parts: Mapping[Node, Axes] = {},
     updated: Sequence[Axes | None] = (),
+    kept: Collection[Node] = (),
 ) -> Graph:
     """The graph of a rank of a mesh that has axes of these names and sizes. The first ``n_out``
     outputs are whole, unless they are said to be split; of these a rank gives its part. ``parts``
-    are the params of which it has a part, with the axes that split them; the new values of what is
-    ``updated``, behind the outputs, are parts where they have such an entry.
+    are the params of which it has a part, with the axes that split them, of which those that are
+    ``kept`` are variables; the new values of what is ``updated``, behind the outputs, are parts
+    where they have such an entry.
 
     Raises `ShapeError` for an axis that the mesh does not have, for a split inside a branch, and
     for a collective of the user's, which a graph of whole tensors has no place for.
@@ -56,6 +58,7 @@ def partition(
     with for_itself():
         for p, part in parts.items():
             walk.begin_with_part(p, part)
+        walk.kept.update(kept)
         for node in graph.nodes:
             if node not in walk.local:
                 walk.visit(node)
@@ -90,6 +93,7 @@ class Walk:
         self.parts: dict[Node, tuple[Node, ...]] = {}
         self.computed: dict[tuple[Node, Layout], Node] = {}
         self.depth = 0
+        self.kept: set[Node] = set()
         self.results: dict[Node, Sequence[tuple[Node, Layout]]] = {}
 
     def inside(self) -> Walk:
@@ -109,6 +113,12 @@ class Walk:
         kind = TensorType(p.tensor_type.dtype, self.place.local(p.tensor_type.shape, layout))
         made = new_param(kind, p.attrs["name"], p.attrs["source"], p.locs)
         self.local[p] = made, (layout,)
+
+    def is_kept_in_parts(self, node: Node) -> bool:
+        """Whether a node is a variable of which this rank keeps a part, or a view of one."""
+        while isinstance(node.op.lowering, View) and len(node.args) == 1:
+            (node,) = node.args
+        return node in self.kept
 
     def visit(self, node: Node) -> None:
         """Find what a node is on this rank, whose arguments were visited."""

@@ -3,13 +3,17 @@ shares, and of a sum that is cut to parts each rank is sent its part."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
 from staticflow.graph.dims import same
 from staticflow.graph.graph import Graph, close, substitute_nodes
 from staticflow.graph.locs import using
 from staticflow.graph.node import Node
+from staticflow.graph.op import Op
 from staticflow.ops.along.collectives import all_reduce_op, reduce_scatter_op
 from staticflow.ops.basics.arithmetic import add
-from staticflow.ops.basics.axes import permute_op, transpose_op
+from staticflow.ops.basics.axes import permute_op, t_op, transpose_op
 from staticflow.ops.basics.slicing import embed_op, slice_op
 from staticflow.ops.basics.view import reshape_op, squeeze_op, unsqueeze_op
 from staticflow.ops.declaring.late import behind
@@ -85,42 +89,70 @@ def scatter_sums(graph: Graph, place: Place) -> Graph:
     new: dict[Node, Node] = {}
     for node in graph.nodes:
         if node in instead:
-            x, dim = instead[node]
-            with for_itself(), using(node.locs), behind((new[x],)):
-                new[node] = _send_parts(Symbol(new[x]), node, dim, place).node
+            total, dim, moves = instead[node]
+            x = new[total.args[0]]
+            with for_itself(), using(node.locs), behind((x,)):
+                part = _send_parts(Symbol(x), total, dim, place)
+                for move in reversed(moves):
+                    part = move.op(part, **move.attrs)
+            new[node] = part.node
         else:
             new[node] = with_args(node, tuple([new[a] for a in node.args]))
     outputs = [new[o] for o in graph.outputs]
     return close(graph.params, outputs, graph.equalities, graph.declared)
 
 
-def _find_part_of_sum(node: Node, graph: Graph, place: Place) -> tuple[Node, int] | None:
-    """The operand of a sum over ranks, and the dim that is cut, where a node is this rank's own
-    part of it and nobody else reads that: `reduce_scatter` gives the same. None for others."""
-    if node.op is not slice_op or node.args[0].op is not all_reduce_op:
+def _find_part_of_sum(
+    node: Node, graph: Graph, place: Place
+) -> tuple[Node, int, list[Node]] | None:
+    """The sum over ranks, the dim of it that is cut, and what moves its dims to others, where a
+    node is this rank's own part and nobody else reads the sum: `reduce_scatter` gives the same.
+    None for others."""
+    if node.op is not slice_op:
         return None
-    total = node.args[0]
-    shape, (axis, *others) = total.tensor_type.shape, total.attrs["axes"]
-    start, size = node.attrs["start"], node.attrs["size"]
+    (total,), size = node.args, node.attrs["size"]
+    start, step = node.attrs["start"], node.attrs["step"]
+    shape = total.tensor_type.shape
     cut = [d for d, n in enumerate(shape) if not (same(start[d], 0) and same(size[d], n))]
-    if others or len(cut) != 1 or total.attrs["reduce"] != "sum" or not _is_private(total, graph):
+    if len(cut) != 1:
         return None
-    (dim,) = cut
+    (dim,) = (inner,) = cut
+    moves: list[Node] = []
+    while total.op in _TURNS and _is_private(total, graph):
+        inner = _TURNS[total.op](inner, total.attrs)
+        moves.append(total)
+        (total,) = total.args
+    if total.op is not all_reduce_op or not _is_private(total, graph):
+        return None
+    axis, *others = total.attrs["axes"]
+    if others or total.attrs["reduce"] != "sum":
+        return None
     first, count = place.part(shape[dim], place.split(shape[dim], axis))
-    is_own = same(first, start[dim]) and same(count, size[dim]) and same(node.attrs["step"][dim], 1)
-    return (total.args[0], dim) if is_own else None
+    is_own = same(first, start[dim]) and same(count, size[dim]) and same(step[dim], 1)
+    return (total, inner, moves) if is_own else None
 
 
-def _send_parts(x: Symbol, node: Node, dim: int, place: Place) -> Symbol:
-    total = node.args[0]
+_TURNS: Mapping[Op, Callable[[int, Mapping[str, Any]], int]] = {
+    permute_op: lambda d, attrs: int(attrs["dims"][d]),
+    t_op: lambda d, attrs: 1 - d,
+    transpose_op: lambda d, attrs: {
+        attrs["dim0"]: attrs["dim1"], attrs["dim1"]: attrs["dim0"]
+    }.get(d, d),
+}  # fmt: skip
+"""Which dim of the argument of an op is the dim of its result."""
+
+
+def _send_parts(x: Symbol, total: Node, dim: int, place: Place) -> Symbol:
+    """This rank's part, along a dim, of the sum ``total`` of what each has as ``x``."""
     shape, (axis,) = total.tensor_type.shape, total.attrs["axes"]
-    chunk = place.split(shape[dim], axis).chunk
+    split = place.split(shape[dim], axis)
+    count = place.part(shape[dim], split)[1]
     none, one = (0,) * len(shape), (1,) * len(shape)
-    whole = chunk * place.shape[axis]
+    whole = split.chunk * place.shape[axis]
     if not same(whole, shape[dim]):
         padded = (*shape[:dim], whole, *shape[dim + 1 :])
         x = embed_op(x, shape=padded, start=none, step=one)
     x = reduce_scatter_op(x, mesh=place.shape, axes=(axis,), dim=dim)
-    if not same(chunk, node.attrs["size"][dim]):
-        x = slice_op(x, start=none, size=node.attrs["size"], step=one)
+    if not same(split.chunk, count):
+        x = slice_op(x, start=none, size=(*shape[:dim], count, *shape[dim + 1 :]), step=one)
     return x
