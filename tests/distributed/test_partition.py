@@ -32,7 +32,7 @@ def collectives(program: Any) -> dict[str, int]:
         for n in graph.nodes:
             if n.op.name == "begin_sums":
                 found["all_reduce"] += len(n.args) - 1
-            elif n.op.name in ("all_reduce", "all_gather"):
+            elif n.op.name in ("all_reduce", "all_gather", "reduce_scatter"):
                 found[n.op.name] += 1
             for region in regions_of(n):
                 count(region)
@@ -117,13 +117,50 @@ FUNCTIONS: dict[str, tuple[Callable[[Any, Any], Any], dict[str, int]]] = {
     "sums that are added": (lambda x, w: x.sum(0) + (x * x).sum(0), {"all_reduce": 1}),
     "the second column": (lambda x, w: x[:, 1].exp(), {}),
     "largest so far": (lambda x, w: x.cummax(1).values + x.logcumsumexp(1), {}),
+    "in a branch": (
+        lambda x, w: sf.cond(w.sum() > 0, lambda c: c * 2, lambda c: c + 1, x.sum(1)),
+        {},
+    ),
+    "in one of three": (
+        lambda x, w: sf.switch(
+            w.argmax() % 3, [lambda c: c * 2, lambda c: c.exp(), lambda c: c + w[0, 0]], x
+        ),
+        {},
+    ),
+    "a branch for the sum": (
+        lambda x, w: sf.cond(x.sum() > 0, lambda c: c.sum(0), lambda c: (c * c).sum(0), x),
+        {"all_reduce": 3},  # the condition, and one in either
+    ),
+    "a branch that gives what is whole": (
+        lambda x, w: sf.cond(
+            w.sum() > 0, lambda c: sf.zeros(c.shape[0], 6, dtype=sf.float64), lambda c: c, x
+        ),
+        {},
+    ),
+    "split in a branch": (
+        lambda x, w: sf.cond(
+            x[0, 0] < 9, lambda c: shard(c.exp(), None, "data") + 1, lambda c: c, w @ w.t()
+        ),
+        {"all_gather": 1},  # of the first row
+    ),
+    "a branch in a loop": (
+        lambda x, w: sf.fori_loop(
+            0, 3, lambda i, c: sf.cond(i > 0, lambda a: a * 2, lambda a: a.tanh(), c), x.sum(1)
+        ),
+        {},
+    ),
+    "the gradient of a branch": (
+        lambda x, w: sf.grad(
+            sf.cond(
+                w.sum() > 0, lambda a, b: (a @ b).tanh().sum(), lambda a, b: (a * a).sum(), x, w
+            ),
+            [w],
+        )[0],
+        {"all_reduce": 1},
+    ),
     # what has no rule is gathered, as is what goes over the split dim
     "rows backwards": (lambda x, w: x.flip(0), {"all_gather": 1}),
     "running sum of columns": (lambda x, w: x.cumsum(0), {"all_gather": 1}),
-    "in a branch": (
-        lambda x, w: sf.cond(w.sum() > 0, lambda c: c * 2, lambda c: c + 1, x.sum(1)),
-        {"all_gather": 1},
-    ),
     "factors of a sum": (lambda x, w: sf.linalg.qr(x.t() @ x).R.abs(), {"all_reduce": 1}),
     "factors of split matrices": (
         lambda x, w: sf.linalg.svdvals(x.reshape(-1, 2, 3)),
@@ -319,10 +356,6 @@ def test_what_cannot_be_split_is_refused() -> None:
         (
             lambda x, mesh: distributed.all_reduce(shard(x, "data"), mesh),
             sf.ShapeError, "written in whole tensors.*py:",
-        ),
-        (
-            lambda x, mesh: sf.cond(x.sum() > 0, lambda c: shard(c, "data") + 1, lambda c: c, x),
-            sf.ShapeError, "inside of a branch.*py:",
         ),
     ):  # fmt: skip
         with pytest.raises(error, match=says):

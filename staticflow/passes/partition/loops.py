@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from staticflow.graph.graph import close, new_param
+from staticflow.graph.graph import close
 from staticflow.graph.locs import using
 from staticflow.graph.node import Node
-from staticflow.graph.types import TensorType
 from staticflow.ops.along.collectives import all_reduce_op
 from staticflow.ops.basics.arithmetic import add
 from staticflow.ops.basics.creation import zeros_like
@@ -66,14 +65,7 @@ def _follow(loop: Loop, layouts: Sequence[Layout], walk: Walk) -> tuple[list[Lay
     """The layouts of the carries, as they begin and end, and the walk of the body with these."""
     carries = list(layouts[: loop.carries])
     while True:
-        inner = walk.inside()
-        for p, layout in zip(loop.body.params, [*carries, *layouts[loop.carries :]], strict=True):
-            shape = walk.place.local(p.tensor_type.shape, layout)
-            kind = TensorType(p.tensor_type.dtype, shape)
-            inner.local[p] = new_param(kind, p.attrs["name"], locs=p.locs), (layout,)
-        for n in loop.body.nodes:
-            if n not in inner.local:
-                inner.visit(n)
+        inner = walk.follow(loop.body, [*carries, *layouts[loop.carries :]])
         ends = [inner.local[o][1][0] for o in loop.body.outputs[: loop.carries]]
         met = [_either(a, b) for a, b in zip(carries, ends, strict=True)]
         if all(same_layout(a, b) for a, b in zip(carries, met, strict=True)):

@@ -9,12 +9,14 @@ operands these are gathered; both are collectives in the graph, at the line of w
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
 
 from staticflow.errors import ShapeError
 from staticflow.graph.dims import Size, same
 from staticflow.graph.graph import Graph, close, new_param, regions_of
 from staticflow.graph.locs import format_locs, using
 from staticflow.graph.node import Node, item, param, toposort
+from staticflow.graph.op import Op
 from staticflow.graph.types import TensorType, types_of
 from staticflow.ops.along.collectives import COLLECTIVES, all_gather_op, all_reduce_op, shard_op
 from staticflow.ops.basics.arithmetic import keep_history
@@ -24,8 +26,16 @@ from staticflow.ops.basics.view import reshape
 from staticflow.ops.declaring.late import behind
 from staticflow.ops.declaring.lowering import Elementwise, View
 from staticflow.ops.declaring.thread import for_itself
+from staticflow.ops.loops.cond_op import cond_op
 from staticflow.ops.loops.loop import loop_ops
+from staticflow.ops.matrices.attention import (
+    attend_back_op,
+    attend_op,
+    write_out,
+    write_out_back,
+)
 from staticflow.ops.symbols.symbol import Symbol
+from staticflow.passes.partition.branches import split_branches
 from staticflow.passes.partition.layouts import Layout, Place, Split, same_layout, whole
 from staticflow.passes.partition.loops import split_loop
 from staticflow.passes.partition.plans import Plan, stretch
@@ -51,8 +61,8 @@ def partition(
     ``kept`` are variables; the new values of what is ``updated``, behind the outputs, are parts
     where they have such an entry.
 
-    Raises `ShapeError` for an axis that the mesh does not have, for a split inside a branch, and
-    for a collective of the user's, which a graph of whole tensors has no place for.
+    Raises `ShapeError` for an axis that the mesh does not have, and for a collective of the user's,
+    which a graph of whole tensors has no place for.
     """
     walk = Walk(names, Place(shape, rank))
     with for_itself():
@@ -96,9 +106,16 @@ class Walk:
         self.kept: set[Node] = set()
         self.results: dict[Node, Sequence[tuple[Node, Layout]]] = {}
 
-    def inside(self) -> Walk:
-        """A walk of what is inside of a loop."""
-        return Walk(self.names, self.place)
+    def follow(self, region: Graph, layouts: Sequence[Layout]) -> Walk:
+        """The walk of a region, whose params have these layouts."""
+        inner = Walk(self.names, self.place)
+        for p, layout in zip(region.params, layouts, strict=True):
+            kind = TensorType(p.tensor_type.dtype, self.place.local(p.tensor_type.shape, layout))
+            inner.local[p] = new_param(kind, p.attrs["name"], locs=p.locs), (layout,)
+        for n in region.nodes:
+            if n not in inner.local:
+                inner.visit(n)
+        return inner
 
     def layout_of(self, node: Node, part: Axes) -> Layout:
         """The layout with each dim split over its axis, if it has one."""
@@ -132,8 +149,9 @@ class Walk:
         else:
             self._refuse(node)
             layouts = [self.local[a][1][0] for a in node.args] if node.op is not param else []
-            if node.op in loop_ops() and (any(map(any, layouts)) or _splits(node)):
-                self.results[node] = split_loop(node, layouts, self)
+            split = _SPLIT.get(node.op)
+            if split is not None and (any(map(any, layouts)) or _splits(node)):
+                self.results[node] = split(node, layouts, self)
             elif not any(map(any, layouts)):
                 self._keep(node)
             else:
@@ -164,17 +182,17 @@ class Walk:
         plan = None if rule is None else rule(node, layouts, self.place)
         if plan is not None:
             self._compute(node, plan)
-        elif node.op.decompose is not None:
-            self._decompose(node)
+        elif (written := _WRITTEN_OUT.get(node.op, node.op.decompose)) is not None:
+            self._write_out(node, written)
         else:
             args = tuple(self.take(a, whole(a.tensor_type.ndim), node) for a in node.args)
             made = with_args(node, args)
             self.local[node] = made, tuple(whole(t.ndim) for t in types_of(node.type))
 
-    def _decompose(self, node: Node) -> None:
-        assert node.op.decompose is not None
+    def _write_out(self, node: Node, written: Callable[..., Any]) -> None:
+        """Follow what a function writes in the place of a node."""
         with using(node.locs), behind(node.args):
-            given = node.op.decompose(*map(Symbol, node.args), **node.attrs)
+            given = written(*map(Symbol, node.args), **node.attrs)
         results = tuple(y.node for y in (given if isinstance(given, tuple) else (given,)))
         for part in toposort(results, self.local):
             self.visit(part)
@@ -198,13 +216,35 @@ class Walk:
                 given[plan.start] = zeros_like(given[plan.start])
             made = node.op(*given, **attrs)
             if plan.partial:
-                made = all_reduce_op(
-                    made, mesh=self.place.shape, axes=plan.partial, reduce=plan.reduce
-                )
-            made = made if start is None else start + made
+                self.results[node] = self._add_up(node, made, plan, start)
+                if not isinstance(made, tuple):
+                    self.local[node] = self.results[node][0][0], plan.results
+                return
         first = made[0] if isinstance(made, tuple) else made
         found: Node = first.node.args[0] if isinstance(made, tuple) else first.node
         self.local[node] = found, plan.results
+
+    def _add_up(
+        self, node: Node, made: Any, plan: Plan, start: Symbol | None
+    ) -> list[tuple[Node, Layout]]:
+        """The results of which each rank has a share, combined; of one that then is split over an
+        axis of the ranks, this rank's part."""
+        found: list[tuple[Node, Layout]] = []
+        values = made if isinstance(made, tuple) else (made,)
+        for i, (value, layout, t) in enumerate(
+            zip(values, plan.results, types_of(node.type), strict=True)
+        ):
+            if i in plan.shares:
+                value = all_reduce_op(
+                    value, mesh=self.place.shape, axes=plan.partial, reduce=plan.reduce
+                )
+                value = value if start is None else start + value
+                own = {d: s for d, s in enumerate(layout) if s and s.axis in plan.partial}
+                value = self._cut(
+                    value, {d: self.place.part(t.shape[d], s) for d, s in own.items()}
+                )
+            found.append((value.node, layout))
+        return found
 
     # -- layouts ---------------------------------------------------------------------------------
 
@@ -317,12 +357,20 @@ class Walk:
             )
         for region in regions_of(node):
             for inner in region.nodes:
-                if inner.op is shard_op and node.op not in loop_ops():
-                    raise ShapeError(
-                        f"shard({inner.args[0].type}): inside of a branch nothing can be split; "
-                        f"split what it takes or gives, at {format_locs(inner.locs)}"
-                    )
                 self._refuse(inner)
+
+
+_SPLIT: Mapping[Op, Callable[[Node, Sequence[Layout], Walk], list[tuple[Node, Layout]]]] = {
+    **dict.fromkeys(loop_ops(), split_loop),
+    cond_op: split_branches,
+}
+"""What ops that hold regions do with operands that are split."""
+
+_WRITTEN_OUT: Mapping[Op, Callable[..., Any]] = {
+    attend_op: write_out,
+    attend_back_op: write_out_back,
+}
+"""Ops that are said in others where their own rule has no plan."""
 
 
 def _is_by_element(node: Node) -> bool:
@@ -330,7 +378,7 @@ def _is_by_element(node: Node) -> bool:
 
 
 def _splits(node: Node) -> bool:
-    """Whether something inside of a loop is said to be split."""
+    """Whether something inside of a loop or branch is said to be split."""
     return any(
         inner.op is shard_op or _splits(inner)
         for region in regions_of(node)

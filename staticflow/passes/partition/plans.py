@@ -16,7 +16,8 @@ __all__ = ["Plan", "Rule", "meet", "once_each", "shapes_of", "stretch"]
 @dataclass(frozen=True, slots=True)
 class Plan:
     """The layouts that the arguments are brought to, and those of the results. Each rank has a
-    part of what is to be combined over the ``partial`` axes, as ``reduce`` says. ``shape`` names
+    share of the results ``shares``, to be combined over the ``partial`` axes, as ``reduce`` says;
+    one that is split over such an axis is split when it is combined. ``shape`` names
     the attribute that is the shape of the result, if there is one. The argument ``start`` is what
     a sum begins with, and counts once."""
 
@@ -26,6 +27,7 @@ class Plan:
     reduce: str = "sum"
     shape: str = ""
     start: int | None = None
+    shares: tuple[int, ...] = (0,)
 
 
 Rule = Callable[[Node, Sequence[Layout], Place], Plan | None]

@@ -141,20 +141,39 @@ def _along(node: Node, layouts: Sequence[Layout], place: Place) -> Plan:
 # -- attention -----------------------------------------------------------------------------------
 
 
-def _attend(node: Node, layouts: Sequence[Layout], place: Place) -> Plan:
-    """Batches, heads and queries, each by itself; keys and values are whole."""
-    *front, queries = once_each([*_batch_of(node, layouts), layouts[0][-2]])
+def _attend(node: Node, layouts: Sequence[Layout], place: Place) -> Plan | None:
+    """Batches, heads and queries, each by itself, of whole keys and values. None where these are
+    split over another axis than the queries."""
+    *front, queries, keys = _parts_of_attention(node, layouts, layouts[0][-2])
+    if keys is not None:
+        return None
     rows = (*front, queries)
     extras = [stretch((*rows, None), s) for s in shapes_of(node)[3:]]
     whole_rows = (*front, None, None)
     return Plan(((*rows, None), whole_rows, whole_rows, *extras), ((*rows, None), rows, rows))
 
 
-def _attend_back(node: Node, layouts: Sequence[Layout], place: Place) -> Plan:
-    front = _batch_of(node, layouts)
-    rows, matrix = (*front, None), (*front, None, None)
-    extras = [stretch(matrix, s) for s in shapes_of(node)[7:]]
-    return Plan((*(matrix,) * 4, *(rows,) * 3, *extras), (matrix,) * 3)
+def _attend_back(node: Node, layouts: Sequence[Layout], place: Place) -> Plan | None:
+    """The same. Each rank's queries have their share of the gradients of all keys and values, of
+    which a rank has its part if it had that of the keys."""
+    first = layouts[0][-2] or layouts[3][-2] or layouts[4][-1]
+    *front, queries, keys = _parts_of_attention(node, layouts, first)
+    if keys is not None:
+        return None
+    rows, others = (*front, queries), (*front, None, None)
+    extras = [stretch((*rows, None), s) for s in shapes_of(node)[7:]]
+    arguments = ((*rows, None), others, others, (*rows, None), *(rows,) * 3, *extras)
+    if queries is None:
+        return Plan(arguments, (others,) * 3)
+    own = layouts[1][-2] or layouts[2][-2]
+    sums = (*front, own if own and own.axis == queries.axis else None, None)
+    return Plan(arguments, ((*rows, None), sums, sums), (queries.axis,), shares=(1, 2))
+
+
+def _parts_of_attention(node: Node, layouts: Sequence[Layout], queries: Split | None) -> Layout:
+    """How batches and heads, queries, and keys are split."""
+    keys = layouts[1][-2] or layouts[2][-2]
+    return once_each([*_batch_of(node, layouts), queries, keys])
 
 
 def _batch_of(node: Node, layouts: Sequence[Layout]) -> Layout:

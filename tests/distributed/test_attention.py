@@ -1,0 +1,61 @@
+"""Attention whose queries, keys and values are split along the sequence: the numbers of one process, and
+the messages that each way takes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from test_partition import collectives, numbers
+
+import staticflow as sf
+from staticflow import distributed
+from staticflow.distributed import shard
+from staticflow.nn import functional as F
+
+# name: the axes of queries and keys, the mesh, and the collectives of the result and of gradients
+WAYS: dict[str, tuple[str | None, str | None, dict[str, int], dict[str, int], dict[str, int]]] = {
+    # keys and values are whole; the gradients of these are added up
+    "queries": ("s", None, {"s": 4}, {}, {"all_reduce": 2}),
+    # keys and values are gathered, and of the sums of their gradients each rank takes its part
+    "all alike": ("s", "s", {"s": 4}, {"all_gather": 2}, {"all_gather": 2, "reduce_scatter": 2}),
+    # the largest score of a query, the sum of exponentials, and the result
+    "keys": (None, "s", {"s": 4}, {"all_reduce": 3}, {"all_reduce": 4}),
+    "over two axes": ("a", "b", {"a": 2, "b": 2}, {"all_reduce": 3}, {"all_reduce": 6}),
+}
+
+
+def attend(
+    name: str, queries: int, keys: int, causal: bool, mesh: Any = None
+) -> tuple[list[Any], dict[str, int], dict[str, int]]:
+    """The result and the gradients by queries, keys and values, and the collectives of either."""
+    given = [numbers(2, 2, n, 4, seed=i) for i, n in enumerate((queries, keys, keys))]
+    first, second = WAYS[name][:2]
+    inputs = [
+        sf.placeholder(a.shape, sf.float64, name=n) for a, n in zip(given, "qkv", strict=True)
+    ]
+    axes = (first, second, second)
+    q, k, v = (shard(x, None, None, a, None) for x, a in zip(inputs, axes, strict=True))
+    out = F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+    forward = sf.compile(inputs, shard(out, None, None, first, None), mesh=mesh)
+    gradients = sf.grad((out**3).sum(), inputs)  # each split as its input
+    back = sf.compile(inputs, gradients, mesh=mesh)
+    whole = sf.compile(inputs, [out, *(g * 1.5 for g in gradients)], mesh=mesh)
+    return [y.numpy() for y in whole(*given)], collectives(forward), collectives(back)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("name", WAYS)
+def test_attention_in_parts_of_the_sequence(name: str, causal: bool) -> None:
+    """Of sizes that the ranks divide, and do not."""
+    *_, axes, of_result, of_gradients = WAYS[name]
+    for queries, keys in ((8, 8), (7, 9)):
+        alone, *_ = attend(name, queries, keys, causal)
+        for found, forward, back in distributed.simulate(
+            lambda q=queries, k=keys: attend(name, q, k, causal, distributed.mesh(**axes)), 4
+        ):
+            for ours, theirs in zip(found, alone, strict=True):
+                np.testing.assert_allclose(ours, theirs, rtol=1e-11, atol=1e-13)
+            if keys == 8:
+                assert (forward, back) == (of_result, of_gradients)
