@@ -33,8 +33,8 @@ class Mesh:
         """The axis of that name. Raises `ArgumentError` if there is none."""
         if name not in self.names:
             raise ArgumentError(
-                f"axis: there is no {name!r} among {', '.join(self.names)}, "
-                f"at {format_locs(here())}"
+                f"axis: {self} has no {name!r}, only {', '.join(self.names)}, at "
+                f"{format_locs(here())}"
             )
         return Axis(self, self.names.index(name))
 
@@ -102,11 +102,11 @@ def mesh(**axes: int) -> Mesh:
     shape = tuple([there.size // known if size == -1 else size for size in axes.values()])
     if math.prod(shape) != there.size or 0 in shape:
         wanted = ", ".join(f"{n}={s}" for n, s in axes.items())
-        start = "" if -1 in axes.values() else f" -n {known}"
+        count = f"a multiple of {known}" if -1 in axes.values() else f"{known}"
         raise ArgumentError(
             f"mesh({wanted}) does not take {there.size} "
-            f"process{'es' if there.size > 1 else ''}, as many as there are; start as many as it "
-            f"has with python -m staticflow launch{start}, at {format_locs(here())}"
+            f"process{'es' if there.size > 1 else ''}, as many as there are; start {count}, with "
+            f"python -m staticflow launch -n, at {format_locs(here())}"
         )
     return Mesh(tuple(axes), shape, there.rank)
 

@@ -265,5 +265,7 @@ def test_a_mesh_has_as_many_processes_as_there_are() -> None:
     ):
         with pytest.raises(sf.ArgumentError, match=says):
             distributed.mesh(**axes)
-    with pytest.raises(sf.ArgumentError, match="there is no 'model' among data"):
+    with pytest.raises(
+        sf.ArgumentError, match=r"mesh\(data=1\) has no 'model', only data, at .*py:"
+    ):
         mesh.axis("model")

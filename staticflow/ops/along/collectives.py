@@ -454,7 +454,10 @@ exchange_op: Op = Op(
 def _shard_infer(facts: Facts, x: TensorType, *, spec: tuple[str, ...]) -> TensorType:
     named = [name for name in spec if name]
     if len(spec) != x.ndim:
-        raise ShapeError(f"{x} has {x.ndim} dims, and {len(spec)} are said how to split")
+        raise ShapeError(
+            f"{x} has {x.ndim} dims, and {len(spec)} are said how to split; give a name or None "
+            "for each"
+        )
     if len(set(named)) != len(named):
         raise ShapeError(f"one axis splits two dims in {list(spec)}; each may split one")
     return x

@@ -154,8 +154,8 @@ def _attend(node: Node, layouts: Sequence[Layout], place: Place) -> Plan | None:
 
 
 def _attend_back(node: Node, layouts: Sequence[Layout], place: Place) -> Plan | None:
-    """The same. Each rank's queries have their share of the gradients of all keys and values, of
-    which a rank has its part if it had that of the keys."""
+    """Each rank's queries have their share of the gradients of all keys and values; a rank has its
+    part of the sums if it had that of the keys. None as for attention itself."""
     first = layouts[0][-2] or layouts[3][-2] or layouts[4][-1]
     *front, queries, keys = _parts_of_attention(node, layouts, first)
     if keys is not None:
