@@ -18,6 +18,7 @@ from staticflow.config import config
 from staticflow.errors import ThreadsError
 from staticflow.graph.locs import format_locs, here
 from staticflow.native.layout import Layout
+from staticflow.runtime.blas import limit_blas_threads
 from staticflow.runtime.host import host
 from staticflow.runtime.native import NativeModule, compile_native, native_text
 from staticflow.runtime.once import once
@@ -40,13 +41,15 @@ def get_num_threads() -> int:
 
 def set_num_threads(n: int) -> None:
     """Let compiled kernels run on ``n`` threads. Small ones run on one whatever ``n`` is. LLVM
-    compiles long programs on as many.
+    compiles long programs on as many, and NumPy, which computes some of what eager code does, has
+    as many for products and factors of matrices, if its library for these is OpenBLAS, as in its
+    wheels; but no more than it had when staticflow was imported.
 
-    Results do not depend on it. What is compiled has memory for the threads of products, attention,
-    convolutions and the sorting of long rows to work in: for as many as there are processors, or
-    ``n`` if that is more, and 16 at most. Where ``n`` grows beyond that afterwards, these kernels
-    keep to the threads that they have memory for; compile again to use more. Raises `ThreadsError`
-    unless ``n`` is a positive int.
+    What kernels compute does not depend on it. What is compiled has memory for the threads of
+    products, attention, convolutions and the sorting of long rows to work in: for as many as there
+    are processors, or ``n`` if that is more, and 16 at most. Where ``n`` grows beyond that
+    afterwards, these kernels keep to the threads that they have memory for; compile again to use
+    more. Raises `ThreadsError` unless ``n`` is a positive int.
 
     >>> import staticflow as sf
     >>> n = sf.get_num_threads()
@@ -61,6 +64,7 @@ def set_num_threads(n: int) -> None:
         fault = f"a positive integer, but got {n}"
     else:
         _wanted.value = n
+        limit_blas_threads(n)
         return
     raise ThreadsError(f"set_num_threads expects {fault}, at {format_locs(here())}")
 
@@ -85,6 +89,7 @@ def container_processors(groups: Path = Path("/sys/fs/cgroup")) -> int | None:
 
 _processors = usable_processors()
 _wanted = ctypes.c_int64(config.num_threads or _processors)
+limit_blas_threads(_wanted.value)
 
 
 MOST_WORKERS = 16
