@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from staticflow.codegen.thresholds import LEAST_ROWS
 from staticflow.eager.costs import (
     BETWEEN,
     CALLS,
@@ -23,7 +22,6 @@ from staticflow.eager.costs import (
     HALF_LONG,
     LARGE,
     LONG,
-    PRODUCT,
     ROW,
     SMALL,
     SPREAD,
@@ -32,7 +30,8 @@ from staticflow.eager.costs import (
 )
 from staticflow.eager.kernels import NETWORKS, kernels_of, prepare
 from staticflow.eager.overwrite import copy_into, make_copy
-from staticflow.eager.rows import in_lines, in_order, in_rows, order_of
+from staticflow.eager.products import linear_pays, product_pays
+from staticflow.eager.rows import in_lines, in_rows, order_of
 from staticflow.eager.work import joint_work, work_by_rows
 from staticflow.graph.dtypes import BY_PYTHON, bfloat16, float16, float32, float64
 from staticflow.graph.op import NumPy, Op, takes
@@ -275,32 +274,16 @@ def _pick_rows(op: Op) -> Callable[..., Any]:
 def _matmul(xp: Any, x: Any, y: Any) -> Any:
     if xp is np and x.shape[-1] == 1 == y.shape[-2] and x.dtype.kind == "f":
         return compute_of(mul, True)(xp, x, y)  # each element is one product, and there is no sum
-    if xp is np and x.ndim == y.ndim and x.shape[:-2] == y.shape[:-2]:
-        lie_well = _pays(x.dtype, x.shape, y.shape[-1]) and _is_dense(x) and _is_dense(y)
-        if lie_well:
-            return kernels_of(matmul_op)(np, x, y)
-    return matmul_op.reference(xp, x, y)
+    pays = xp is np and product_pays(x, y)
+    return (kernels_of(matmul_op) if pays else matmul_op.reference)(xp, x, y)
 
 
 def _linear(xp: Any, x: Any, weight: Any, bias: Any) -> Any:
-    rows, columns = (math.prod(x.shape[:-1]), x.shape[-1]), weight.shape[0]
-    whole = xp is np and in_order(x) and in_order(weight) and in_order(bias)
-    if whole and weight.dtype is x.dtype is bias.dtype and _pays(x.dtype, rows, columns):
-        out = kernels_of(linear_op)(np, x.reshape(rows), weight, bias)  # adds in the same pass
-        return out.reshape(*x.shape[:-1], columns)
-    return linear_op.reference(xp, x, weight, bias)
-
-
-def _pays(dtype: Any, shape: Sequence[int], columns: int) -> bool:
-    """Whether the kernel that graphs run computes a product of matrices faster than NumPy's
-    library: a large one of several rows and columns."""
-    few = min(shape[-2], columns) < LEAST_ROWS
-    return dtype in _WIDE and not few and math.prod(shape) * columns >= PRODUCT
-
-
-def _is_dense(a: Array) -> bool:
-    """Whether matrices lie by rows or by columns, one element behind the other."""
-    return a.flags.c_contiguous or a.swapaxes(-1, -2).flags.c_contiguous
+    if xp is not np or not linear_pays(x, weight, bias):
+        return linear_op.reference(xp, x, weight, bias)
+    rows = x if x.ndim == 2 else x.reshape(-1, x.shape[-1])
+    out = kernels_of(linear_op)(np, rows, weight, bias)  # adds in the same pass
+    return out if x.ndim == 2 else out.reshape(*x.shape[:-1], len(weight))
 
 
 def _embed(xp: Any, x: Any, *, shape: Any, start: Any, step: Any) -> Any:
@@ -328,7 +311,9 @@ _ALONE: dict[Op, Callable[..., Any]] = {
 }  # fmt: skip
 """Ops that others compute, or a program for all sizes and values, or what an attribute says."""
 
-_ALONE_SMALL: dict[Op, Callable[..., Any]] = {pow: _small_pow}
+_ALONE_SMALL: dict[Op, Callable[..., Any]] = {
+    pow: _small_pow, matmul_op: _matmul, linear_op: _linear,
+}  # fmt: skip
 """Likewise on small arrays."""
 
 
@@ -342,7 +327,7 @@ def bound(
         fill = functools.partial(compute_of(op, True), np, **attrs)
         made = fill()
         return made.copy if made.size < SMALL else fill
-    if op.shapeless or _runs_as_kernel(op, arrays):
+    if op.shapeless or _runs_as_kernel(op, arrays) or _is_product_of_kernel(op, arrays):
         return kernel_of(op, arrays, attrs, results)
     return None
 
@@ -351,6 +336,8 @@ def by_numpy(op: Op, arrays: Sequence[Any], attrs: Mapping[str, Any]) -> Callabl
     """The one function of NumPy that `Op.reference` comes to on arrays like these."""
     if op is cast:
         return methodcaller("astype", attrs["dtype"].numpy)
+    if op is matmul_op and arrays[0].dtype in _WIDE:
+        return np.multiply if arrays[0].shape[-1] == 1 else np.matmul
     if op is sum_op and arrays[0].dtype not in _HALVES:
         dtype = None if arrays[0].dtype.kind == "f" else arrays[0].dtype  # NumPy's are wider
         return functools.partial(
@@ -377,6 +364,14 @@ def _runs_as_kernel(op: Op, arrays: Sequence[Any]) -> bool:
     if reduces(op):
         size = work_by_rows(arrays[0].shape, arrays[0].ndim)
     return size >= kernel_from(op) and (size < LARGE or op not in _ALONE)
+
+
+def _is_product_of_kernel(op: Op, arrays: Sequence[Any]) -> bool:
+    """Whether this is a product of matrices for which the kernel pays; `linear` of rows in more
+    dims comes to one of matrices."""
+    if op is matmul_op:
+        return product_pays(*arrays)
+    return op is linear_op and arrays[0].ndim == 2 and linear_pays(*arrays)
 
 
 def pays_often(op: Op, arrays: Sequence[Any], attrs: Mapping[str, Any]) -> bool:

@@ -14,8 +14,9 @@ from math import inf
 from staticflow.graph.op import NumPy, Op
 
 __all__ = [
-    "BETWEEN", "BEYOND", "CALLS", "FEW_IN_ROW", "FIRST", "HALF_LONG", "LARGE", "LONG", "NARROW",
-    "NEAR", "PRODUCT", "ROW", "SHORT", "SMALL", "SPREAD", "STEPS", "kernel_from", "often_below",
+    "BETWEEN", "BEYOND", "CALLS", "FEW_IN_ROW", "FIRST", "HALF_LONG", "LARGE", "LITTLE", "LONG",
+    "NARROW", "NEAR", "PANELS", "PRODUCT", "ROW", "SHORT", "SMALL", "SOME", "SPREAD", "STEPS",
+    "TURNED", "kernel_from", "often_below",
 ]  # fmt: skip
 
 # -- sizes ---------------------------------------------------------------------------------------
@@ -41,8 +42,26 @@ than NumPy does."""
 
 PRODUCT = 1 << 20
 """Multiplications from which on a product of matrices is a kernel's: some 15 microseconds of them.
-It takes 0.2 seconds to compile, once for all sizes, and saves a fifth of the time or more; and
-NumPy's library has threads of its own, of which `set_num_threads` says nothing."""
+It takes 0.2 seconds to compile, once for all sizes, and saves a fifth of the time or more. From
+here on NumPy's OpenBLAS uses threads, which look for work while they wait: beside another process
+that computes, it takes 200 microseconds for 128 x 128 x 128 on two processors, the kernel 38."""
+
+PANELS = 36 * 36
+"""Elements of the result up to which OpenBLAS computes ``x @ y.T`` from the matrices as they lie.
+For more it copies both before: 8 rows of 256 and 256 columns take 42 microseconds, and the kernel
+14, those of 1024 take 720, and the kernel 170."""
+
+LITTLE = 1 << 10
+"""Elements of ``y`` below which the kernel of ``x @ y.T`` does not copy it either: of 64 rows, 10
+columns and 64 rows of ``y`` `linear` takes 7 microseconds, and NumPy 4.6."""
+
+SOME = 4
+"""Rows from which on `linear` is a kernel's, if ``y`` is not so small: for 8 rows and 64 columns of
+64 it takes 2 microseconds, and NumPy 3.2; for 2 rows and 512 columns of 512 25, and NumPy 20."""
+
+TURNED = 1 << 18
+"""Multiplications from which on such a product is a kernel's: below, the call of a kernel costs
+what it saves."""
 
 # -- a process -----------------------------------------------------------------------------------
 

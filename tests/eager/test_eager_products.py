@@ -13,6 +13,8 @@ from staticflow.eager.programs import Programs, compile_function
 from staticflow.ops.matrices.contract import linear_op, matmul_op
 
 M, K, N = 190, 350, 200
+"""Sizes that calls come to once a test: the kernel of a call that comes again is remembered, whatever
+a test has made of the table of kernels."""
 
 
 @pytest.fixture
@@ -59,13 +61,82 @@ def test_a_kernel_for_each_layout_serves_all_sizes(
     assert len(made) == 1
 
 
-def test_small_products_and_few_rows_are_left_to_numpy(made: list[Any]) -> None:
-    for m, k, n in ((64, 64, 64), (15, 2000, 300), (300, 2000, 15), (1, 3000, 2000)):
-        a, b = matrix((m, k), np.float32), matrix((k, n), np.float32)
-        np.testing.assert_array_equal((sf.from_numpy(a) @ sf.from_numpy(b)).numpy(), a @ b)
+def test_small_and_narrow_products_are_left_to_numpy(made: list[Any]) -> None:
+    for m, k, n, layouts in (
+        (64, 64, 63, "nn nt tn tt"),
+        (300, 2000, 15, "nn nt tn tt"),
+        (1, 3000, 2000, "nn nt"),
+        (15, 2000, 300, "tn tt"),
+        (8, 512, 128, "nt"),  # whose result is of 1024 elements
+        (2000, 16, 40, "nt"),  # whose second matrix is small
+    ):
+        for layout in layouts.split():
+            a = matrix((m, k), np.float32, layout[0] == "t")
+            b = matrix((k, n), np.float32, layout[1] == "t")
+            np.testing.assert_array_equal((sf.from_numpy(a) @ sf.from_numpy(b)).numpy(), a @ b)
+    c, d = matrix((15, 2000), np.float64), matrix((2000, 300), np.float64)
+    np.testing.assert_array_equal((sf.from_numpy(c) @ sf.from_numpy(d)).numpy(), c @ d)
     integers = sf.ones(200, 300, dtype=sf.int64) @ sf.ones(300, 200, dtype=sf.int64)
     assert integers[7, 9].item() == 300
     assert not made
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("m", "k", "n"), [(2, 1024, 1024), (8, 256, 256), (64, 64, 64)])
+def test_products_with_a_turned_matrix_are_of_a_kernel_sooner(
+    made: list[Any], m: int, k: int, n: int, dtype: str
+) -> None:
+    a, b = matrix((m, k), dtype), matrix((k, n), dtype, turned=True)
+    assert_product((sf.from_numpy(a) @ sf.from_numpy(b)).numpy(), a, b)
+    assert made == [("matmul", ((0, 1), (1, 0)))]
+
+
+def test_few_rows_of_float32(made: list[Any]) -> None:
+    a, b = matrix((15, 2000), np.float32), matrix((2000, 300), np.float32)
+    assert_product((sf.from_numpy(a) @ sf.from_numpy(b)).numpy(), a, b)
+    assert made == [("matmul", ())]
+
+
+def test_a_product_is_as_large_as_its_multiplications_are_many(made: list[Any]) -> None:
+    """Not as its matrices are: these have 16,384 elements each."""
+    a, b = matrix((128, 128), np.float32), matrix((128, 128), np.float32)
+    assert_product((sf.from_numpy(a) @ sf.from_numpy(b)).numpy(), a, b)
+    assert made == [("matmul", ())]
+
+
+@pytest.mark.parametrize(
+    ("rows", "inner", "count"), [(1, 30, 0), (3, 30, 0), (4, 30, 1), (200, 30, 1), (2000, 20, 0)]
+)
+def test_linear_of_some_rows_and_no_small_weight_is_a_kernel(
+    made: list[Any], rows: int, inner: int, count: int
+) -> None:
+    x, w, bias = (matrix(s, np.float32) for s in ((rows, inner), (48, inner), (48,)))
+    out = sf.nn.functional.linear(*map(sf.from_numpy, (x, w, bias)))
+    np.testing.assert_allclose(out.numpy(), x @ w.T + bias, 1e-4, 1e-4)
+    assert made == [("linear", ())] * count
+
+
+def test_of_one_column_and_one_row_each_element_is_one_product(made: list[Any]) -> None:
+    a, b = matrix((30, 1), np.float32), matrix((1, 30), np.float32)
+    a[0], a[1], b[0, :2] = -0.0, np.inf, (0.0, np.nan)
+    with np.errstate(invalid="ignore"):
+        wanted = a * b
+    for _ in range(3):
+        found = (sf.from_numpy(a) @ sf.from_numpy(b)).numpy()
+        np.testing.assert_array_equal(found.view(np.int32), wanted.view(np.int32))
+    assert not made
+
+
+@pytest.mark.parametrize("function", [sf.matmul, sf.nn.functional.linear], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("rows", [10, 64])
+def test_calls_that_come_again_give_the_same_bits(function: Any, rows: int) -> None:
+    """Of those that NumPy computes, and of those that a kernel does."""
+    operands = [sf.from_numpy(matrix(s, np.float32)) for s in ((rows, 64), (64, 64), (64,))]
+    if function is sf.matmul:
+        operands = [operands[0], operands[1].t()]
+    first = function(*operands).numpy()
+    for _ in range(150):
+        np.testing.assert_array_equal(function(*operands).numpy(), first)
 
 
 def test_parts_of_larger_matrices_are_left_to_numpy(made: list[Any]) -> None:
@@ -103,7 +174,7 @@ def test_linear_adds_the_bias_in_the_same_pass(made: list[Any], lead: tuple[int,
 
 
 def test_gradients_are_products_of_the_same_kind(made: list[Any]) -> None:
-    a, b, ct = (matrix(s, np.float64) for s in ((M, K), (K, N), (M, N)))
+    a, b, ct = (matrix(s, np.float64) for s in ((M + 1, K), (K, N), (M + 1, N)))
     x, y = (sf.tensor(v, requires_grad=True) for v in (a, b))
     (x @ y).backward(sf.from_numpy(ct))
     assert x.grad is not None and y.grad is not None
@@ -113,11 +184,11 @@ def test_gradients_are_products_of_the_same_kind(made: list[Any]) -> None:
 
 
 def test_nan_and_infinity_stay_in_their_rows(made: list[Any]) -> None:
-    a, b = matrix((M, K), np.float32), np.abs(matrix((K, N), np.float32))
-    a[3, 5], a[M - 1, K - 1] = np.nan, np.inf
+    a, b = matrix((M + 2, K), np.float32), np.abs(matrix((K, N), np.float32))
+    a[3, 5], a[M, K - 1] = np.nan, np.inf
     out = (sf.from_numpy(a) @ sf.from_numpy(b)).numpy()
-    assert np.isnan(out[3]).all() and np.isposinf(out[M - 1]).all()
-    assert np.isfinite(np.delete(out, (3, M - 1), 0)).all()
+    assert np.isnan(out[3]).all() and np.isposinf(out[M]).all()
+    assert np.isfinite(np.delete(out, (3, M), 0)).all()
     assert made
 
 

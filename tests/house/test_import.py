@@ -86,7 +86,7 @@ def test_an_import_makes_little() -> None:
     texts, signatures, modules = map(int, run.stdout.split())
     assert texts <= 190  # 120 dataclasses, 60 annotations of records, named tuples
     assert signatures <= 55
-    assert modules <= 330
+    assert modules <= 332
 
 
 def test_an_import_leaves_the_collector_as_it_was() -> None:

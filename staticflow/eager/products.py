@@ -1,0 +1,56 @@
+"""When a product of matrices is a kernel's, by its sizes and by how the matrices lie."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from staticflow.codegen.thresholds import LEAST_ROWS
+from staticflow.eager.costs import LITTLE, PANELS, PRODUCT, SOME, TURNED
+from staticflow.eager.rows import in_order
+
+__all__ = ["linear_pays", "product_pays"]
+
+Array = np.ndarray[Any, Any]
+
+_WIDE = frozenset(map(np.dtype, ("float32", "float64")))
+
+
+def product_pays(x: Array, y: Array) -> bool:
+    """Whether the kernel that graphs run is faster than NumPy's library at the product of ``x``
+    (..., m, k) and ``y`` (..., k, n)."""
+    (rows, _), columns = x.shape[-2:], y.shape[-1]
+    work = x.size * columns
+    if work < TURNED or rows < 2 or columns < LEAST_ROWS or x.dtype not in _WIDE:
+        return False
+    if x.shape[:-2] != y.shape[:-2] or not (_is_dense(x) and _is_dense(y)):
+        return False
+    turned = not y.flags.c_contiguous
+    if turned and math.prod(y.shape[-2:]) < LITTLE:
+        return False
+    if rows >= LEAST_ROWS and work >= PRODUCT:
+        return True
+    if x.ndim > 2 or not x.flags.c_contiguous:
+        return False
+    if work < PRODUCT:
+        return bool(turned and rows * columns > PANELS)
+    return bool(turned or x.dtype.itemsize == 4)
+
+
+def linear_pays(x: Array, weight: Array, bias: Array) -> bool:
+    """Whether the kernel that graphs run is faster than NumPy at ``x @ weight.T + bias``, for which
+    NumPy goes over the result twice."""
+    columns, inner = weight.shape
+    if columns < LEAST_ROWS or not (in_order(x) and in_order(weight) and in_order(bias)):
+        return False
+    if x.dtype not in _WIDE or not weight.dtype is x.dtype is bias.dtype:
+        return False
+    rows = x.size // max(inner, 1)
+    return weight.size >= LITTLE and (rows >= SOME or (rows > 1 and rows * columns > PANELS))
+
+
+def _is_dense(a: Array) -> bool:
+    """Whether matrices lie by rows or by columns, one element behind the other."""
+    return a.flags.c_contiguous or a.swapaxes(-1, -2).flags.c_contiguous
