@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 from staticflow.graph.dtypes import bool_
 from staticflow.graph.op import Op
@@ -153,18 +153,20 @@ frac = elementwise(
 round = _flat("round", "The nearest integer; halves go to the even one.", lambda xp, x: xp.rint(x))
 
 
-def _test(name: str, doc: str) -> Op:
+def _test(name: str, doc: str, of_integers: Literal["eq", "ne"]) -> Op:
+    """A test of floats. That integers pass or fail it is what comparing them with themselves
+    gives."""
     return elementwise(
         name, doc,
         name,
-        lambda k, x: getattr(k, name)(x),
-        result=bool_, kinds="f", promote="float",
+        lambda k, x: getattr(k, name)(x) if x.dtype.is_floating else k.compare(of_integers, x, x),
+        result=bool_,
     )  # fmt: skip
 
 
-isnan = _test("isnan", "Whether ``x`` is NaN, a bool.")
-isinf = _test("isinf", "Whether ``x`` is infinite, a bool.")
-isfinite = _test("isfinite", "Whether ``x`` is neither infinite nor NaN, a bool.")
+isnan = _test("isnan", "Whether ``x`` is NaN, a bool; integers never are.", "ne")
+isinf = _test("isinf", "Whether ``x`` is infinite, a bool; integers never are.", "ne")
+isfinite = _test("isfinite", "Whether ``x`` is neither infinite nor NaN, a bool.", "eq")
 
 
 def _integer_pow_reference(xp: Any, x: Any, y: Any) -> Any:
