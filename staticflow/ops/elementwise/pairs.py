@@ -158,7 +158,7 @@ xlogy = compose(
     "xlogy", "``x * log(y)``, which is 0 where ``x`` is, unless ``y`` is NaN.",
     _xlogy_reference, _xlogy_emit,
     (_xlogy_first, lambda ct, out, x, y: ct * (x / y)),
-    promote="float",
+    promote="float", numpy="slower",
 )  # fmt: skip
 
 
@@ -183,7 +183,7 @@ def _logit_vjp(ct: Any, out: Any, x: Any, *, low: float | None, high: float | No
 
 logit_op = compose(
     "logit", "``log(x / (1 - x))``, with ``x`` held between ``low`` and ``high`` unless None.",
-    _logit_reference, _logit_emit, (_logit_vjp,), promote="float",
+    _logit_reference, _logit_emit, (_logit_vjp,), promote="float", numpy="slower",
 )  # fmt: skip
 
 
