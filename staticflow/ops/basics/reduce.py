@@ -18,7 +18,6 @@ from staticflow.ops.basics.expand import expand
 from staticflow.ops.basics.view import reshape
 from staticflow.ops.declaring.by_shape import by_shape
 from staticflow.ops.declaring.declare import normalize_dim, normalize_dims, per_arg
-from staticflow.ops.declaring.fused import fused
 from staticflow.ops.declaring.lowering import Reduce
 from staticflow.ops.declaring.numpy_names import numpy_names
 
@@ -173,6 +172,27 @@ mean_op = Op(
 )
 
 
+def _nansum_reference(xp: Any, x: Any, *, dims: tuple[int, ...], keepdim: bool) -> Any:
+    zero = x.dtype.type(0)
+    return _sum_reference(xp, xp.where(x == x, x, zero), dims=dims, keepdim=keepdim)
+
+
+def _nansum_vjp(ct: Any, out: Any, x: Any, *, dims: tuple[int, ...], keepdim: bool) -> Any:
+    return where(x == x, expand_back(ct, x.shape, dims, keepdim), 0)
+
+
+nansum_op = Op(
+    name="nansum",
+    doc="The sum over ``dims`` of what is not NaN; 0 of nothing.",
+    infer=reduced_type,
+    reference=_nansum_reference,
+    vjp=per_arg(_nansum_vjp),
+    decompose=lambda x, *, dims, keepdim: sum_op(where(x == x, x, 0), dims=dims, keepdim=keepdim),
+    numpy="slower",
+    grad_name="NansumBackward0",
+)
+
+
 def _bool_infer(facts: Facts, x: TensorType, *, dims: Any, keepdim: bool) -> TensorType:
     if x.dtype is not bool_:
         raise DTypeError(f"takes a bool tensor, not {x.dtype}; compare first, as in x != 0")
@@ -284,12 +304,8 @@ def nansum(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = 
     """
     if is_bool(dtype):
         return sum(input, dim, keepdim, dtype=bool_)
-    return _nansum(summable(input, dtype), dims_of(dim, input.ndim, "nansum"), keepdim)
-
-
-@fused("NansumBackward0", only_large=True)
-def _nansum(x: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
-    return sum_op(where(x != x, 0, x), dims=dims, keepdim=keepdim)
+    dims = dims_of(dim, input.ndim, "nansum")
+    return nansum_op(summable(input, dtype), dims=dims, keepdim=keepdim)
 
 
 @by_shape

@@ -38,7 +38,7 @@ from staticflow.ops.along.sorted_search import search_op
 from staticflow.ops.basics.axes import permute_op, t_op
 from staticflow.ops.basics.expand import expand_op
 from staticflow.ops.basics.joining import cat_op, repeat_op, stack_op
-from staticflow.ops.basics.reduce import count_op, mean_op
+from staticflow.ops.basics.reduce import count_op, mean_op, nansum_op
 from staticflow.ops.basics.slicing import embed_op, slice_scatter_op
 from staticflow.ops.batching.custom import custom_rule, watch_rule
 from staticflow.ops.batching.draws import draw
@@ -139,10 +139,10 @@ _ALONG = (
     all_gather_op, all_to_all_op, argmax_across_op, argmax_op, argmin_across_op, argmin_op, cat_op,
     count_op, cummax_op, cummin_op, cumprod_op, cumsum_op, diag_embed_op, embed_op, few_op, fold_op,
     gather_op, kthvalue_op, log_softmax_op, logcumsumexp_op, logsumexp_op, max_dim_across_op,
-    max_dim_op, mean_op, median_dim_op, min_dim_across_op, min_dim_op, others_op, rank_op,
-    recurrence_op, reduce_scatter_op, roll_op, scatter_add_op, scatter_op, scatter_reduce_op,
-    select_op, shift_op, slice_scatter_op, softmax_op, sort_op, stack_op, std_op, topk_op, var_op,
-    vector_norm_op,
+    max_dim_op, mean_op, median_dim_op, min_dim_across_op, min_dim_op, nansum_op, others_op,
+    rank_op, recurrence_op, reduce_scatter_op, roll_op, scatter_add_op, scatter_op,
+    scatter_reduce_op, select_op, shift_op, slice_scatter_op, softmax_op, sort_op, stack_op, std_op,
+    topk_op, var_op, vector_norm_op,
 )  # fmt: skip
 """Ops on dims that attributes name or have entries for, as views and reductions are without being
 here."""

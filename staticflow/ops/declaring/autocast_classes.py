@@ -52,15 +52,15 @@ _GIVEN = """
     logical_not logical_or logical_xor logit logsigmoid logsumexp lt masked_fill
     masked_scatter masked_select masked_take max max_dim max_dim_across max_pool
     max_pool_index maximum mean measure median median_dim min min_dim min_dim_across minimum
-    mish mul multilabel_soft_margin_loss mv nan_to_num ndtr ne neg nextafter nonzero normal
-    of_rank once_differentiable param patches permute place_gather place_scatter polygamma
-    pow prefix print product_of_others rad2deg random_bits read reciprocal recurrence
-    reduce_scatter relu remainder repeat repeated_index required resample reshape roll round
-    rsqrt scan scatter scatter_add scatter_reduce searchsorted select shard shift sigmoid
-    sign signbit silu sin sinc sinh size slice slice_scatter slogdet softmax softplus
-    softshrink solve_lower solve_upper sort sqrt squeeze std stop_gradient sub sum supremum
-    t take tan tanh threefry threshold tied top_few top_select topk transpose tril triu
-    trunc unborder unfold uniform unpatches unprefix unresample unsqueeze var vdot
+    mish mul multilabel_soft_margin_loss mv nan_to_num nansum ndtr ne neg nextafter nonzero
+    normal of_rank once_differentiable param patches permute place_gather place_scatter
+    polygamma pow prefix print product_of_others rad2deg random_bits read reciprocal
+    recurrence reduce_scatter relu remainder repeat repeated_index required resample reshape
+    roll round rsqrt scan scatter scatter_add scatter_reduce searchsorted select shard shift
+    sigmoid sign signbit silu sin sinc sinh size slice slice_scatter slogdet softmax
+    softplus softshrink solve_lower solve_upper sort sqrt squeeze std stop_gradient sub sum
+    supremum t take tan tanh threefry threshold tied top_few top_select topk transpose tril
+    triu trunc unborder unfold uniform unpatches unprefix unresample unsqueeze var vdot
     vector_norm watch where while xlogy
 """
 

@@ -178,6 +178,10 @@ def _summed(x: Array, **way: Any) -> Array:
     return reduced(_sum, None if own.is_floating else int64)(x, **way)
 
 
+def _summed_but_nan(x: Array, **way: Any) -> Array:
+    return _summed(np.where(x == x, x, x.dtype.type(0)), **way)
+
+
 def _multiplied(x: Array, **way: Any) -> Array:
     own = next(d for d in DTYPES if d.numpy == x.dtype)
     return reduced(_product, None if own.is_floating else int64)(x, **way)
@@ -234,6 +238,11 @@ _TWICE = Failure(Sample((np.zeros((2, 3), "f4"), (0, -2))), ShapeError, "twice")
 ROWS = (
     OpInfo(
         OPS["sum"], sf.sum, _summed, _over_dims(0.5, 3), ALL, grad=True,
+        sized=lambda dtype, n: Sample((values((n, 3), dtype),), {"dim": 0}), failures=(_TWICE,),
+        zeros=False,
+    ),
+    OpInfo(
+        OPS["nansum"], sf.nansum, _summed_but_nan, _over_dims(0.5, 3), ALL, grad=True,
         sized=lambda dtype, n: Sample((values((n, 3), dtype),), {"dim": 0}), failures=(_TWICE,),
         zeros=False,
     ),
