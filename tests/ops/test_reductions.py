@@ -106,7 +106,11 @@ def test_bincount() -> None:
     assert sf.bincount(sf.tensor(x), sf.tensor(w), 6).tolist() == [4, 1, 0, 2.5, 0, 0]
     assert sf.bincount(sf.tensor(x[:0])).tolist() == []
     s = sf.placeholder((None,), "int64", name="x")
-    assert sf.compile([s], sf.bincount(s))(x).tolist() == [1, 1, 0, 2]
+    counted = sf.compile([s], sf.bincount(s))
+    assert counted(x).tolist() == [1, 1, 0, 2] and counted(x[:0]).tolist() == []
+    assert sf.bincount(sf.tensor(x[::-1].copy()).flip(0)[::2]).tolist() == [*np.bincount(x[::2])]
+    assert sf.bincount(sf.tensor([0, 255, 255], dtype=sf.uint8)).tolist() == [1, *[0] * 254, 2]
+    assert sf.bincount(sf.tensor(x[:0]), minlength=2).tolist() == [0, 0]
     with pytest.raises(ShapeError, match="below 0"):
         sf.bincount(sf.tensor([-1]))
     with pytest.raises(DTypeError, match="vector of integers"):

@@ -29,13 +29,27 @@ def _sum_at(positions: Any, weights: Any, size: Any) -> Any:
 
 
 @fused("")
+def _counts_at(zeros: Any, positions: Any) -> Any:
+    """How often each position is in int64 ``positions`` (n,), added to ``zeros``."""
+    return scatter_add_op(zeros, positions, ones_like(positions), dim=0)
+
+
 def _size_for(numbers: Any, minlength: int) -> Any:
     """The size that the counts of int64 ``numbers`` (n,) have, -1 where one is below 0."""
-    least, most = (
-        extreme(cat([numbers, new_full(numbers, (1,), none)]))
-        for extreme, none in ((amin, 0), (amax, -1))
-    )
-    return where(least < 0, -1, clamp(most + 1, minlength))
+    if same_shape(numbers.shape, (0,)):
+        return minlength
+    if isinstance(numbers.shape[0], int):
+        return _size_between(numbers, numbers, minlength)
+    # there may be none as the program runs
+    with_zero, with_less = (cat([numbers, new_full(numbers, (1,), n)]) for n in (0, -1))
+    return _size_between(with_zero, with_less, minlength)
+
+
+@fused("")
+def _size_between(numbers: Any, others: Any, minlength: int) -> Any:
+    """One more than the largest of ``others``, or ``minlength``, -1 if one of ``numbers`` is below
+    0."""
+    return where(amin(numbers) < 0, -1, clamp(amax(others) + 1, minlength))
 
 
 def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
@@ -57,8 +71,9 @@ def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
     if isinstance(size, int) and size < 0:
         raise ShapeError(f"bincount: a number below 0, at {format_locs(here())}")
     if weights is None:
-        weights = ones_like(numbers)
-    elif weights.dtype is not float32:
+        zeros = full.beside(numbers, shape=(size,), value=0, dtype=int64)
+        return _counts_at(zeros, numbers)
+    if weights.dtype is not float32:
         weights = cast(weights, dtype=float64)
     return _sum_at(input, weights, size)
 
@@ -83,7 +98,13 @@ def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
     if min == max:  # of one value, a range around it
         same = cast(low == high, dtype=input.dtype) if own else 1
         low, high = low - same, high + same
-    position = clamp(floor((flat - low) * bins / (high - low)), 0, bins - 1)
-    inside = (flat >= low) & (flat <= high)
-    counts = where(inside, ones_like(flat), zeros_like(flat))
+    return _histogram(flat, low, high, bins)
+
+
+@fused("")
+def _histogram(x: Any, low: Any, high: Any, bins: int) -> Any:
+    """How many elements of ``x`` (n,) lie in each of ``bins`` parts from ``low`` to ``high``."""
+    position = clamp(floor((x - low) * bins / (high - low)), 0, bins - 1)
+    inside = (x >= low) & (x <= high)
+    counts = where(inside, ones_like(x), zeros_like(x))
     return _sum_at(cast(where(inside, position, 0.0), dtype=int64), counts, bins)
