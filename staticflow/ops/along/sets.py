@@ -18,7 +18,7 @@ from staticflow.ops.basics.reduce import any
 from staticflow.ops.basics.view import atleast_1d, ravel, reshape, unsqueeze
 from staticflow.ops.declaring.declare import normalize_dim
 from staticflow.ops.declaring.promote import result_type
-from staticflow.ops.indexing.data_dependent import nonzero
+from staticflow.ops.indexing.data_dependent import masked_select, nonzero
 from staticflow.ops.indexing.index_functions import index_select
 from staticflow.ops.indexing.scatter_ops import scatter
 
@@ -75,6 +75,9 @@ def unique(
     >>> sf.unique(sf.tensor([3, 1, 3]), return_counts=True)
     (tensor([1, 3]), tensor([1, 2]))
     """
+    if dim is None:
+        ordered, order = sort(ravel(input))
+        return _distinct(ordered, order, input, (), None, return_inverse, return_counts)
     rows, shape, at = _rows(input, dim, "unique")
     order = None
     for column in reversed(range(rows.shape[1])):  # the first column decides last
@@ -95,14 +98,15 @@ def unique_consecutive(
     >>> sf.unique_consecutive(sf.tensor([1, 1, 2, 1]))
     tensor([1, 2, 1])
     """
+    if dim is None:
+        rows = ravel(input)
+        return _distinct(rows, None, input, (), None, return_inverse, return_counts)
     rows, shape, at = _rows(input, dim, "unique_consecutive")
     return _distinct(rows, None, input, shape, at, return_inverse, return_counts)
 
 
-def _rows(x: Any, dim: int | None, name: str) -> tuple[Any, tuple[Any, ...], int | None]:
-    """The elements, or the slices along ``dim``, as the rows of a matrix; the shape of a slice."""
-    if dim is None:
-        return reshape(x, (-1, 1)), (), None
+def _rows(x: Any, dim: int, name: str) -> tuple[Any, tuple[Any, ...], int]:
+    """The slices along ``dim`` as the rows of a matrix; the shape of a slice, and the dim."""
     at = normalize_dim(dim, x.ndim, name)
     front = movedim(atleast_1d(x), at, 0)
     rows = reshape(front, (front.shape[0], -1))
@@ -117,13 +121,16 @@ def _rows(x: Any, dim: int | None, name: str) -> tuple[Any, tuple[Any, ...], int
 def _distinct(
     rows: Any, order: Any, x: Any, shape: Any, at: int | None, inverse: bool, counts: bool
 ) -> Any:
-    """What is new among ordered rows, and what else is asked for."""
-    differs = any(ne(rows[1:], rows[:-1]), 1)
+    """What is new among ordered rows, or elements, and what else is asked for."""
+    differs = ne(rows[1:], rows[:-1])
+    differs = differs if at is None else any(differs, 1)
     first = iota.beside(rows, shape=rows[:1].shape[:1], dim=0, dtype=int64)
     new = cat([first == 0, differs])
+    if at is None and not counts and not inverse:
+        return masked_select(rows, new)
     positions = reshape(nonzero(new), (-1,))
     values = index_select(rows, 0, positions)
-    values = reshape(values, (-1,)) if at is None else movedim(values.reshape(-1, *shape), 0, at)
+    values = values if at is None else movedim(values.reshape(-1, *shape), 0, at)
     found = [values]
     if inverse:
         group = cumsum(cast(new, dtype=int64), 0) - 1
