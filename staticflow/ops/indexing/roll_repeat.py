@@ -42,12 +42,21 @@ def _decompose_roll(x: Any, *, shift: Size, dim: int) -> Any:
     return cat_op(part_of(x, dim, size - by, by), part_of(x, dim, 0, size - by), dim=dim)
 
 
+def _roll_reference(xp: Any, x: Any, *, shift: int, dim: int) -> Any:
+    size = x.shape[dim]
+    if not size:
+        return x.copy()
+    before = (slice(None),) * dim
+    first = size - shift % size
+    return xp.concatenate((x[(*before, slice(first, None))], x[(*before, slice(first))]), dim)
+
+
 roll_op: Op = Op(
     name="roll",
     doc="The elements moved on by ``shift`` positions along ``dim``; those that leave come in "
     "again.",
     infer=lambda facts, x, *, shift, dim: x,
-    reference=lambda xp, x, *, shift, dim: xp.roll(x, shift, dim),
+    reference=_roll_reference,
     vjp=per_arg(lambda ct, out, x, *, shift, dim: roll_op(ct, shift=-shift, dim=dim)),
     decompose=_decompose_roll,
     numpy="alone",
