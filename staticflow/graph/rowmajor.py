@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["copy_to", "is_slow", "row_major"]
+__all__ = ["copy_to", "is_slow", "repeats_few", "row_major"]
 
 _LARGE = 1 << 14  # elements: more than what the nearest cache holds
 _SOME = 8  # passes over the copy that take less time than one element after another
+_FEW_TIMES = 4  # copies that take less time than one that goes along them
 _WIDTH = 64  # of a strip: some cache lines of the copy, and few enough of the original
 
 
@@ -52,10 +53,17 @@ def copy_to(target: Any, source: Any) -> None:
         target[at] = source[at]
 
 
+def repeats_few(target: Any, source: Any) -> bool:
+    """Whether `copy_to` copies a large ``source`` a few times, since each of its elements comes
+    that often, one behind the other."""
+    dim = _short_dim(target, source) if target.shape == source.shape else None
+    return dim is not None and source.strides[dim] == 0 and source.shape[dim] <= _FEW_TIMES
+
+
 def _short_dim(target: Any, source: Any) -> int | None:
     """A dim of a few elements that NumPy would go along between two large arrays: in one of them at
-    least no other dim goes on where it ends. None if there is none. Without a ``target`` that is a
-    row-major array."""
+    least no other dim goes on where it ends, and there is none of many elements that lie nearer in
+    both. None if there is none. Without a ``target`` that is a row-major array."""
     if type(source) is not np.ndarray or source.size < _LARGE:
         return None
     dims = range(source.ndim)
@@ -68,7 +76,13 @@ def _short_dim(target: Any, source: Any) -> int | None:
             for e in dims
             if e != d and source.shape[e] > 1
         ):
-            return d
+            nearer = (
+                all(not s[d] or abs(s[e]) < abs(s[d]) for s in (steps, source.strides))
+                for e in dims
+                if source.shape[e] > _SOME
+            )
+            if not any(nearer):
+                return d
     return None
 
 

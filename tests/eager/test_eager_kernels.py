@@ -397,6 +397,21 @@ def test_short_rows_are_copied_one_element_of_each_after_the_other(dim: int) -> 
         np.testing.assert_array_equal(found, part.transpose(order))
 
 
+@pytest.mark.parametrize(("times", "by_program"), [(2, False), (4, False), (5, True)])
+def test_elements_that_come_a_few_times_each_are_copied_so_many_times(
+    monkeypatch: pytest.MonkeyPatch, times: int, by_program: bool
+) -> None:
+    copied = []
+    by_one_pass = overwrite._copy_by_program
+    monkeypatch.setattr(
+        overwrite, "_copy_by_program", lambda *arrays: copied.append(1) or by_one_pass(*arrays)
+    )
+    x = np.random.default_rng(0).random((520, 520), np.float32)
+    found = sf.from_numpy(x).repeat_interleave(times, 1)
+    np.testing.assert_array_equal(found.numpy(), np.repeat(x, times, 1))
+    assert bool(copied) == by_program
+
+
 @pytest.mark.parametrize("largest", [True, False])
 def test_topk_looks_at_few_and_chooses_as_a_sort_does(largest: bool) -> None:
     rng = np.random.default_rng(0)
