@@ -29,6 +29,8 @@ def places_of(mask: Any) -> tuple[Any, ...]:
 
 def index_rows(xp: Any, x: Any) -> Any:
     """What ``xp.argwhere(x)`` gives: a row of indices for each element that is not zero."""
+    if x.ndim == 1:
+        return x.nonzero()[0].reshape(-1, 1)
     if not _is_large(x):
         return xp.argwhere(x)
     vectors = places_of(x if x.dtype == bool else x != 0)

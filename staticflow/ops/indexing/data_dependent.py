@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from staticflow.errors import DTypeError, SymbolicError
-from staticflow.graph.dims import fresh_sym, prod
+from staticflow.graph.dims import fresh_sym, prod, same_shape
 from staticflow.graph.dtypes import bool_, int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.mask_indices import index_rows, select
@@ -119,8 +119,10 @@ def masked_select(input: Any, mask: Any) -> Any:
             f"masked_select: the mask is {mask.dtype.name}; it must be bool: compare, as in x > 0, "
             f"at {format_locs(here())}"
         )
-    shape = common_shape([input.shape, mask.shape], "masked_select")
-    x, where_true = expand(input, shape), expand(mask, shape)
+    x, where_true = input, mask
+    if not same_shape(x.shape, mask.shape):
+        shape = common_shape([x.shape, mask.shape], "masked_select")
+        x, where_true = expand(x, shape), expand(mask, shape)
     if _in_graph(x, where_true):
         return _compact([x], where_true)[0]
     thread.state.sizes += 1
