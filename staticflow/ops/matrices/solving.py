@@ -12,12 +12,14 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.graph.open_size import equals
 from staticflow.graph.types import Facts, TensorType
+from staticflow.ops.basics.autocast import by_autocast
 from staticflow.ops.basics.axes import mT
 from staticflow.ops.basics.creation import iota, zeros_like
 from staticflow.ops.basics.expand import common_shape, expand
 from staticflow.ops.basics.view import squeeze, unsqueeze
 from staticflow.ops.declaring.array_modules import strictly
 from staticflow.ops.declaring.declare import per_arg, same_size, strict
+from staticflow.ops.declaring.fused import fused
 from staticflow.ops.declaring.lowering import LoopNest
 from staticflow.ops.elementwise.maths import exp, log
 from staticflow.ops.matrices.contract import matmul
@@ -110,7 +112,7 @@ solve_op: Op = Op(
     reference=strict(_solve_infer, with_our_errors(lambda xp, a, b: xp.linalg.solve(a, b))),
     vjp=lambda needs, ct, out, a, b: _solve_vjp(needs, ct, out, a),
     lowering=LoopNest(_solve_emit),
-    numpy="small",
+    numpy="slower",
     grad_name="LinalgSolveExBackward0",
 )
 
@@ -198,6 +200,7 @@ def in_batches(A: Any, B: Any) -> tuple[Any, Any]:
     return expand(A, (*batch, *A.shape[-2:])), expand(B, (*batch, *B.shape[-2:]))
 
 
+@by_autocast
 def inv(A: Any) -> Any:
     """The inverses of square matrices (..., n, n), as `solve`.
 
@@ -206,6 +209,11 @@ def inv(A: Any) -> Any:
     tensor([[0.5000, 0.0000],
             [0.0000, 0.2500]])
     """
+    return _inverses(A)
+
+
+@fused("LinalgInvExBackward0")
+def _inverses(A: Any) -> Any:
     return solve_matrices(A, identity(A))
 
 
@@ -291,7 +299,7 @@ slogdet_op = Op(
     reference=strict(_slogdet_infer, _slogdet_reference),
     vjp=_slogdet_vjp,
     lowering=LoopNest(_slogdet_emit),
-    numpy="small",
+    numpy="slower",
     grad_name="LinalgSlogdetBackward0",
 )
 
@@ -314,7 +322,7 @@ def det(A: Any) -> Any:
 
     >>> import staticflow as sf
     >>> sf.linalg.det(sf.tensor([[1.0, 2.0], [3.0, 5.0]]))
-    tensor(-1.)
+    tensor(-1.0000)
     """
     sign, size = slogdet_op(A)
     return sign * exp(size)
@@ -365,7 +373,7 @@ cholesky_op = Op(
     reference=strict(_cholesky_infer, with_our_errors(lambda xp, a: xp.linalg.cholesky(a))),
     vjp=per_arg(_cholesky_vjp),
     lowering=LoopNest(_cholesky_emit),
-    numpy="small",
+    numpy="slower",
     grad_name="LinalgCholeskyExBackward0",
 )
 
