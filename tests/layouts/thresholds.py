@@ -162,6 +162,9 @@ NO_SIZES: Mapping[str, str] = {
         "elements of a row of which some are sought, of which tests/codegen/test_selection.py has fewer and more": (
             "ops.along.order.NETWORK", "ops.along.selection._BITS", "ops.along.selection._VALUES",
         ),
+        "values that are sought together, of which tests/codegen/test_search.py has fewer and more": (
+            "ops.along.sorted_search._AT_ONCE",
+        ),
         "a row of `topk`, of `isin` or of products, whose samples have fewer and more": (
             "ops.along.order.FEW", "ops.along.sets._FEW", "ops.along.multiplication._IN_REGISTERS",
         ),

@@ -14,6 +14,7 @@ from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.along.order import before, sortable
 from staticflow.ops.basics.arithmetic import cast
+from staticflow.ops.declaring.by_shape import by_shape
 from staticflow.ops.declaring.declare import same_size, strict
 from staticflow.ops.declaring.lowering import LoopNest
 from staticflow.ops.declaring.promote import is_number, result_type
@@ -96,9 +97,12 @@ search_op = Op(
     vjp=None,
     lowering=LoopNest(_search_emit),
     promote="common",
+    numpy="small",
+    exact=True,
 )
 
 
+@by_shape
 def searchsorted(
     sorted_sequence: Any,
     input: Any,
@@ -138,6 +142,7 @@ def searchsorted(
     return cast(out, dtype=int32) if out_int32 else out
 
 
+@by_shape
 def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False) -> Any:
     """The index of the bucket between ``boundaries`` (sorted, (n,)) that each element lies in, as
     `searchsorted` finds it.
