@@ -46,9 +46,9 @@ def schedule_cpu(lowered: Lowered, target: Target) -> Kernel:
     for var in innermost:
         if is_vectorizable(kernel, var):
             body = find_loop(kernel, var).body
-            is_short = sum(isinstance(stmt, Let) for stmt in walk(body)) < _SHORT
+            is_short = _is_short(body)
             lanes = target.vector_bits // lowered.bits
-            if is_short and _sums_columns(body):
+            if _sums_columns(body):
                 kernel, wide = split(kernel, var, lanes * _ALONG_COLUMNS)
                 if wide is not None:
                     kernel = vectorize(kernel, wide, lanes * _ALONG_COLUMNS)
@@ -81,11 +81,17 @@ def _divides(body: Block, var: Sym) -> bool:
 
 
 def _sums_columns(body: Block) -> bool:
-    """Whether the lanes of a loop would be columns, each of which has one sum at a time."""
+    """Whether the lanes of a loop would be columns, each of which has one sum at a time, of what is
+    soon computed."""
     loops = [s for s in walk(body) if isinstance(s, Loop) and not _has_loops(s)]
     return bool(loops) and all(
-        sum(isinstance(stmt, Accumulate) for stmt in walk(loop.body)) == 1 for loop in loops
+        sum(isinstance(stmt, Accumulate) for stmt in walk(loop.body)) == 1 and _is_short(loop.body)
+        for loop in loops
     )
+
+
+def _is_short(body: Block) -> bool:
+    return sum(isinstance(stmt, Let) for stmt in walk(body)) < _SHORT
 
 
 def _has_loops(loop: Loop) -> bool:
