@@ -67,6 +67,10 @@ CASES = {
     "16 channels out": Case((2, 5, 6, 7), (16, 5, 3, 3)),
     "vectors not full": Case((2, 8, 6, 21), (24, 8, 2, 2)),
     "long rows apart": Case((1, 4, 3, 700), (18, 4, 3, 3), stride=2),
+    "rows that fill three of seven panels": Case(
+        (1, 4, 11, 223), (16, 4, 3, 3), stride=2, padding=1
+    ),
+    "rows of many that fill panels": Case((2, 4, 29, 55), (17, 4, 3, 3), stride=2, padding=1),
     "larger windows": Case((1, 3, 22, 40), (16, 3, 17, 17)),
     "many positions": Case((2, 16, 40, 33), (24, 16, 1, 1)),
     "few rows, positions in parts": Case((64, 6, 14, 14), (16, 6, 5, 5)),

@@ -10,7 +10,7 @@ loops, a phase is cut into blocks (`blocks`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 
@@ -262,19 +262,38 @@ class LoopWriter:
         size = self.part if len(loops) == 1 else _ROWS_PART
         k, count = self.k, floor_div(loops[0], size)
         rest = loops[0] - count * size
-        sums, full = run(start, (rest, *loops[1:]))
         if count == 0:
-            return sums, full
-        with k.when(k.compare("gt", k.index_value(count), 0)):
-            totals = [self.accumulator(r, float64 if rounds(r) else None) for r in due]
-            with k.loop("part", count) as number:
-                found, _ = run(start + rest + number * size, (size, *loops[1:]))
-                for r, total, more in zip(due, totals, found, strict=True):
-                    k.accumulate(total, r.op.lowering.combine, k.cast(k.freeze(more), total.dtype))
+            return run(start, loops)
+        if rest == 0:
+            totals, full = self._add_parts(run, due, start, count, size, loops)
+            pairs = zip(due, totals, strict=True)
+            return [k.var(k.cast(k.freeze(t), self.total_dtype(r))) for r, t in pairs], full
+        sums, full = run(start, (rest, *loops[1:]))
+        known = isinstance(count, int)
+        with nullcontext() if known else k.when(k.compare("gt", k.index_value(count), 0)):
+            totals, _ = self._add_parts(run, due, start + rest, count, size, loops)
             for r, total, last in zip(due, totals, sums, strict=True):
                 k.accumulate(total, r.op.lowering.combine, k.cast(last, total.dtype))
                 k.set(last, k.cast(k.freeze(total), last.dtype))
         return sums, full
+
+    def _add_parts(
+        self,
+        run: Callable[[Size, Shape], tuple[list[Reg], Index]],
+        due: list[Node],
+        start: Size,
+        count: Size,
+        size: int,
+        loops: Shape,
+    ) -> tuple[list[Reg], Index]:
+        """``count`` parts of ``size``, added up in float64 where sums are rounded."""
+        k = self.k
+        totals = [self.accumulator(r, float64 if rounds(r) else None) for r in due]
+        with k.loop("part", count) as number:
+            found, full = run(start + number * size, (size, *loops[1:]))
+            for r, total, more in zip(due, totals, found, strict=True):
+                k.accumulate(total, r.op.lowering.combine, k.cast(k.freeze(more), total.dtype))
+        return totals, full
 
     def _run(
         self,

@@ -35,7 +35,8 @@ from staticflow.ops.declaring.lowering import Index
 __all__ = ["emit_window_products", "is_window_product"]
 
 _LEAST_ROWS = 16  # channels of the output that make up for copies of windows
-_COLUMNS = 192  # in a task at most: four panels
+_COLUMNS = 192  # in a task at most: four panels; of rows that do not fill them twice as many
+_EMPTY = 1 / 8  # of the columns of panels
 _DEPTH = 288  # of a block: a panel of so many steps stays in a usual first-level cache
 _VECTORS = 3  # in a panel
 _TASKS = 4  # for each thread, if there are several
@@ -133,7 +134,11 @@ class _WindowProduct:
         def empty(rows: int) -> float:
             return -rows * self.run % self.panel.width / (rows * self.run)
 
-        return min(range(max(1, _COLUMNS // self.run), 0, -1), key=empty)
+        def best(columns: int) -> int:
+            return min(range(max(1, columns // self.run), 0, -1), key=empty)
+
+        usual = best(_COLUMNS)
+        return usual if empty(usual) < _EMPTY else best(2 * _COLUMNS)
 
     @property
     def workspace(self) -> int:
