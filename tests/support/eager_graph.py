@@ -151,7 +151,9 @@ def _retype(graph: Graph, args: Sequence[Any]) -> tuple[list[Any], list[Any]]:
 def with_own_sizes(graph: Graph) -> Graph:
     """A graph that says of its params, and of those of its regions, no other types than they have:
     what is traced again from its outputs has no equality that leads to others."""
-    return _redeclare(graph, {})
+    told = zip(graph.declared, graph.params, strict=True) if graph.declared else ()
+    dims = (pair for t, p in told for pair in zip(t.shape, p.tensor_type.shape, strict=True))
+    return _redeclare(graph, {s: own for d, own in dims if (s := as_symbol(d)) and d != own})
 
 
 def _redeclare(region: Graph, values: Mapping[Sym, Size]) -> Graph:
