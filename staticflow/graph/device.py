@@ -72,14 +72,20 @@ def kind_name(dtype: DType, device_type: str = "cpu") -> str:
     return f"{prefix}{_KIND_NAMES[dtype.name]}Tensor"
 
 
-_KINDS = {kind_name(d, t): (device(t), d) for d in DTYPES for t in _DEVICE_TYPES}
+_KINDS = {
+    library + kind_name(d, t).removeprefix("staticflow"): (device(t), d)
+    for d in DTYPES
+    for t in _DEVICE_TYPES
+    for library in ("staticflow", "torch")
+}
 
 
 def target(
     args: tuple[Any, ...], device: Any = None, dtype: Any = None
 ) -> tuple[device | None, DType | None]:
     """The device and dtype that ``args`` name, None where they do not: a dtype, a device, both, the
-    name of a kind, or something that has them (a tensor).
+    name of a kind, also as PyTorch's (``"torch.DoubleTensor"``), or something that has them (a
+    tensor).
 
     >>> target(("cuda", "float64"))
     (device(type='cuda'), staticflow.float64)

@@ -33,12 +33,15 @@ class Adagrad(Optimizer):
         eps: float = 1e-10,
         *,
         maximize: bool = False,
+        foreach: bool | None = None,
+        fused: bool | None = None,
     ) -> None:
         super().__init__(
             params,
             {
                 "lr": lr, "lr_decay": lr_decay, "eps": eps, "weight_decay": weight_decay,
                 "initial_accumulator_value": initial_accumulator_value, "maximize": maximize,
+                "foreach": foreach, "fused": fused,
             },
         )  # fmt: skip
 
@@ -84,12 +87,13 @@ class Adadelta(Optimizer):
         weight_decay: float = 0.0,
         *,
         maximize: bool = False,
+        foreach: bool | None = None,
     ) -> None:
         super().__init__(
             params,
             {
                 "lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay,
-                "maximize": maximize,
+                "maximize": maximize, "foreach": foreach,
             },
         )  # fmt: skip
 

@@ -43,12 +43,14 @@ class Adam(Optimizer):
         amsgrad: bool = False,
         *,
         maximize: bool = False,
+        foreach: bool | None = None,
+        fused: bool | None = None,
     ) -> None:
         super().__init__(
             params,
             {
                 "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
-                "amsgrad": amsgrad, "maximize": maximize,
+                "amsgrad": amsgrad, "maximize": maximize, "foreach": foreach, "fused": fused,
             },
         )  # fmt: skip
 
@@ -89,8 +91,13 @@ class AdamW(Adam):
         amsgrad: bool = False,
         *,
         maximize: bool = False,
+        foreach: bool | None = None,
+        fused: bool | None = None,
     ) -> None:
-        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize)
+        super().__init__(
+            params, lr, betas, eps, weight_decay, amsgrad,
+            maximize=maximize, foreach=foreach, fused=fused,
+        )  # fmt: skip
 
     @classmethod
     def update(
@@ -121,12 +128,13 @@ class Adamax(Optimizer):
         weight_decay: float = 0.0,
         *,
         maximize: bool = False,
+        foreach: bool | None = None,
     ) -> None:
         super().__init__(
             params,
             {
                 "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
-                "maximize": maximize,
+                "maximize": maximize, "foreach": foreach,
             },
         )  # fmt: skip
 
@@ -177,6 +185,7 @@ class NAdam(Optimizer):
         decoupled_weight_decay: bool = False,
         *,
         maximize: bool = False,
+        foreach: bool | None = None,
     ) -> None:
         super().__init__(
             params,
@@ -184,6 +193,7 @@ class NAdam(Optimizer):
                 "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
                 "momentum_decay": momentum_decay,
                 "decoupled_weight_decay": decoupled_weight_decay, "maximize": maximize,
+                "foreach": foreach,
             },
         )  # fmt: skip
 
@@ -239,12 +249,14 @@ class RAdam(Optimizer):
         decoupled_weight_decay: bool = False,
         *,
         maximize: bool = False,
+        foreach: bool | None = None,
     ) -> None:
         super().__init__(
             params,
             {
                 "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
                 "decoupled_weight_decay": decoupled_weight_decay, "maximize": maximize,
+                "foreach": foreach,
             },
         )  # fmt: skip
 

@@ -30,6 +30,10 @@ __all__ = ["Optimizer"]
 # In the groups of PyTorch's state files: how it runs a step, which means nothing here.
 _FOREIGN = ("foreach", "capturable", "differentiable", "fused", "decoupled_weight_decay")
 
+# How PyTorch runs a step. Here a rule is compiled to one pass over the memory of a parameter in any
+# case, so these are checked and change nothing.
+_HOW = ("foreach", "fused")
+
 
 StepHook = Callable[["Optimizer", tuple[Any, ...], dict[str, Any]], Any]
 
@@ -43,6 +47,9 @@ class Optimizer:
 
     ``params`` are parameters, or dicts with ``"params"`` and hyperparameters of their own, as in
     PyTorch; ``defaults`` are the hyperparameters for those that have none.
+
+    ``foreach`` and ``fused`` are accepted where PyTorch's optimisers take them, and change nothing:
+    a rule is compiled to one pass over the memory of a parameter in any case.
 
     Raises `ValueError` for no parameters, a parameter given twice, a tensor that is no leaf and,
     where there is a rule, a hyperparameter without meaning, such as a negative one.
@@ -343,6 +350,8 @@ class Optimizer:
         if has_own_step(type(self), Optimizer):
             self.param_groups.append(ParamGroup(params, {}, (), suffix, values, is_free=True))
             return
+        how = {n: values.pop(n) for n in _HOW if n in self.defaults}
+        self._check_how(how)
         unknown = values.keys() - self.defaults.keys()
         others: dict[str, Any] = {}
         if isinstance(param_group, ParamGroup):  # of an optimiser that wraps this one
@@ -356,6 +365,17 @@ class Optimizer:
             check_value(name, value)
         self.check(values)
         self.param_groups.append(ParamGroup(params, values, self.switches, suffix, others))
+
+    def _check_how(self, how: Mapping[str, Any]) -> None:
+        name = type(self).__name__
+        for each, value in how.items():
+            if value is not None:
+                as_bool(f"{name}: {each!r}", value)
+        if how and all(how.values()) and len(how) == len(_HOW):
+            raise ArgumentError(
+                f"{name}: foreach=True and fused=True ask for two ways to run a step; give one of "
+                f"them or none, since every update is fused here, at {format_locs(here())}"
+            )
 
     def _state_of(self, param: Any, hyper: Mapping[str, Any]) -> dict[str, Any]:
         """The state of a parameter, with all that the rule needs of it now."""

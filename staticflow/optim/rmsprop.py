@@ -38,12 +38,13 @@ class RMSprop(Optimizer):
         centered: bool = False,
         *,
         maximize: bool = False,
+        foreach: bool | None = None,
     ) -> None:
         super().__init__(
             params,
             {
                 "lr": lr, "momentum": momentum, "alpha": alpha, "eps": eps, "centered": centered,
-                "weight_decay": weight_decay, "maximize": maximize,
+                "weight_decay": weight_decay, "maximize": maximize, "foreach": foreach,
             },
         )  # fmt: skip
 

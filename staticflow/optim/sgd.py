@@ -46,12 +46,15 @@ class SGD(Optimizer):
         nesterov: bool = False,
         *,
         maximize: bool = False,
+        foreach: bool | None = None,
+        fused: bool | None = None,
     ) -> None:
         super().__init__(
             params,
             {
                 "lr": lr, "momentum": momentum, "dampening": dampening,
                 "weight_decay": weight_decay, "nesterov": nesterov, "maximize": maximize,
+                "foreach": foreach, "fused": fused,
             },
         )  # fmt: skip
 

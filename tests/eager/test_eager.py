@@ -549,6 +549,7 @@ def test_about_itself() -> None:
     assert x.device == sf.device("cpu")
     assert x.float() is x and x.double().dtype is sf.float64 and x.half().dtype is sf.float16
     assert x.long().dtype is sf.int64 and x.bool().tolist() == [[True] * 3] * 2
+    assert x.type("torch.DoubleTensor").dtype is sf.float64
     assert x.type("int8").dtype is sf.int8 and x.T.shape == x.mT.shape == (3, 2)
 
 

@@ -273,6 +273,44 @@ def test_what_an_optimiser_refuses() -> None:
 # -- the two ways -------------------------------------------------------------------------------
 
 
+def test_foreach_and_fused_are_taken_and_change_nothing() -> None:
+    def after(make: Any, **how: Any) -> tuple[list[float], set[str]]:
+        w = sf.tensor([1.0, -2.0], requires_grad=True)
+        opt = make([{"params": [w], **how}], lr=0.1)
+        again = make([w], lr=0.1, **how)
+        for each in (opt, again):
+            (w * w).sum().backward()
+            each.step()
+        return w.tolist(), set(opt.state_dict()["param_groups"][0])
+
+    for name in (
+        "Adadelta",
+        "Adagrad",
+        "Adam",
+        "AdamW",
+        "Adamax",
+        "NAdam",
+        "RAdam",
+        "RMSprop",
+        "SGD",
+    ):
+        make = getattr(sf.optim, name)
+        fused = name in ("SGD", "Adam", "AdamW", "Adagrad")
+        plain = after(make)
+        for value in (None, True, False):
+            assert after(make, foreach=value) == plain
+            if fused:
+                assert after(make, fused=value) == plain
+        with pytest.raises(sf.DTypeError, match=f"{name}: 'foreach'"):
+            after(make, foreach="yes")
+        if fused:
+            with pytest.raises(sf.ArgumentError, match=f"{name}: foreach=True and fused=True"):
+                after(make, foreach=True, fused=True)
+        else:
+            with pytest.raises(sf.ArgumentError, match="no hyperparameter 'fused'"):
+                after(make, fused=True)
+
+
 def test_what_the_loss_does_not_reach_and_what_is_frozen_is_left_out() -> None:
     used, unused, frozen = (nn.Parameter(sf.ones(2)) for _ in range(3))
     frozen.requires_grad_(False)

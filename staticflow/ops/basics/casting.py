@@ -41,7 +41,7 @@ def to(self: Any, *args: Any, **named: Any) -> Any:
 @by_shape
 def type_(self: Any, dtype: Any = None) -> Any:
     """The name of this kind of tensor, such as ``staticflow.FloatTensor``; or the tensor as the
-    kind or in the dtype that is named."""
+    kind or in the dtype that is named, ``"torch.DoubleTensor"`` as in PyTorch included."""
     if dtype is None:
         device = getattr(self, "device", None)
         return kind_name(self.dtype, device.type if device else "cpu")
