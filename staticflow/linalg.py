@@ -16,6 +16,7 @@ from staticflow.ops.declaring.declare import normalize_dim
 from staticflow.ops.declaring.foreign import refuses_foreign_in
 from staticflow.ops.declaring.sizes import as_sizes
 from staticflow.ops.elementwise.maths import abs
+from staticflow.ops.loops.lu import lu, lu_factor, lu_solve
 from staticflow.ops.matrices.contract import matmul
 from staticflow.ops.matrices.factors import eigh, eigvalsh, qr, svd, svdvals
 from staticflow.ops.matrices.least_squares import cond as cond_of
@@ -30,9 +31,9 @@ from staticflow.ops.statistics.moments import vector_norm
 
 __all__ = [
     "LinAlgError", "cholesky", "cond", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv",
-    "lstsq", "matmul", "matrix_norm", "matrix_power", "matrix_rank", "multi_dot", "norm", "pinv",
-    "qr", "slogdet", "solve", "solve_triangular", "svd", "svdvals", "tensorinv", "tensorsolve",
-    "vecdot", "vector_norm",
+    "lstsq", "lu", "lu_factor", "lu_solve", "matmul", "matrix_norm", "matrix_power", "matrix_rank",
+    "multi_dot", "norm", "pinv", "qr", "slogdet", "solve", "solve_triangular", "svd", "svdvals",
+    "tensorinv", "tensorsolve", "vecdot", "vector_norm",
 ]  # fmt: skip
 
 

@@ -35,6 +35,73 @@ def test_qr_of_every_shape_and_mode() -> None:
     assert sf.autograd.gradcheck(lambda x: tuple(v * v for v in sf.linalg.qr(x)), wide)
 
 
+@pytest.mark.parametrize("shape", [(4, 4), (2, 3, 4), (4, 2), (2, 1, 3, 3), (0, 0), (2, 0, 3)])
+def test_lu_of_every_shape(shape: tuple[int, ...]) -> None:
+    scipy_linalg = pytest.importorskip("scipy.linalg", reason="SciPy is the judge")
+    x = RNG.standard_normal(shape)
+    symbol = sf.placeholder((*[None] * (len(shape) - 2), *shape[-2:]), "float64", name="x")
+    program = sf.compile([symbol], [*sf.linalg.lu(symbol), *sf.linalg.lu_factor(symbol)])
+    now = [*sf.linalg.lu(sf.tensor(x)), *sf.linalg.lu_factor(sf.tensor(x))]
+    for P, L, U, packed, pivots in (now, program(sf.tensor(x))):
+        close(P @ L @ U, x)
+        assert pivots.dtype is sf.int32 and (L.abs() <= 1).all()
+        close(packed.tril(-1)[..., : L.shape[-1]] + sf.eye(*L.shape[-2:]).double(), L.numpy())
+        close(packed.triu()[..., : U.shape[-2], :], U.numpy())
+        for i in np.ndindex(*shape[:-2]) if min(shape) else ():
+            wanted = scipy_linalg.lu(x[i])
+            for found, w in zip((P, L, U), wanted, strict=True):
+                close(found[i], w)
+            if shape[-1] == shape[-2]:
+                assert (pivots[i] - 1).tolist() == scipy_linalg.lu_factor(x[i])[1].tolist()
+
+
+@pytest.mark.parametrize("left", [True, False])
+@pytest.mark.parametrize("adjoint", [True, False])
+def test_systems_by_factors(left: bool, adjoint: bool) -> None:
+    A, B = sf.tensor(SQUARE), sf.tensor(RNG.standard_normal((3, 2) if left else (2, 3)))
+
+    def solved(A: Any, B: Any) -> Any:
+        return sf.linalg.lu_solve(*sf.linalg.lu_factor(A), B, left=left, adjoint=adjoint)
+
+    used = A.mT if adjoint else A
+    a = sf.placeholder((None, "n", "n"), "float64", name="a")
+    b = sf.placeholder(("n", None) if left else (None, "n"), "float64", name="b")
+    for X in (solved(A, B), sf.compile([a, b], solved(a, b))(A, B)):
+        close(used @ X if left else X @ used, np.broadcast_to(B.numpy(), X.shape))
+    assert sf.autograd.gradcheck(solved, (A.requires_grad_(), B.requires_grad_()))
+
+
+def test_gradients_of_lu() -> None:
+    for shape in ((3, 3), (2, 4), (4, 2), (2, 2, 2)):
+        x = sf.tensor(RNG.standard_normal(shape), requires_grad=True)
+        assert sf.autograd.gradcheck(lambda x: sf.linalg.lu(x)[1:], x)
+        assert sf.autograd.gradcheck(lambda x: sf.linalg.lu_factor(x).LU, x)
+    rows = sf.tensor(SQUARE)
+    each = sf.vmap(lambda a: sf.linalg.lu(a).U)(rows)
+    close(each, sf.linalg.lu(rows).U.numpy())
+
+
+def test_what_lu_refuses() -> None:
+    L, square = sf.linalg, sf.tensor(SQUARE)
+    packed, pivots = L.lu_factor(square)
+    b = sf.ones(3, 2, dtype=sf.float64)
+    wrong: list[tuple[Any, type[Exception], str]] = [
+        (lambda: L.lu(square, pivot=False), sf.SymbolicError, "lu: L and U are found with pivots"),
+        (lambda: L.lu_factor(square.long()), sf.DTypeError, "lu_factor: takes matrices"),
+        (lambda: L.lu(sf.ones(3)), ShapeError, "lu: takes matrices"),
+        (lambda: L.lu_solve(packed, pivots.long(), b), ShapeError, "lu_solve: takes the pivots"),
+        (lambda: L.lu_solve(packed, pivots, b.float()), sf.DTypeError, "lu_solve: LU is of"),
+        (lambda: L.lu_solve(packed, pivots, b[:2]), ShapeError, "lu_solve: the rows of B"),
+        (lambda: L.lu_solve(packed[:, :2], pivots, b), ShapeError, "factors of square matrices"),
+        (lambda: L.lu_solve(packed, pivots[:, :2], b), ShapeError, "lu_solve: the pivots"),
+        (lambda: L.lu_solve(packed, pivots + 9, b), IndexError, "is outside dim"),
+        (lambda: L.lu_solve(*L.lu_factor(square * 0), b), L.LinAlgError, "Singular"),
+    ]
+    for call, kind, words in wrong:
+        with pytest.raises(kind, match=words):
+            call()
+
+
 def test_singular_values() -> None:
     x = sf.tensor(A)
     close(sf.linalg.svdvals(x), np.linalg.svd(A)[1])

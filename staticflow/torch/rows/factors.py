@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from staticflow.eager.creation import full
-from staticflow.errors import SymbolicError
-from staticflow.graph.locs import format_locs, here
 from staticflow.ops.basics.arithmetic import clone
 from staticflow.ops.basics.axes import transpose
+from staticflow.ops.loops.lu import lower_factor, lu_factor, lu_solve, permutation, upper_factor
 from staticflow.ops.matrices.factors import eigh, eigvalsh, qr, svd, svdvals
 from staticflow.ops.matrices.least_squares import pinv
 from staticflow.ops.matrices.solving import (
@@ -19,7 +19,6 @@ from staticflow.ops.matrices.solving import (
     solve,
 )
 from staticflow.ops.matrices.triangular import cholesky_solve, solve_triangular
-from staticflow.torch.rows.lu import factor, factors_later, parts_of_factors, solve_by_factors
 from staticflow.torch.rows.row import Rows, later
 
 __all__ = ["BY_MEMORY", "FACTORS"]
@@ -49,29 +48,39 @@ def _slogdet(A: Any, *, contiguous: bool) -> tuple[Any, ...]:
 def _factors_of_determinant(A: Any, contiguous: bool) -> tuple[Any, ...]:
     """PyTorch takes the transpose of a matrix whose rows lie one behind the other, as it has the
     same determinant and needs no copy for LAPACK."""
-    return factors_later(transpose(A, -2, -1) if contiguous else A)
+    return _factors_later(transpose(A, -2, -1) if contiguous else A)
+
+
+def _factors_later(A: Any) -> tuple[Any, Any]:
+    """What `lu_factor` gives, computed where it is used."""
+    found = cache(lambda: lu_factor(A))
+    return later(lambda: found()[0]), later(lambda: found()[1])
 
 
 def _solve(A: Any, B: Any, left: bool = True, check_errors: bool = False) -> tuple[Any, ...]:
-    kept = (*factors_later(A), later(_make_info, A))
+    kept = (*_factors_later(A), later(_make_info, A))
     if left:
         return solve(A, B), *kept
     turned = solve(transpose(A, -2, -1), transpose(B, -2, -1))
     return transpose(turned, -2, -1), *kept
 
 
+def _lu_unpack(
+    LU: Any, pivots: Any, unpack_data: bool = True, unpack_pivots: bool = True
+) -> tuple[Any, ...]:
+    return later(permutation, LU, pivots), later(lower_factor, LU), later(upper_factor, LU)
+
+
 def _lu(A: Any, pivot: bool = True) -> tuple[Any, ...]:
-    LU, pivots, _ = _lu_factor(A, pivot)
-    return parts_of_factors(LU, pivots)
+    return _lu_unpack(*lu_factor(A, pivot=pivot))
 
 
 def _lu_factor(A: Any, pivot: bool = True, check_errors: bool = False) -> tuple[Any, ...]:
-    if not pivot:
-        raise SymbolicError(
-            "factors L and U are found with pivots here, since without them digits are lost; "
-            f"leave pivot=False out, at {format_locs(here())}"
-        )
-    return *factor(A), later(_make_info, A)
+    return *lu_factor(A, pivot=pivot), later(_make_info, A)
+
+
+def _lu_solve(LU: Any, pivots: Any, B: Any, left: bool = True, adjoint: bool = False) -> Any:
+    return lu_solve(LU, pivots, B, left=left, adjoint=adjoint)
 
 
 def _eigh(A: Any, UPLO: str = "L", compute_v: bool = True) -> tuple[Any, ...]:
@@ -118,8 +127,8 @@ FACTORS: Rows = {
     "aten._linalg_solve_ex.default": _solve,
     "aten.linalg_lu_factor_ex.default": _lu_factor,
     "aten.linalg_lu.default": _lu,
-    "aten.linalg_lu_solve.default": solve_by_factors,
-    "aten.lu_unpack.default": parts_of_factors,
+    "aten.linalg_lu_solve.default": _lu_solve,
+    "aten.lu_unpack.default": _lu_unpack,
     "aten.linalg_solve_triangular.default": solve_triangular,
     "aten.linalg_qr.default": lambda A, mode="reduced": tuple(qr(A, mode)),
     "aten._linalg_eigh.default": _eigh,
