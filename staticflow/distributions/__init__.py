@@ -11,9 +11,18 @@ from staticflow.distributions.distribution import Distribution
 from staticflow.distributions.divergence import kl_divergence, register_kl
 from staticflow.distributions.multivariate import MultivariateNormal
 from staticflow.distributions.real import Exponential, Laplace, LogNormal, Normal, Uniform
+from staticflow.ops.declaring.foreign import (
+    refuses_foreign_in,
+    refuses_foreign_in_classes,
+    refuses_foreign_to_make,
+)
 
 __all__ = [
     "Bernoulli", "Categorical", "Distribution", "Exponential", "Independent", "Laplace",
     "LogNormal", "MixtureSameFamily", "MultivariateNormal", "Normal", "Uniform", "kl_divergence",
     "register_kl",
 ]  # fmt: skip
+
+refuses_foreign_in(globals())
+refuses_foreign_to_make(Distribution)
+refuses_foreign_in_classes(Distribution)

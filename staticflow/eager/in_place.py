@@ -26,6 +26,7 @@ from staticflow.ops.basics.creation import zeros_like
 from staticflow.ops.basics.expand import expand
 from staticflow.ops.declaring.declare import per_arg
 from staticflow.ops.declaring.foreign import refuses_foreign
+from staticflow.ops.declaring.naming import name_the_function
 from staticflow.ops.declaring.promote import is_number
 from staticflow.ops.declaring.thread import autocasting, thread
 from staticflow.ops.indexing.index_functions import fill
@@ -160,7 +161,11 @@ def copy_(x: Tensor, other: Any, non_blocking: bool = False) -> Tensor:
     if value.shape != x.shape:
         if _copied_at_once(x, value, spread=True):
             return x
-        value = expand(value, x.shape)
+        try:
+            value = expand(value, x.shape)
+        except ShapeError as error:
+            name_the_function(error, "copy_")
+            raise
     return assign(x, value, replaces=True, what="copy_")
 
 

@@ -83,7 +83,8 @@ def outcome(fn: Any, x: sf.Tensor, args: Any, kwargs: Any) -> Any:
     try:
         out = fn(x, *args, **kwargs)
     except StaticflowError as error:
-        return type(error), str(error).partition(", at ")[0]
+        said = getattr(error, "_innermost", str(error))  # without the function that was called
+        return type(error), said.partition(", at ")[0]
     except TypeError:
         return TypeError
     if isinstance(out, tuple):

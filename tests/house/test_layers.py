@@ -99,6 +99,8 @@ WIRED = {
     # wrappers of functions, around which errors for arguments of a wrong kind go
     ("ops.basics.autocast", "ops.declaring.foreign.UNWORDED.add()"),
     # errors for arguments of a wrong kind, around methods of classes
+    ("distributions", "distributions.distribution.Distribution.refuses_foreign_in_classes()"),
+    ("distributions", "distributions.distribution.Distribution.refuses_foreign_to_make()"),
     ("nn", "nn.module.Module.refuses_foreign_to_make()"),
     ("nn", "nn.tree.Tree.refuses_foreign_in_classes()"),
     (

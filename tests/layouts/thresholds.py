@@ -117,6 +117,9 @@ NO_SIZES: Mapping[str, str] = {
             "codegen.lower.team_products._SIDE", "codegen.lower.team_products._DEPTH",
             "ops.along.rank_merge._ROUNDS", "ops.along.rank_merge._HALVINGS",
         ),
+        "objects that the collector of Python is told of, which tests/house/test_import.py looks at": (
+            "graph.collector._OF_PYTHON",
+        ),
         "operations of a process, of which tests/eager/test_first_operations.py runs fewer and more": (
             "eager.costs.FIRST",
         ),

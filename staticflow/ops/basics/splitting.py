@@ -25,6 +25,7 @@ from staticflow.ops.basics.view import of_size
 from staticflow.ops.declaring.by_shape import by_shape
 from staticflow.ops.declaring.declare import normalize_dim
 from staticflow.ops.declaring.late import size_of
+from staticflow.ops.declaring.required import require_equal
 from staticflow.ops.declaring.sizes import as_size, as_sizes, is_symbolic, refuse_many
 
 __all__ = [
@@ -94,7 +95,8 @@ def split(
                 f"split: the sizes {sizes} do not make up dim {at} of shape {list(x.shape)}, "
                 f"at {format_locs(here())}"
             )
-        x = of_size(x, at, total)
+        what = f"split: the sizes {sizes} and dim {at} of shape {list(x.shape)}"
+        x = of_size(require_equal(x, total, x.shape[at], what), at, total)
     return _cut(x, at, sizes)
 
 
@@ -203,7 +205,9 @@ def _sections(x: Any, given: int | Sequence[Size], dim: int, what: str, least: i
                 f"{what}: dim {dim} of size {n} has no {given} equal parts, "
                 f"at {format_locs(here())}"
             )
-        x = of_size(x, dim, n // given * given)
+        whole = n // given * given
+        what = f"{what}: {given} equal parts and dim {dim} of shape {list(x.shape)}"
+        x = of_size(require_equal(x, whole, n, what), dim, whole)
     return tensor_split(x, given, dim)
 
 

@@ -16,6 +16,7 @@ from staticflow.ops.declaring.by_shape import by_shape
 from staticflow.ops.declaring.declare import elementwise, normalize_dim, normalize_dims, per_arg
 from staticflow.ops.declaring.lowering import Index, View, delinear, linear
 from staticflow.ops.declaring.numpy_names import numpy_names
+from staticflow.ops.declaring.required import require_equal
 from staticflow.ops.declaring.sizes import as_sizes, several_of, sizes_of
 
 __all__ = [
@@ -278,6 +279,8 @@ def unflatten(input: Any, dim: int, sizes: Sequence[Size]) -> Any:
             f"unflatten: {list(sizes)} do not make up dim {at} of shape {list(input.shape)}, "
             f"at {format_locs(here())}"
         )
+    what = f"unflatten: {list(sizes)} and dim {at} of shape {list(input.shape)}"
+    input = require_equal(input, prod(parts), size, what)
     shape = (*input.shape[:at], *parts, *input.shape[at + 1 :])
     return reshape(input, shape) if same_shape(shape, input.shape) else _view_as_shape(input, shape)
 

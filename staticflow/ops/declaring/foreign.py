@@ -28,11 +28,12 @@ from staticflow.graph.dims import Dim
 from staticflow.graph.dtypes import DType
 from staticflow.graph.locs import format_locs, here, is_inside
 from staticflow.graph.out import into
+from staticflow.ops.declaring.naming import name_the_function
 
 __all__ = [
-    "UNWORDED", "foreign_errors", "own_method", "refuse_foreign", "refuses_data", "refuses_foreign",
-    "refuses_foreign_in", "refuses_foreign_in_classes", "refuses_foreign_of",
-    "refuses_foreign_to_make",
+    "UNWORDED", "foreign_errors", "how_to_wrap", "is_of_library", "kind_of", "own_method",
+    "refuse_foreign", "refuses_data", "refuses_foreign", "refuses_foreign_in",
+    "refuses_foreign_in_classes", "refuses_foreign_of", "refuses_foreign_to_make",
 ]  # fmt: skip
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -96,13 +97,18 @@ def refuse_foreign(
     fn: Any, name: str, error: Exception, args: Any, kwargs: Any, takes_tensors: bool = True
 ) -> None:
     """Raise what ``error`` means, an error of a call of ``fn``, known as ``name``; return if it is
-    worded already, or comes of a function of the user's that was called on the way."""
+    worded already, which then names ``fn``, or comes of a function of the user's that was called
+    on the way."""
     wanted = getattr(error, "wanted", "")
     at = f"at {format_locs(here())}"
     is_ours = isinstance(error, StaticflowError)
     text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
     is_worded = text.endswith(at) or (is_ours and ", at " in str(error))
-    if (is_worded and not wanted) or _is_of_user(error.__traceback__):
+    if _is_of_user(error.__traceback__):
+        return
+    if is_worded and not wanted:
+        if isinstance(error, StaticflowError):
+            name_the_function(error, name, fn)
         return
     try:
         call = inspect.signature(fn).bind(*args, **kwargs)
@@ -304,6 +310,7 @@ _ROOMS = tuple(
         "eager.",
         "graph.dtypes",
         "autograd.",
+        "distributions.",
         "optim.",
         "static.",
         "serialization",

@@ -125,6 +125,8 @@ def _quantile(
             f"{name}: q has shape {list(q.shape)}; it must be a number or a vector, "
             f"at {format_locs(here())}"
         )
+    if isinstance(q, int | float) and not 0 <= q <= 1:
+        raise ArgumentError(f"{name}: q is {q}; it must be from 0 to 1, at {format_locs(here())}")
     if dim is not None:
         normalize_dim(dim, x.ndim, name)
     x = require_at_least(x, prod(x.shape), 1, f"{name}: the number of elements")

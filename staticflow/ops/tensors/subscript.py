@@ -15,7 +15,13 @@ from typing import Any
 import numpy as np
 
 from staticflow.data_classes import dataclass
-from staticflow.errors import DimRangeError, DTypeError, IndexRangeError, ShapeError
+from staticflow.errors import (
+    DimRangeError,
+    DTypeError,
+    IndexRangeError,
+    ShapeError,
+    StaticflowError,
+)
 from staticflow.graph.dims import Dim, Size, same
 from staticflow.graph.dtypes import bool_, dtype_of, int64
 from staticflow.graph.locs import format_locs, here
@@ -37,6 +43,7 @@ from staticflow.ops.basics.view import of_size, reshape, reshape_op, same_view, 
 from staticflow.ops.declaring.by_shape import by_shape
 from staticflow.ops.declaring.declare import normalize_dim
 from staticflow.ops.declaring.foreign import how_to_wrap, is_of_library, kind_of
+from staticflow.ops.declaring.naming import name_the_function
 from staticflow.ops.declaring.sizes import as_size
 from staticflow.ops.declaring.thread import thread
 from staticflow.ops.declaring.tracing import tracing_state
@@ -331,7 +338,11 @@ def select(input: Any, dim: int, index: Any) -> Any:
 
 def put_in_place(x: Any, key: Any, value: Any) -> None:
     """``x[key] = value``, broadcast and cast to the dtype of ``x``."""
-    _put(x, _keys_of(x, key), value)
+    try:
+        _put(x, _keys_of(x, key), value)
+    except StaticflowError as error:
+        name_the_function(error, "indexing")
+        raise
 
 
 def _put(x: Any, keys: list[Any], value: Any) -> None:
