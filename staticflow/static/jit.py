@@ -11,6 +11,7 @@ import numpy as np
 
 from staticflow import pytree
 from staticflow.data_classes import dataclass
+from staticflow.eager.creation import from_dlpack
 from staticflow.eager.tensor import Tensor, as_tensor
 from staticflow.eager.vertex import next_serial
 from staticflow.errors import ShapeError, SymbolicError
@@ -19,9 +20,11 @@ from staticflow.graph.device import device
 from staticflow.graph.dims import Size, fresh_sym
 from staticflow.graph.dtypes import BY_PYTHON, DType, get_default_dtype
 from staticflow.graph.graph import attrs_key, new_param
+from staticflow.graph.library_arrays import refuse_history
 from staticflow.graph.locs import format_locs, here, warn
 from staticflow.graph.node import Node
 from staticflow.graph.types import TensorType
+from staticflow.ops.declaring.foreign import is_of_library
 from staticflow.ops.declaring.thread import stabilizing, thread
 from staticflow.ops.declaring.tracing import Guard, collect_guards, depends_on, tracing_state
 from staticflow.ops.loops.python_state import trace_alike
@@ -144,7 +147,8 @@ class Jitted:
     tell these apart. Values that Python reads of a tensor that is no argument do where they change.
     Part of the kind is, too, whether the modules that ``fn`` calls are training, whether operations
     are recorded (``no_grad``, ``inference_mode``), what `autocast` says, and the default dtype.
-    Where a module that it calls holds another tensor in the place of one, a tensor of another
+    Another library's tensor (with ``__dlpack__``) is taken on its memory. Where a module that it
+    calls holds another tensor in the place of one, a tensor of another
     dtype, or another number or function (``dropout.p = 0.1``) of which its code asks, it is traced
     anew.
     """
@@ -204,6 +208,8 @@ class Jitted:
         if tracing_state.active or any(isinstance(v, Symbol) for v in leaves):
             # part of the graph that is being written
             return trace_at_once(functools.partial(self._fn, *args, **kwargs))
+        if any(map(is_of_library, leaves)):
+            leaves = _as_ours(leaves, structure)
         tensors = [as_tensor(v) if _is_array(v) else None for v in leaves]
         kind = (
             structure,
@@ -261,9 +267,8 @@ class Jitted:
             plan, wholes = plan_results(self._fn, out_leaves, handles)
             outputs = [Symbol(n) for n, shared in zip(nodes, plan, strict=True) if shared is None]
             outputs += wholes
-        positional, named = structure.children
-        paths = [*pytree.paths(positional, "args"), *pytree.paths(named, "kwargs")]
-        names = [path for path, t in zip(paths, tensors, strict=True) if t is not None]
+        paths = zip(_paths(structure), tensors, strict=True)
+        names = [path for path, t in paths if t is not None]
         found = list(find_changes(inputs, handles, names))
         if not out_leaves and not found:
             raise ShapeError(f"jit: {name} returned no tensor, at {format_locs(here())}")
@@ -375,6 +380,24 @@ def _sizes_of(args: tuple[Any, ...], is_recording: bool) -> Hashable | None:
     except AttributeError:
         return None
     return (is_recording, BY_PYTHON[float], *sizes)
+
+
+def _paths(structure: pytree.TreeDef) -> list[str]:
+    """What errors call the arguments of a call."""
+    positional, named = structure.children
+    return [*pytree.paths(positional, "args"), *pytree.paths(named, "kwargs")]
+
+
+def _as_ours(leaves: Sequence[Any], structure: pytree.TreeDef) -> list[Any]:
+    """The arguments of a call, another library's tensors as ours on their memory."""
+    found = []
+    paths = _paths(structure)
+    for value, path in zip(leaves, paths, strict=True):
+        if is_of_library(value):
+            refuse_history(value, f"jit: the argument {path}")
+            value = from_dlpack(value)
+        found.append(value)
+    return found
 
 
 def _is_array(v: Any) -> bool:

@@ -111,6 +111,23 @@ def test_functions_of_pytorch_say_so_too(name: str, kind: str) -> None:
         THEIRS[name](torch.ones(2, 3), ours)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int64"])
+def test_programs_and_jit_take_them_alike(dtype: str) -> None:
+    t = torch.arange(6).reshape(2, 3).to(getattr(torch, dtype))
+    x = sf.placeholder((None, 3), dtype, name="x")
+    program, traced = sf.compile([x], x * 2), sf.jit(lambda x, by: x["rows"] * by)
+    for values in (t, t.t().contiguous().t()):
+        found = traced({"rows": values}, 2)
+        assert found.dtype is program(values).dtype and found.tolist() == program(values).tolist()
+    assert traced.trace_count == 1
+    with pytest.raises(
+        sf.AutogradError, match=r"argument args\[0\]\['rows'\] is a tensor of torch"
+    ):
+        traced({"rows": torch.ones(2, 3, requires_grad=True)}, 2)
+    with pytest.raises(sf.DTypeError, match="cannot be taken over"):
+        traced({"rows": torch.ones(2, 3, dtype=torch.float8_e5m2)}, 2)
+
+
 def test_states_of_any_layout_load() -> None:
     layer = sf.nn.Linear(3, 2)
     weight = torch.nn.Parameter(torch.arange(6.0).reshape(3, 2).t())
