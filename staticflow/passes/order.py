@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 
 from staticflow.data_classes import dataclass
@@ -248,6 +247,8 @@ def _read_names(names: str | Iterable[str]) -> list[str]:
 
 def _check_name(name: str) -> None:
     if name not in PASSES:
+        import difflib  # for what is written wrong
+
         near = difflib.get_close_matches(name, PASSES, 1, 0.5)
         hint = f"; did you mean {near[0]!r}?" if near else "."
         raise _wrong_passes(f"there is no pass {name!r}{hint} There are {', '.join(PASSES)}")

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
 import itertools
 import os
 import platform
@@ -38,8 +37,8 @@ LIMIT = 256 * 2**20
 _FORMAT = b"staticflow 1\n"
 """How an entry begins; another number where entries of before are no longer to be found."""
 
-KEY_BYTES = hashlib.sha256().digest_size
-"""The length of a key."""
+KEY_BYTES = 32
+"""The length of a key, a digest by SHA-256."""
 
 _LOOKED_AT = 3600.0
 """Seconds after which it is noted again that an entry was asked for, and files count as left over
@@ -262,6 +261,8 @@ def _sources(folder: str) -> Iterator[tuple[str, int, int]]:
 def key_of(*parts: str | bytes) -> bytes:
     """The key of an entry: the digest of parts, each with its length, so that no two lists of parts
     have one."""
+    import hashlib  # and OpenSSL with it, where something is compiled
+
     digest = hashlib.sha256()
     for part in parts:
         data = part.encode() if isinstance(part, str) else part
