@@ -30,8 +30,9 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     the source distribution, so that nothing is missing there."""
     pytest.importorskip("build")
     copy = tmp_path_factory.mktemp("checkout")
-    for name in ("pyproject.toml", "README.md", "LICENSE", "MANIFEST.in"):
-        shutil.copy(ROOT / name, copy)
+    (copy / "docs").mkdir()
+    for name in ("pyproject.toml", "README.md", "LICENSE", "MANIFEST.in", "docs/package.md"):
+        shutil.copy(ROOT / name, copy / name)
     without = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / "staticflow", copy / "staticflow", ignore=without)
     shutil.copytree(ROOT / "tests" / "house", copy / "tests", ignore=without)
@@ -65,7 +66,8 @@ def check_metadata(metadata: email.message.Message) -> None:
     assert metadata["License-File"] == "LICENSE"
     assert metadata["Requires-Python"] == PROJECT["requires-python"]
     assert metadata["Description-Content-Type"] == "text/markdown"
-    assert metadata.get_payload().startswith("# staticflow")
+    assert metadata.get_payload() == (ROOT / "docs" / "package.md").read_text()
+    assert "](" not in metadata.get_payload(), "a link that the page of an index cannot follow"
     assert metadata.get_all("Classifier") == PROJECT["classifiers"]
     assert set(metadata.get_all("Provides-Extra") or ()) == set(PROJECT["optional-dependencies"])
     wanted = metadata.get_all("Requires-Dist") or []
@@ -82,6 +84,7 @@ def test_the_source_distribution_has_the_package_and_what_builds_it(built: Path)
         "MANIFEST.in",
         "PKG-INFO",
         "README.md",
+        "docs/package.md",
         "pyproject.toml",
         "setup.cfg",
     }

@@ -47,6 +47,13 @@ def test_the_program_of_the_readme_runs(capsys: pytest.CaptureFixture[str]) -> N
     assert "SumBackward0" in printed and "fuse" in printed and "KiB at the peak" in printed
 
 
+def test_the_program_of_the_package_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (ROOT / "docs" / "package.md").read_text()
+    (program,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    exec(compile(program, "package.md", "exec"), {})
+    assert float(capsys.readouterr().out) > 0
+
+
 def test_every_path_that_the_docs_name_exists() -> None:
     for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):

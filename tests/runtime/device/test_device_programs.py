@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -41,6 +43,16 @@ def gpu(gpus: Gpus) -> EmulatedDevice:
 def test_programs(gpu: EmulatedDevice, check: Callable[[], None]) -> None:
     check()
     assert gpu.counts["launch"]
+
+
+def test_the_program_of_the_page(gpu: EmulatedDevice) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "gpu.md").read_text()
+    (block,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    names: dict[str, Any] = {"x_array": normal(4, 100)}
+    exec(block, names)
+    assert str(names["step"].device) == str(names["power"].device) == "cuda:0"
+    assert "__global__" in names["step"].source("cuda") and gpu.counts["launch"]
+    assert names["power"](np.full((2, 100), 2, np.float32)).tolist() == [[8.0] * 100] * 2
 
 
 @pytest.mark.parametrize("order", ["seeded"])
