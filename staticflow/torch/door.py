@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from staticflow.eager.tensor import Tensor
+from staticflow.errors import DTypeError
+from staticflow.graph.locs import format_locs, here
 from staticflow.torch.library import torch_library
 
 __all__ = ["backend", "from_module"]
@@ -28,7 +31,7 @@ def backend(graph: Any, example_inputs: Sequence[Any]) -> Callable[..., Any]:
 
 def from_module(
     module: Any,
-    example_args: Sequence[Any],
+    example_args: Any,
     example_kwargs: Mapping[str, Any] | None = None,
     *,
     dynamic_shapes: Any = None,
@@ -37,23 +40,34 @@ def from_module(
     """A module of ours that computes what ``module``, a ``torch.nn.Module``, does: eagerly, with
     the tape, and in graphs.
 
-    PyTorch exports ``module`` on ``example_args`` and ``example_kwargs``, tensors of either library
-    and trees of them, in the mode, training or evaluation, in which it is. ``dynamic_shapes`` names
+    PyTorch exports ``module`` on ``example_args``, one tensor or a tuple of arguments, and
+    ``example_kwargs``, tensors of either library and trees of them, in the mode, training or
+    evaluation, in which it is. ``dynamic_shapes`` names
     the sizes that are open, as ``torch.export.export`` takes them; all others are those of the
     examples. ``state_dict()`` has the names of ``module``, and its parameters and buffers are on
     the memory of PyTorch's, so that training one trains the other; with ``copy`` they are not.
 
     Raises `ImportError` where PyTorch is not installed, `DTypeError` for what is no module or a
-    tensor of a dtype that is not here, and `SymbolicError` that lists every operation without a
+    tensor of a dtype that is not here, `ArgumentError` for examples that the module cannot be
+    exported on, and `SymbolicError` that lists every operation without a
     meaning here, each with the line of the module that asks for it.
 
     >>> import staticflow as sf
-    >>> sf.torch.from_module(torch.nn.Linear(3, 2), (torch.ones(4, 3),))  # doctest: +SKIP
+    >>> sf.torch.from_module(torch.nn.Linear(3, 2), torch.ones(4, 3))  # doctest: +SKIP
     Imported(of=Linear, training)
     """
     library = torch_library("from_module")
     from staticflow.torch.imported import import_module
 
+    if isinstance(example_args, library.Tensor | Tensor):
+        example_args = (example_args,)
+        if isinstance(dynamic_shapes, Mapping) and all(isinstance(d, int) for d in dynamic_shapes):
+            dynamic_shapes = (dynamic_shapes,)
+    if not isinstance(example_args, Sequence):
+        raise DTypeError(
+            "from_module: 'example_args' must be a tensor, or a tuple of all arguments, not "
+            f"{type(example_args).__name__}, at {format_locs(here())}"
+        )
     return import_module(
         library, module, tuple(example_args), dict(example_kwargs or {}), dynamic_shapes, copy
     )

@@ -19,7 +19,8 @@ def export_program(
     """The exported program of ``module`` in core ATen, in which what PyTorch detaches, or computes
     under ``torch.no_grad()``, goes through ``aten.detach``.
 
-    Raises `ArgumentError` for a lazy module without shapes, and `SymbolicError` for one that
+    Raises `ArgumentError` for a lazy module without shapes and for examples on which PyTorch
+    exports nothing, and `SymbolicError` for one that
     applies a ``torch.autograd.Function``, whose derivative no exported program keeps.
     """
     decompositions = library.export.default_decompositions()
@@ -27,7 +28,17 @@ def export_program(
         decompositions.pop(getattr(library.ops.aten, name).default, None)
     _check_filled(library, module)
     with _custom_functions(library) as applied:
-        program = library.export.export(module, args, dict(kwargs), dynamic_shapes=dynamic_shapes)
+        try:
+            program = library.export.export(
+                module, args, dict(kwargs), dynamic_shapes=dynamic_shapes
+            )
+        except Exception as error:  # PyTorch has many classes for it
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+            raise ArgumentError(
+                f"from_module: PyTorch cannot export {type(module).__name__} on these examples: "
+                f"{reason} (they are one tensor, or a tuple of all arguments), at "
+                f"{format_locs(here())}"
+            ) from error
     if applied:
         raise SymbolicError(
             f"from_module: {type(module).__name__} applies {', '.join(applied)}, and an exported "
