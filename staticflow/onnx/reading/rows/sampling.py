@@ -93,13 +93,12 @@ def _roi_align(
         start, end, size = corners[:, 1 - d], corners[:, 3 - d], x.shape[2 + d]
         extent = sub(end, start) if half else maximum(sub(end, start), 1.0)
         at, own = _samples(start, div(extent, count), count, sampling_ratio)
+        few = at.shape[-1]
+        is_meant = lt(arange(few), unsqueeze(own, 1))
         # beside the samples of the other dim: (regions, height, samples, width, samples)
-        wanted = (-1, count, at.shape[-1], 1, 1) if d == 0 else (-1, 1, 1, count, at.shape[-1])
-        at = reshape(at, wanted)
+        at = reshape(at, (-1, 1, 1, count, few) if d else (-1, count, few, 1, 1))
+        meant.append(reshape(is_meant, (-1, 1, 1, 1, few) if d else (-1, 1, few, 1, 1)))
         inside.append(logical_and(ge(at, -1.0), le(at, size)))
-        few = wanted[2] if d == 0 else wanted[4]
-        shape = (1, 1, few, 1, 1) if d == 0 else (1, 1, 1, 1, few)
-        meant.append(lt(reshape(arange(few), shape), reshape(own, (-1, 1, 1, 1, 1))))
         places.append(clamp(at, 0, size - 1))
         number = mul(number, own)
     lead = reshape(cast(batch, int64), (-1, 1, 1, 1, 1))
