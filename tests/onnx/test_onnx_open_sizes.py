@@ -208,6 +208,10 @@ def test_wrong_signals_and_boxes() -> None:
     dft = sf.onnx.load(model_of("DFT", ["x"], [("x", FLOAT, None)], {}, opset=20))
     with pytest.raises(sf.ShapeError, match="1, of real numbers, or 2"):
         dft(sf.zeros(2, 4, 3))
+    sizes = {"a": 1 << 20, "b": 1 << 20, "c": 8192, "d": np.float32(0), "e": np.float32(4000)}
+    mel = sf.onnx.load(model_of("MelWeightMatrix", list("abcde"), [], sizes, opset=17))
+    with pytest.raises(sf.ShapeError, match="a matrix of over 16777216 elements"):
+        mel()
     boxes = model_of(
         "NonMaxSuppression", ["b", "s", "m"], [("b", FLOAT, None), ("s", FLOAT, None)], {"m": [1]},
         out=INT,

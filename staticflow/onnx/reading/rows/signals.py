@@ -36,6 +36,9 @@ from staticflow.ops.windows.spatial import space_out
 
 __all__ = ["SIGNALS"]
 
+_MOST = 1 << 24
+"""So many weights of bands are computed at most: 256 bands of a transform of 131,072."""
+
 
 def _angles(rows: Any, columns: Any, n: Any, dtype: Any) -> tuple[Any, Any]:
     """The cosines and sines of ``2 pi i k / n``, (rows, columns), exact to the last digits: of
@@ -161,6 +164,11 @@ def _mel_weights(
         raise ShapeError(
             f"{bands} bands, a transform of {length} and {rate} samples a second must be 1 at "
             f"least, at {format_locs(here())}"
+        )
+    if bands * (length // 2 + 1) > _MOST:
+        raise ShapeError(
+            f"{bands} bands of a transform of {length} make a matrix of over {_MOST} elements, "
+            f"at {format_locs(here())}"
         )
     low, high = (
         2595 * np.log10(1 + _number(edge, "an edge of the bands") / 700)
