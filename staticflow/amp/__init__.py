@@ -2,6 +2,7 @@
 are scaled so that float16 does not lose the small ones.
 
 >>> import staticflow as sf
+>>> generator = sf.manual_seed(0)
 >>> model = sf.nn.Linear(3, 1)
 >>> opt, scaler = sf.optim.SGD(model.parameters(), lr=0.1), sf.amp.GradScaler("cpu")
 >>> with sf.amp.autocast("cpu", dtype=sf.float16):
