@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from dataclasses import MISSING, FrozenInstanceError
 from reprlib import recursive_repr
 from typing import TYPE_CHECKING, Any
@@ -24,8 +25,8 @@ else:
         slots: bool = False,
     ) -> Any:
         """`dataclasses.dataclass`, by the same rules. That one compiles each method of a class,
-        before Python 3.13 each alone, some half a millisecond in all. Here ``__init__`` is compiled
-        at once, what compares where it is first called, and the rest is the same in all classes.
+        before Python 3.13 each alone, some half a millisecond in all. Here ``__init__`` and what
+        compares are compiled where they are first called, and the rest is the same in all classes.
 
         >>> @dataclass(frozen=True, slots=True)
         ... class Point:
@@ -47,9 +48,10 @@ def _make(cls: type, *, init: bool, repr: bool, eq: bool, frozen: bool, slots: b
     cls = dataclasses.dataclass(cls, init=False, repr=False, eq=False, slots=slots)
     methods: dict[str, Any] = {}
     if init:
-        methods["__init__"] = _compile_init(cls, frozen)
+        write = _write_frozen_init if frozen else _write_init
+        methods["__init__"] = _Late(cls, "__init__", write)
     if eq:
-        methods |= _compare_later(cls)
+        methods |= {n: _Late(cls, n, _write_comparison) for n in ("__eq__", "__hash__")}
     if repr:
         methods["__repr__"] = _repr
     if frozen:
@@ -64,32 +66,31 @@ def _make(cls: type, *, init: bool, repr: bool, eq: bool, frozen: bool, slots: b
     return cls
 
 
-def _compare_later(cls: type) -> dict[str, Any]:
-    """The methods that compare, which are compiled where one of them is first called: for most
-    classes, never."""
+class _Late:
+    """Stands for methods of a class until one of them is asked for: then all that ``write`` gives
+    are compiled, and put in its place. For many classes that is never."""
 
-    def compile_both() -> None:
-        mine = "".join(f"self.{f.name}," for f in dataclasses.fields(cls) if f.compare)
-        lines = [
-            "def __eq__(self, other):",
-            " if other.__class__ is not self.__class__: return NotImplemented",
-            f" return ({mine}) == ({mine.replace('self.', 'other.')})",
-            f"def __hash__(self): return hash(({mine}))",
-        ]
-        for name, method in _compile(cls, lines, {}).items():
-            if vars(cls)[name] is later[name]:
-                setattr(cls, name, method)
+    def __init__(self, cls: type, name: str, write: Callable[[type], dict[str, Any]]) -> None:
+        self._cls, self._name, self._write = cls, name, write
 
-    def __eq__(self: Any, other: object) -> Any:
-        compile_both()
-        return vars(cls)["__eq__"](self, other)
+    def __get__(self, thing: Any, cls: type) -> Any:
+        methods = self._write(self._cls)
+        for name, method in methods.items():
+            if isinstance(vars(self._cls).get(name), _Late):
+                setattr(self._cls, name, method)
+        return methods[self._name].__get__(thing, cls)
 
-    def __hash__(self: Any) -> Any:
-        compile_both()
-        return vars(cls)["__hash__"](self)
 
-    later = {"__eq__": __eq__, "__hash__": __hash__}
-    return later
+def _write_comparison(cls: type) -> dict[str, Any]:
+    """The methods that compare."""
+    mine = "".join(f"self.{f.name}," for f in dataclasses.fields(cls) if f.compare)
+    lines = [
+        "def __eq__(self, other):",
+        " if other.__class__ is not self.__class__: return NotImplemented",
+        f" return ({mine}) == ({mine.replace('self.', 'other.')})",
+        f"def __hash__(self): return hash(({mine}))",
+    ]
+    return _compile(cls, lines, {})
 
 
 def _compile(cls: type, lines: list[str], names: dict[str, Any]) -> dict[str, Any]:
@@ -101,7 +102,11 @@ def _compile(cls: type, lines: list[str], names: dict[str, Any]) -> dict[str, An
     return methods
 
 
-def _compile_init(cls: type, frozen: bool) -> Any:
+def _write_frozen_init(cls: type) -> dict[str, Any]:
+    return _write_init(cls, frozen=True)
+
+
+def _write_init(cls: type, frozen: bool = False) -> dict[str, Any]:
     names: dict[str, Any] = {"_set": object.__setattr__, "_no": _FACTORY}
     params, body, kinds = ["self"], [], {}
     for f in dataclasses.fields(cls):
@@ -124,8 +129,8 @@ def _compile_init(cls: type, frozen: bool) -> Any:
     if hasattr(cls, "__post_init__"):
         body.append(" self.__post_init__()")
     lines = [f"def __init__({', '.join(params)}):", *(body or [" pass"])]
-    made = _compile(cls, lines, names)["__init__"]
-    made.__annotations__ = {**kinds, "return": None}
+    made = _compile(cls, lines, names)
+    made["__init__"].__annotations__ = {**kinds, "return": None}
     return made
 
 

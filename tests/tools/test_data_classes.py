@@ -164,6 +164,23 @@ def test_frozen_objects_are_copied_pickled_and_matched() -> None:
     assert repr(kept) == "Kept(x=1, inner=Kept(x=2, inner=None))"
 
 
+def test_methods_are_compiled_where_they_are_first_called() -> None:
+    def compiled(cls: type) -> set[str]:
+        return {n for n in ("__init__", "__eq__", "__hash__") if inspect.isfunction(vars(cls)[n])}
+
+    cls, _ = both(Point, frozen=True)
+    assert compiled(cls) == set()
+    one = cls(1)
+    assert compiled(cls) == {"__init__"}
+    assert one != cls(2)
+    assert compiled(cls) == {"__init__", "__eq__", "__hash__"}
+
+    base, _ = both(Point, frozen=True)
+    derived = type("Derived", (base,), {})
+    assert derived(2).total == 2.5
+    assert compiled(base) == {"__init__"} and "__init__" not in vars(derived)
+
+
 def test_fields_are_inherited_in_order() -> None:
     @dataclass(frozen=True, slots=True)
     class Further(Kept):
