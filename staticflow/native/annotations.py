@@ -122,10 +122,13 @@ def signature_of(fn: Callable[..., Any]) -> Signature:
     """The signature of a function; TypeError for what native code does not know."""
     hints = _hints(fn.__annotations__, fn.__globals__)
     role = role_of(fn)
-    names = [*inspect.signature(fn).parameters]
-    of_any_number = fn.__code__.co_flags & inspect.CO_VARARGS
+    code = fn.__code__
+    of_any_number = bool(code.co_flags & inspect.CO_VARARGS)
+    count = code.co_argcount + code.co_kwonlyargcount + of_any_number
+    count += bool(code.co_flags & inspect.CO_VARKEYWORDS)
+    names = code.co_varnames[:count]
     more = names[-1] if of_any_number and role is not None and role.kind == "external" else None
-    if len(names) - (more is not None) > fn.__code__.co_argcount:
+    if count - (more is not None) > code.co_argcount:
         raise TypeError(f"{fn.__name__}: arguments are given by position, and one value each")
     missing = [name for name in (*names, "return") if name not in hints]
     if missing:

@@ -52,24 +52,37 @@ class Source:
 
 def source_of(fn: Callable[..., Any]) -> Source:
     """The source of a function, which is defined at the top of a module."""
-    file, name = fn.__code__.co_filename, fn.__code__.co_name
-    tree = _functions(file, fn.__module__, fn.__globals__.get("__loader__")).get(name)
-    if tree is None:
+    code = fn.__code__
+    lines = _lines(code.co_filename, fn.__module__, fn.__globals__.get("__loader__"))
+    tree = _parse(lines, code.co_firstlineno, code.co_filename)
+    if tree is None or tree.name != code.co_name:
         raise NativeError(
-            f"{file}: the source of {fn.__name__} is not there, from which native code is "
-            "translated when it is first used: where an application ships compiled files, ship "
+            f"{code.co_filename}: the source of {fn.__name__} is not there, from which native code "
+            "is translated when it is first used: where an application ships compiled files, ship "
             "the .py files of staticflow, too"
         )
-    return Source(file, tree)
+    return Source(code.co_filename, tree)
 
 
 @functools.lru_cache
-def _functions(file: str, module: str, loader: Any) -> dict[str, ast.FunctionDef]:
-    """The functions at the top of a module, whose loader knows the source: there may be another
-    file of that name."""
+def _lines(file: str, module: str, loader: Any) -> list[str]:
+    """The lines of a module, whose loader knows the source: there may be another file of that
+    name."""
     try:
         text = loader.get_source(module) or ""
     except (AttributeError, ImportError):  # of a module that Python's own loaders did not load
         text = "".join(linecache.getlines(file))
-    tree = ast.parse(text, file)
-    return {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+    return text.splitlines()
+
+
+def _parse(lines: list[str], first: int, file: str) -> ast.FunctionDef | None:
+    """The function whose first line, or that of its decorators, is ``first``, alone: most of a
+    module is never translated."""
+    begin = next((i for i in range(first - 1, len(lines)) if lines[i].startswith("def ")), None)
+    if begin is None:
+        return None
+    behind = (i for i in range(begin + 1, len(lines)) if lines[i] and lines[i][0] not in " )")
+    end = next(behind, len(lines))
+    text = "\n".join(lines[begin:end])
+    (tree,) = ast.parse("\n" * begin + text, file).body
+    return tree if isinstance(tree, ast.FunctionDef) else None

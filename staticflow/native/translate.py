@@ -15,7 +15,7 @@ from staticflow.native.language import role_of
 from staticflow.native.loops import LOOPS
 from staticflow.native.ownership import Value
 from staticflow.native.scope import Again, Effects, Learnt, Program, Rules, Scope
-from staticflow.native.source import source_of
+from staticflow.native.source import Source, source_of
 from staticflow.native.statements import STATEMENTS, block, leave
 from staticflow.native.types import BOOL, VOID, IntType
 
@@ -36,15 +36,17 @@ class Translation:
 def translate(fn: Callable[..., Any], program: Program) -> Translation:
     """The LLVM text of a native function. Raises `NativeError` at the line that is at fault."""
     learnt: set[Learnt] = set()
+    source = source_of(fn)
     while True:
         try:
-            return _translate(fn, program, learnt)
+            return _translate(fn, source, program, learnt)
         except Again:
             continue
 
 
-def _translate(fn: Callable[..., Any], program: Program, learnt: set[Learnt]) -> Translation:
-    source = source_of(fn)
+def _translate(
+    fn: Callable[..., Any], source: Source, program: Program, learnt: set[Learnt]
+) -> Translation:
     try:
         signature = signature_of(fn)
     except TypeError as error:
