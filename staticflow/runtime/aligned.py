@@ -33,6 +33,7 @@ from staticflow.native.language import (
     external,
     hold,
     trust,
+    unsigned_less,
 )
 from staticflow.native.layout import Layout, structure
 from staticflow.runtime.block_cache import kept_functions
@@ -50,7 +51,7 @@ from staticflow.runtime.object_layout import (
 from staticflow.runtime.once import once
 
 __all__ = [
-    "ALIGNED_FROM", "Handler", "aligned_empty", "aligned_handler", "aligned_symbols",
+    "ALIGNED_FROM", "Handler", "aligned_array_address", "aligned_empty", "aligned_handler",
     "default_handler",
 ]  # fmt: skip
 
@@ -87,7 +88,10 @@ def PyTraceMalloc_Track(domain: Int32, memory: Row[Byte], size: int) -> Int32:
 
 @export
 def aligned_array(ndim: Int32, sizes: Row[int], descr: Object, size: int) -> Owned[Array | None]:
-    """An array of so many dims and bytes in memory of the handler; null with an error set."""
+    """An array of so many dims and bytes, in memory of the handler if it is large; null with an
+    error set."""
+    if unsigned_less(size, ALIGNED_FROM):
+        return cpython.PyArray_Empty(ndim, sizes, hold(descr), 0)
     context = handler.context
     given = handler.malloc(context, size)
     if given is None:  # NumPy says what it has no memory for
@@ -120,13 +124,12 @@ def aligned_empty(shape: Sequence[int], dtype: Any) -> np.ndarray[Any, Any]:
 def _make() -> Any:
     kinds = ctypes.c_int, ctypes.c_void_p, ctypes.py_object, ctypes.c_int64
     make = ctypes.PYFUNCTYPE(ctypes.py_object, *kinds)
-    return make(_module().address("aligned_array"))
+    return make(aligned_array_address())
 
 
-def aligned_symbols() -> dict[str, int]:
-    """The address of ``aligned_array``, which makes such an array of a number of sizes, of a descr
-    and of so many bytes; null with an error set if it cannot be had."""
-    return {"aligned_array": _module().address("aligned_array")}
+def aligned_array_address() -> int:
+    """The address of `aligned_array`, which is compiled for this."""
+    return _module().address(aligned_array.__name__)
 
 
 def default_handler() -> int:

@@ -26,7 +26,7 @@ from staticflow.config import config
 from staticflow.errors import CompileError, ShapeError
 from staticflow.graph.collector import take_for_old
 from staticflow.graph.dim_queries import as_symbol, symbols_of
-from staticflow.graph.dims import Dim, Size, Sym, fresh_sym
+from staticflow.graph.dims import Dim, Size, Sym, fresh_sym, is_provably_ge
 from staticflow.graph.equalities import Equality
 from staticflow.graph.graph import Graph, bound_symbols, free_symbols, regions_of
 from staticflow.graph.locs import format_locs, here
@@ -34,6 +34,7 @@ from staticflow.graph.node import Node, constant
 from staticflow.graph.types import TensorType
 from staticflow.passes.cluster import cluster
 from staticflow.passes.pipeline import optimize
+from staticflow.runtime.aligned import ALIGNED_FROM, aligned_array_address
 from staticflow.runtime.draft import Draft, ParamSpec, Signature
 from staticflow.runtime.executable import Executable
 from staticflow.runtime.fastcall import shared_code
@@ -256,6 +257,8 @@ def generate(
             pool_symbols()
         if entry is not None:
             shared_code()
+            if any(map(_may_be_large, entry.outputs)):
+                aligned_array_address()
 
     texts = [(text, False)]
     texts += [] if entry is None else [(render_entry(entry), True)]
@@ -297,7 +300,7 @@ def _entry_code(entry: Entry, signature: Signature, code: ObjectCode) -> EntryCo
         for p in signature.params
     )
     outputs = tuple(
-        OutputFacts(t.dtype, at, t.ndim, entry.is_late(t))
+        OutputFacts(t.dtype, at, t.ndim, entry.is_late(t), _may_be_large(t))
         for t, at in zip(signature.outputs, numbers.outputs, strict=True)
     )
     return EntryCode(code, params, outputs, signature.constants, numbers.count, numbers.traffic)
@@ -307,6 +310,10 @@ def _is_known(equality: Equality, signature: Signature) -> bool:
     """Whether a call can tell the sizes of an equality; the others are checked on the way."""
     given = {s for p in signature.params for d in p.type.sizes for s in symbols_of(d)}
     return symbols_of(equality.a) | symbols_of(equality.b) <= given
+
+
+def _may_be_large(t: TensorType) -> bool:
+    return not is_provably_ge(ALIGNED_FROM - 1, _bytes(t))
 
 
 def _bytes(array: TensorType | Array) -> Size:

@@ -14,10 +14,10 @@ import numpy as np
 
 from staticflow.config import Config, config
 from staticflow.native.layout import Layout, structure
-from staticflow.runtime.aligned import aligned_symbols
+from staticflow.runtime.aligned import aligned_array_address
 from staticflow.runtime.fastcall_call import Output, Program, call_boxed, call_program
 from staticflow.runtime.fastcall_checks import Spec
-from staticflow.runtime.fastcall_helpers import MEASURING
+from staticflow.runtime.fastcall_helpers import MEASURING, plain_array
 from staticflow.runtime.host import host, memory_symbols
 from staticflow.runtime.native import NativeModule, compile_native, load_native, native_text
 from staticflow.runtime.object_layout import (
@@ -114,19 +114,26 @@ def _specs(params: Sequence[ParamFacts]) -> tuple[Any, Any]:
 
 
 def _outputs(outputs: Sequence[OutputFacts]) -> Any:
-    rows = [structure(Output)(id(o.dtype.numpy), o.at, o.ndim, o.is_late) for o in outputs]
+    small = shared_code().address(plain_array.__name__)
+    rows = [
+        structure(Output)(
+            make=aligned_array_address() if o.may_be_large else small, descr=id(o.dtype.numpy),
+            at=o.at, ndim=o.ndim, is_late=o.is_late,
+        )
+        for o in outputs
+    ]  # fmt: skip
     return (structure(Output) * len(rows))(*rows)
 
 
 def _load_entry(object_bytes: bytes, record: Any) -> NativeModule:
     symbols = {
-        **{fn.__name__: shared_code().address(fn.__name__) for fn in _SHARED},
+        **{fn.__name__: shared_code().address(fn.__name__) for fn in _CALLED},
         "program": ctypes.addressof(record),
     }
     return load_native(object_bytes, ["call", "boxed", "measure", "measure_late"], symbols)
 
 
-_SHARED = (call_program, call_boxed, *MEASURING)
+_CALLED = (call_program, call_boxed, *MEASURING)
 
 
 @once
@@ -134,11 +141,11 @@ def shared_code() -> NativeModule:
     """What the entries of all programs call."""
     switch = box_type(Config, "check_nan")
     assert switch is not None  # as whoever has a box knows
-    text = native_text(_SHARED, Layout(ARRAYS))
-    names = [fn.__name__ for fn in _SHARED]
+    functions = (*_CALLED, plain_array)
+    text = native_text(functions, Layout(ARRAYS))
+    names = [fn.__name__ for fn in functions]
     symbols = {
         **c_symbols(text),
-        **aligned_symbols(),
         "free": memory_symbols()["free"],
         "check_nan": id(config) + switch.slot_offset,
         "go": host().address("go"),

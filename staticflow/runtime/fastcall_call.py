@@ -42,7 +42,6 @@ from staticflow.runtime.fastcall_checks import Spec, overlap, take_arrays
 from staticflow.runtime.fastcall_helpers import (
     array_from,
     hidden_tuple,
-    new_array,
     outcome,
     show_tuple,
 )
@@ -68,9 +67,11 @@ go = elsewhere(interpreter_lock.go)
 
 
 class Output(Record):
-    """An output: its dtype object; where its bytes are among the numbers of a call, and its sizes
-    behind; its number of dims; and whether only the run can tell its size."""
+    """An output: what makes an array of a number of sizes, of a dtype object and of so many bytes,
+    null with an error set; that dtype object; where its bytes are among the numbers of a call, and
+    its sizes behind; its number of dims; and whether only the run can tell its size."""
 
+    make: Callable[[Int32, Row[int], Object, int], Owned[Array | None]]
     descr: Object
     at: int
     ndim: Int32
@@ -268,14 +269,13 @@ def put_late(
 @inline
 def early_array(output: Output, numbers: Row[int]) -> Owned[Array | None]:
     """The array of an output; null with an error set."""
-    return new_array(output.ndim, numbers[output.at + 1 :], output.descr, numbers[output.at])
+    return output.make(output.ndim, numbers[output.at + 1 :], output.descr, numbers[output.at])
 
 
 @native
 def late_array(output: Output, numbers: Row[int], memory: Row[Byte] | None) -> Owned[Array | None]:
     """The array of an output that a program gave away; null with an error set."""
-    sizes = numbers[output.at + 1 :]
-    return array_from(output.ndim, sizes, output.descr, memory, numbers[output.at])
+    return array_from(early_array(output, numbers), memory, numbers[output.at])
 
 
 # -- in a box ------------------------------------------------------------------------------------

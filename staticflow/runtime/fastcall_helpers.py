@@ -13,21 +13,15 @@ from staticflow.native.language import (
     Owned,
     Row,
     copy,
-    elsewhere,
     export,
     external,
     hold,
     native,
-    unsigned_less,
 )
-from staticflow.runtime import aligned
-from staticflow.runtime.aligned import ALIGNED_FROM
 from staticflow.runtime.interpreter_lock import BUSY
 from staticflow.runtime.object_layout import CONTIGUOUS
 
-__all__ = ["MEASURING", "array_from", "hidden_tuple", "new_array", "outcome", "show_tuple"]
-
-aligned_array = elsewhere(aligned.aligned_array)
+__all__ = ["MEASURING", "array_from", "hidden_tuple", "outcome", "plain_array", "show_tuple"]
 
 
 @external(runs=False)
@@ -54,21 +48,17 @@ def is_apart(array: Array) -> bool:
     return array.flags & CONTIGUOUS == 0
 
 
-@native
-def new_array(ndim: Int32, sizes: Row[int], descr: Object, size: int) -> Owned[Array | None]:
-    """An array of so many dims and bytes; null with an error set."""
-    if unsigned_less(size, ALIGNED_FROM):
-        return cpython.PyArray_Empty(ndim, sizes, hold(descr), 0)
-    return aligned_array(ndim, sizes, descr, size)
+@export
+def plain_array(ndim: Int32, sizes: Row[int], descr: Object, size: int) -> Owned[Array | None]:
+    """An array as NumPy makes it, of so many dims; null with an error set."""
+    return cpython.PyArray_Empty(ndim, sizes, hold(descr), 0)
 
 
 @native
 def array_from(
-    ndim: Int32, sizes: Row[int], descr: Object, memory: Row[Byte] | None, size: int
+    array: Owned[Array | None], memory: Row[Byte] | None, size: int
 ) -> Owned[Array | None]:
-    """An array of what lies in memory that a program gave away, which is freed; null with an error
-    set."""
-    array = new_array(ndim, sizes, descr, size)
+    """An array with the bytes that lie in memory that a program gave away, which is freed."""
     if array is not None and memory is not None:
         copy(array.data, memory, size)
     free(memory)

@@ -46,7 +46,7 @@ def store_program(cache: CodeCache, key: bytes, code: ProgramCode) -> None:
         "growing": code.growing,
         "entry": entry.object.key.hex(),
         "params": [(p.dtype.name, p.sizes, p.is_row_major, p.is_updated) for p in entry.params],
-        "outputs": [(o.dtype.name, o.at, o.ndim, o.is_late) for o in entry.outputs],
+        "outputs": [(o.dtype.name, o.at, o.ndim, o.is_late, o.may_be_large) for o in entry.outputs],
         "constants": [(dtype_of(c.dtype).name, c.shape) for c in entry.constants],
         "numbers": entry.numbers,
         "traffic": entry.traffic,

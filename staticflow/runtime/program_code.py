@@ -30,12 +30,13 @@ class ParamFacts:
 @dataclass(frozen=True, slots=True)
 class OutputFacts:
     """An output: where its bytes are among the numbers of a call, and its ``ndim`` sizes behind;
-    and whether only the run can tell these."""
+    whether only the run can tell these, and whether they may come to `ALIGNED_FROM` bytes."""
 
     dtype: DType
     at: int
     ndim: int
     is_late: bool
+    may_be_large: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from staticflow.native.language import Object, Row, drop
 from staticflow.runtime import fastcall_call, fastcall_checks, fastcall_helpers
 from staticflow.runtime.fastcall_call import Output, Program, call_boxed, call_program
 from staticflow.runtime.fastcall_checks import Spec
+from staticflow.runtime.fastcall_helpers import plain_array
 from staticflow.runtime.interpreter_lock import BUSY
 from tests.native.mocks import Counted, Items, World, set_item
 
@@ -57,7 +58,9 @@ class Runs:
 def program(late: tuple[bool, ...], sizes_fit: bool = True) -> Any:
     """A program of an input and a variable, a constant, and outputs of 2 elements."""
     specs = [Spec(descr=FLOAT, ndim=1, flags=1, sizes=Row([-1]), item_size=4) for _ in range(2)]
-    outputs = [Output(descr=FLOAT, at=1, ndim=1, is_late=is_late) for is_late in late]
+    outputs = [
+        Output(make=plain_array, descr=FLOAT, at=1, ndim=1, is_late=is_late) for is_late in late
+    ]
 
     def measure(arrays: Row[Any], numbers: Row[int]) -> bool:
         numbers.items[:] = [0, 8, 2]

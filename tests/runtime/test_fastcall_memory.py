@@ -44,6 +44,20 @@ def steady(call: Callable[[], Any], objects: list[Any], calls: int = 4_000) -> N
 
 
 @needs_entry
+def test_what_makes_large_arrays_is_compiled_for_programs_that_may_give_one() -> None:
+    known = "x = sf.placeholder((4, 9), name='x'); sf.compile([x], (x + 1, x.sum()))(sf.ones(4, 9))"
+    unknown = "x = sf.placeholder((None,), name='x'); sf.compile([x], {})(sf.ones(3))"
+    large = "x = sf.placeholder((1 << 14,), name='x'); sf.compile([x], x + 1)(sf.ones(1 << 14))"
+    for program, made in [
+        (known, 0), (unknown.format("x.sum()"), 0), (unknown.format("x + 1"), 1), (large, 1),
+    ]:  # fmt: skip
+        text = f"import staticflow as sf; from staticflow.runtime import aligned; {program}; "
+        text += "print(aligned._module.cache_info().currsize)"
+        ended = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True)
+        assert ended.stdout.strip() == str(made), (program, ended)
+
+
+@needs_entry
 def test_reference_counts() -> None:
     x, i = sf.placeholder((None,), name="x"), sf.placeholder((None,), "int64", name="i")
     w = sf.variable([1.0])
