@@ -63,7 +63,8 @@ def test_settings_are_those_of_before(monkeypatch: pytest.MonkeyPatch) -> None:
     compile_native(f"{render_module([doubling('d', 2.0)])} ; {time.time()}", [])
     with pytest.raises(CompileError):
         compile_native("nothing", [])
-    assert found == ["-disable-lsr=true", "-disable-lsr=false"] * 2
+    left_out = [f"-disable-{name}" for name in ("lsr", "cgp", "post-ra")]
+    assert found == [f"{option}={on}" for on in ("true", "false") for option in left_out] * 2
     assert sys.getswitchinterval() == turns
 
 

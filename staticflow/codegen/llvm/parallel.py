@@ -91,11 +91,12 @@ def may_be_much(loop: Loop, sizes: Sequence[Sym]) -> bool:
     # Where sizes are very large: powers of two, of which tiles leave no rest, and unequal ones, so
     # that windows are smaller than images. What is bound on the way is at its beginning, where a
     # triangle is large, or at its end, where there are many tasks.
-    large = [1 << max(24 - i, 12) for i in range(len(sizes))]
+    large = tuple([1 << max(24 - i, 12) for i in range(len(sizes))])
+    orders = {large, large[::-1]}  # one of them where no size, or one, is unknown
     return any(
         count(loop, dict(zip(sizes, order, strict=True))) >= SHARED_WORK
         for count in (work_at, most_work)
-        for order in (large, large[::-1])
+        for order in orders
     )
 
 
