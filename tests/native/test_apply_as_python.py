@@ -163,17 +163,19 @@ def test_a_number_is_remembered_as_an_array(replaced: Any, by_number: bool) -> N
 
     x, number = a_tensor(3), Counted(type=float_type)
     op = an_op(Remembered(answer=answer), flags="NUMBERS" + " BY_NUMBER" * by_number)
-    other = Counted(type=float_type)
-    drop(applied(op, x, other))  # whose place is taken
+    first, second = Counted(type=float_type), Counted(type=float_type)
+    drop(applied(op, x, first))  # whose place is taken, and then that of the neighbour
     for _ in range(3):
+        drop(applied(op, x, second))
         drop(applied(op, x, number))
-    assert world.said.count(operands.number_beside) == 2
-    assert all((value is number) == by_number for value in seen[1:])
-    assert len(set(map(id, seen))) == 2
-    memo = operands.memos[0]
-    assert world.leaks() == [memo.array] and memo.number is number
-    counted = (x, x.data, other, number, memo.array)
-    assert [c.references for c in counted] == [1, 1, 1, 2, 1]
+    assert world.said.count(operands.number_beside) == 3
+    assert all((value is number) == by_number for value in seen[2::2])
+    assert len(set(map(id, seen))) == 3
+    memo, neighbour = operands.memos[0], operands.memos[1]
+    assert memo.number is number and neighbour.number is second
+    assert world.leaks() == [neighbour.array, memo.array]
+    counted = (x, x.data, first, second, number, memo.array, neighbour.array)
+    assert [c.references for c in counted] == [1, 1, 1, 2, 2, 1, 1]
 
 
 def test_a_step_is_computed_as_is_known(replaced: Any) -> None:
