@@ -133,6 +133,7 @@ NO_INPUTS = set(
         "scalar_tensor",
         "tril_indices",
         "triu_indices",
+        "vmap",
         "zeros",
     ]
 )

@@ -12,6 +12,7 @@ import pytest
 
 import staticflow as sf
 import staticflow.nn.functional as F
+from staticflow.ops import OPS
 
 MANY = 1 << 17
 FORMS: dict[str, Callable[[Any], Any]] = {
@@ -72,6 +73,16 @@ def test_products(form: str) -> None:
     wanted = run(sf.from_numpy(x.astype(np.float64))).numpy()
     for f in (run, sf.jit(run)):
         np.testing.assert_allclose(f(sf.from_numpy(x)).numpy(), wanted, 1e-4)
+
+
+def test_a_kernel_of_many_small_images() -> None:
+    """Which are so few elements that NumPy computes it."""
+    draw = np.random.default_rng(0)
+    x, y = (draw.uniform(0.5, 3, s).astype(np.float32) for s in ((1638, 2, 4, 5), (1638, 3, 3, 3)))
+
+    run = partial(OPS["correlate_kernel"], kernel=(2, 3), stride=(1, 1), dilation=(1, 1), groups=1)
+    wanted = run(*(sf.from_numpy(a.astype(np.float64)) for a in (x, y))).numpy()
+    np.testing.assert_allclose(run(sf.from_numpy(x), sf.from_numpy(y)).numpy(), wanted, 1.5e-6)
 
 
 def test_all_of_them() -> None:

@@ -93,7 +93,7 @@ NO_SIZES: Mapping[str, str] = {
             "eager.ranges._PIECE",
         ),
         "products that make an element of a convolution, of which tests/codegen/test_long_sums.py has many": (
-            "codegen.lower.correlate._DEEP", "codegen.lower.windows.PART",
+            "codegen.lower.correlate._DEEP", "codegen.lower.windows.PART", "ops.windows.correlate._MOST_AT_ONCE",
         ),
         "rows, columns and positions of a convolution as a product, of which tests/codegen/test_convolutions.py has fewer and more": (
             "codegen.lower.kernel_products._LEAST_COLUMNS", "codegen.lower.kernel_products._LEAST_ROWS",

@@ -26,17 +26,18 @@ def name_the_function(error: StaticflowError, name: str, fn: Any = None) -> None
     >>> str(error)
     'loss: mul(f32[2], f32[3]): the sizes differ'
     """
-    innermost: str = getattr(error, "_innermost", None) or str(error)
+    before: str = getattr(error, "_named", "")
+    innermost = str(error).removeprefix(before)
     found = _OP.match(innermost)
     if found is None or found[1] == "indexing":  # which is no function that anyone calls
         return
     if name.startswith("_") or found[1] in _arguments_of(fn):
         return
-    called, failed = name.rstrip("_"), found[1].rstrip("_")
-    if f"{called.rpartition('.')[2]}_".startswith(f"{failed}_"):  # var_mean says var
+    called, failed = f"{name.rstrip('_')}: ", found[1].rstrip("_")
+    if f"{name.rpartition('.')[2].rstrip('_')}_".startswith(f"{failed}_"):  # var_mean says var
         called = ""
-    error._innermost = innermost  # type: ignore[attr-defined]
-    error.args = (f"{called}: {innermost}" if called else innermost, *error.args[1:])
+    error._named = called  # type: ignore[attr-defined]
+    error.args = (called + innermost, *error.args[1:])
 
 
 def _arguments_of(fn: Any) -> tuple[str, ...]:

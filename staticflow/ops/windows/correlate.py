@@ -6,6 +6,7 @@ The ops are made by decompositions, after the last differentiation, so they have
 from __future__ import annotations
 
 import itertools
+import math
 from typing import Any
 
 from staticflow.errors import DTypeError
@@ -116,6 +117,11 @@ def _kernel_infer(
     return TensorType(x.dtype, (y.shape[1], x.shape[1] // groups, *kernel))
 
 
+_MOST_AT_ONCE = 1 << 11
+"""Products that a library of matrices may add up in one float: of more, of one sign, it loses a
+digit and more."""
+
+
 def _kernel_reference(
     xp: Any, x: Any, y: Any, *, kernel: Any, stride: Any, dilation: Any, groups: int
 ) -> Any:
@@ -123,13 +129,19 @@ def _kernel_reference(
     found = windows(xp, x, kernel, stride, dilation)
     over = (0, *range(2, 2 + rank))
     per, out = x.shape[1] // groups, y.shape[1] // groups
-    parts = [
-        xp.tensordot(
-            y[:, g * out : (g + 1) * out], found[:, g * per : (g + 1) * per], axes=(over, over)
-        )
-        for g in range(groups)
-    ]
-    return xp.concatenate(parts)
+    images = max(1, _MOST_AT_ONCE // max(1, math.prod(y.shape[2:])))
+
+    def products(first: int) -> Any:
+        """Those of some images, by groups."""
+        a, b = (part[first : first + images] for part in (y, found))
+        pairs = [(a[:, g * out :][:, :out], b[:, g * per :][:, :per]) for g in range(groups)]
+        return xp.concatenate([xp.tensordot(*pair, axes=(over, over)) for pair in pairs])
+
+    total, *others = map(products, range(0, max(1, x.shape[0]), images))
+    if not others:
+        return total
+    wide = xp.float64 if total.dtype == xp.float32 else total.dtype
+    return sum(others, total.astype(wide)).astype(total.dtype)
 
 
 correlate_kernel_op = Op(
