@@ -249,6 +249,7 @@ def subnormal_arrays(name: str) -> tuple[Any, list[Any]] | None:
 
 OTHERWISE = {
     "fmin": "which of two zeros is taken is a matter of their bits",
+    "nansum": "of one number it is that number, to which NumPy adds 0",
     "remainder": "the C library, which NumPy asks, divides by such a number",
     **dict.fromkeys(
         ("cholesky", "solve", "solve_lower", "solve_upper"), "the matrices are singular"

@@ -50,7 +50,7 @@ def test_the_plan_of_a_thousand_processes(target: str, capsys: pytest.CaptureFix
     [
         ("train", ["--mesh", "data=x"], "--mesh has 'data=x'"),
         ("train", ["--mesh", "data=2", "--sizes", "y=3"], "--sizes has y; the sizes are x_0"),
-        ("train", ["--mesh", "other=2"], "there is no 'data' among other"),
+        ("train", ["--mesh", "other=2"], "mesh(other=2) has no 'data', only other"),
         ("missing", ["--mesh", "data=2"], "names no function"),
         ("wrong", ["--mesh", "data=2"], "wrong(mesh) gives int"),
     ],

@@ -21,6 +21,7 @@ from staticflow.ops.basics.axes import permute_op, t_op, transpose_op
 from staticflow.ops.basics.expand import expand_op
 from staticflow.ops.basics.slicing import select_op, select_scatter, slice_op, slice_scatter_op
 from staticflow.ops.basics.view import ravel, reshape_op, squeeze_op, unsqueeze_op
+from staticflow.ops.declaring.required import required_op
 from staticflow.ops.declaring.thread import for_itself, recording, thread
 from staticflow.ops.indexing.index_functions import index_copy
 from staticflow.ops.indexing.index_ops import index_op, index_put_op
@@ -223,7 +224,8 @@ def _refuse(op: Op, whole: Any, value: Any, **_: Any) -> Any:
 
 _BACK: dict[Op, Callable[..., Any]] = {
     **dict.fromkeys(
-        (reshape_op, squeeze_op, unsqueeze_op, permute_op, transpose_op, t_op), _turn_back
+        (reshape_op, squeeze_op, unsqueeze_op, permute_op, transpose_op, t_op, required_op),
+        _turn_back,
     ),
     **dict.fromkeys((expand_op, unfold_op), _refuse),
     index_op: lambda op, whole, value, *at, dims: index_put_op(
