@@ -33,6 +33,8 @@ __all__ = [
 class StaticflowError(RuntimeError):
     """The base of every error that staticflow raises on purpose."""
 
+    _named = ""  # how its message begins with the function that was called, if it was named
+
 
 class ShapeError(StaticflowError, ValueError):
     """Shapes, dims or numbers of arguments that do not fit together."""

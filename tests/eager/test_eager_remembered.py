@@ -83,9 +83,7 @@ def outcome(fn: Any, x: sf.Tensor, args: Any, kwargs: Any) -> Any:
     try:
         out = fn(x, *args, **kwargs)
     except StaticflowError as error:
-        said = str(error).removeprefix(
-            getattr(error, "_named", "")
-        )  # without the function that was called
+        said = str(error).removeprefix(error._named)  # without the function that was called
         return type(error), said.partition(", at ")[0]
     except TypeError:
         return TypeError

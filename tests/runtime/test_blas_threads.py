@@ -24,7 +24,7 @@ def _number_of_threads() -> Iterator[None]:
 
 
 def test_the_library_of_wheels_is_found() -> None:
-    library = np.show_config(mode="dicts")["Build Dependencies"]["blas"]["name"]  # type: ignore
+    library = np.show_config(mode="dicts")["Build Dependencies"]["blas"]["name"]
     assert (blas.blas_threads() is not None) == ("openblas" in library)
 
 

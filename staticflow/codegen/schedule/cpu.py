@@ -39,9 +39,9 @@ the next one, which lies elsewhere. More of them would leave fewer tasks for thr
 
 
 _ALONG_LONG = 2
-"""The same where much is computed of each element, or of more than one sum: 50,000 rows of 100
-exponentials are summed up in 0.4 of the time that one register at a time takes; eight of them
-would not leave registers for what is computed."""
+"""Registers side by side down columns where a loop computes much of each element or has several
+sums: the exponentials of 50,000 rows of 100 are summed up in 0.4 of the time that one register at a
+time takes, and `_ALONG_COLUMNS` of them would leave none for what is computed."""
 
 
 def schedule_cpu(lowered: Lowered, target: Target) -> Kernel:

@@ -121,7 +121,9 @@ def _rows(x: Any, dim: int, name: str) -> tuple[Any, tuple[Any, ...], int]:
 def _distinct(
     rows: Any, order: Any, x: Any, shape: Any, at: int | None, inverse: bool, counts: bool
 ) -> Any:
-    """What is new among ordered rows, or elements, and what else is asked for."""
+    """The first of each run of equal ``rows`` (n, ...), which are elements where ``at`` is None and
+    slices of ``shape`` along the dim ``at`` else; with ``inverse`` also the run of each row of
+    ``x``, which ``order`` has put in order, and with ``counts`` how many rows each run has."""
     differs = ne(rows[1:], rows[:-1])
     differs = differs if at is None else any(differs, 1)
     first = iota.beside(rows, shape=rows[:1].shape[:1], dim=0, dtype=int64)

@@ -26,8 +26,7 @@ def name_the_function(error: StaticflowError, name: str, fn: Any = None) -> None
     >>> str(error)
     'loss: mul(f32[2], f32[3]): the sizes differ'
     """
-    before: str = getattr(error, "_named", "")
-    innermost = str(error).removeprefix(before)
+    innermost = str(error).removeprefix(error._named)
     found = _OP.match(innermost)
     if found is None or found[1] == "indexing":  # which is no function that anyone calls
         return
@@ -36,7 +35,7 @@ def name_the_function(error: StaticflowError, name: str, fn: Any = None) -> None
     called, failed = f"{name.rstrip('_')}: ", found[1].rstrip("_")
     if f"{name.rpartition('.')[2].rstrip('_')}_".startswith(f"{failed}_"):  # var_mean says var
         called = ""
-    error._named = called  # type: ignore[attr-defined]
+    error._named = called
     error.args = (called + innermost, *error.args[1:])
 
 

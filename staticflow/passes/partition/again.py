@@ -51,7 +51,8 @@ def gather_again(graph: Graph, parts: Collection[Node]) -> Graph:
 
 
 def _source(node: Node) -> Node:
-    """What is gathered, seen through what only moves and fills up."""
+    """The node that ``node`` is made of by views, gathers and zeros around it alone; ``node``
+    itself if it is none of these."""
     while len(node.args) == 1 and (_moves(node) or node.op in (all_gather_op, embed_op)):
         (node,) = node.args
     return node

@@ -209,7 +209,8 @@ _TRANSFORM: tuple[Callable[[Any], Any], ...] = (
     _softmax_of_what_is_there,
     lambda x: mul(erfinv(sub(mul(x, 2), 1)), math.sqrt(2)),
 )
-"""What is done to the values of targets, by ``post_transform``."""
+"""What a TreeEnsemble makes of what its leaves come to (n, targets), by the number that is its
+``post_transform``: nothing, softmax, sigmoid, softmax of what is not 0, probit."""
 
 TREES: Mapping[str, Row] = {
     "ai.onnx.ml.TreeEnsemble": row(_tree_ensemble, ignored="nodes_hitrates"),
