@@ -243,3 +243,17 @@ def test_one_image_with_a_bias_behind_it(rows: int, channels: int, size: int) ->
     )
     relu = sf.compile([], F.conv2d(x, sf.symbol(w), b).relu())()
     np.testing.assert_allclose(relu.numpy(), many.relu().detach().numpy(), rtol=1e-4, atol=1e-4)
+
+
+def test_the_kernel_of_images_and_cotangents_that_are_the_same_along_rows() -> None:
+    """Neither of which is loaded as a vector: lanes behind the end of a row add nothing."""
+    x, y = sf.placeholder((2, 2, 4, 1)), sf.placeholder((2, 3, 3, 1))
+    run = OPS["correlate_kernel"]
+    attrs = {"kernel": (2, 3), "stride": (1, 1), "dilation": (1, 1), "groups": 1}
+    program = sf.compile([x, y], run(x.expand(2, 2, 4, 5), y.expand(2, 3, 3, 3), **attrs))
+    draw = np.random.default_rng(0)
+    a, b = (draw.uniform(1, 2, t.shape).astype(np.float32) for t in (x, y))
+    wanted = run.reference(
+        np, *(np.broadcast_to(t, (*t.shape[:3], n)) for t, n in ((a, 5), (b, 3))), **attrs
+    )
+    np.testing.assert_allclose(program(a, b).numpy(), wanted, 1e-5)

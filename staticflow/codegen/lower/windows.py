@@ -64,11 +64,14 @@ class Array:
         return self.node.tensor_type.shape
 
     def load(self, k: Builder, index: Index, lanes: int = 1, bound: Size | None = None) -> Operand:
-        """The element at ``index``, or those of several lanes."""
+        """The element at ``index``, or those of several lanes; 0 in those from ``bound`` on."""
         source, source_index = source_of(self.node, index)
         at = source.tensor_type.offset(source_index)
         if LANE_SYM not in symbols_of(at):
-            return k.splat(k.load(self.names[source], at), lanes)
+            value = k.splat(k.load(self.names[source], at), lanes)
+            if bound is None or lanes == 1:
+                return value
+            return k.select(k.active(bound, lanes), value, k.const(0, value.dtype, lanes))
         return k.load(self.names[source], at, lanes, bound)
 
     def matrix(self, index: Index) -> Matrix:
