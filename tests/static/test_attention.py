@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import staticflow as sf
-from staticflow.codegen.lower.seen_keys import seen_keys
+from staticflow.codegen.lower.seen_keys import seeing_queries, seen_keys
 from staticflow.nn import functional as F
 from staticflow.ops.basics.creation import iota
 
@@ -207,13 +207,32 @@ def test_what_is_no_attention_is_looked_through_once() -> None:
     assert _kernels(program) == 0
 
 
+def _range_by(range_of: Callable[..., Any], mask: Callable[[Any, Any], Any], role: str) -> Any:
+    """The range that a function of masks gives for the block 10..20."""
+    like = sf.placeholder((30,), name="like")
+    rows, columns = (iota.beside(like, shape=(30, 30), dim=d, dtype=sf.int64) for d in (0, 1))
+    return range_of({role: mask(rows, columns).node}, -math.inf, 10, 20)
+
+
+def test_queries_that_see_no_key_are_passed_over() -> None:
+    """The range of queries that see a block of keys, as masks tell it."""
+
+    def found(mask: Callable[[Any, Any], Any], role: str = "keep") -> Any:
+        return _range_by(seeing_queries, mask, role)
+
+    assert found(lambda i, j: i * j >= j) == (None, None)
+    assert found(lambda i, j: i >= j) == (10, None)
+    assert found(lambda i, j: (i >= j) & (i - j < 4)) == (10, 23)
+    assert found(lambda i, j: i + j < 25) == (None, 15)
+    assert found(lambda i, j: i < 7) == (None, 7)
+    assert found(lambda i, j: sf.where(i >= j, 0.0, -math.inf), "bias") == (10, None)
+
+
 def test_keys_that_nobody_sees_are_passed_over() -> None:
     """The range of keys that a block of queries sees, as masks tell it."""
 
     def found(mask: Callable[[Any, Any], Any], role: str = "keep") -> Any:
-        like = sf.placeholder((30,), name="like")
-        rows, columns = (iota.beside(like, shape=(30, 30), dim=d, dtype=sf.int64) for d in (0, 1))
-        return seen_keys({role: mask(rows, columns).node}, -math.inf, 10, 20)
+        return _range_by(seen_keys, mask, role)
 
     assert found(lambda i, j: i * j >= j) == (None, None)
     assert found(lambda i, j: i >= j) == (None, 20)

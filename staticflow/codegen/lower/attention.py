@@ -21,9 +21,10 @@ from staticflow.codegen.lower.attention_blocks import AttentionBlocks, Keys, Que
 from staticflow.codegen.lower.attention_gradient import Backward
 from staticflow.codegen.lower.nest import Scratch
 from staticflow.codegen.lower.tasks import bind_index, each_in_groups
+from staticflow.codegen.lower.team_attention import emit_team_attention
 from staticflow.codegen.maths.scalars import Scalars
 from staticflow.codegen.target import Target
-from staticflow.graph.dims import Size, ceil_div, is_provably_ge, prod
+from staticflow.graph.dims import Size, ceil_div, prod
 from staticflow.graph.graph import Graph
 from staticflow.graph.node import Node
 from staticflow.ops.declaring.lowering import linear
@@ -36,6 +37,9 @@ def lower_attention(
 ) -> tuple[Kernel, list[Scratch]]:
     """The kernel of an op that lowers by `Attend`, and the scratch memory that it wants."""
     node = body.outputs[0].args[0]
+    if target.teams:
+        emit_team_attention(k, node, names, outs)
+        return k.kernel(node.op.name), []
     kind = Backward if node.op.lowering.backward else Forward
     work = kind(k, node, names, outs, target)
     k.buffers["scratch"] = Buffer("scratch", work.dtype, "inout")
@@ -147,17 +151,10 @@ class Forward(AttentionBlocks):
                     both, lost = k.select(empty[i], math.inf, both), k.select(empty[i], 0.0, lost)
                 k.store(lse, at + col + LANE, both, queries.bound(col))
                 k.store(low, at + col + LANE, lost, queries.bound(col))
-            divisors = [self._some(whole) for whole in sums]
+            divisors = [self.divisor(whole, self.lanes) for whole in sums]
             for row in each(k, "e", Span(0, self.width, 1)):
                 for i, (col, whole) in enumerate(zip(cols, divisors, strict=True)):
                     value = k.div(self.load(ot, row, col), whole)
                     self.save(ot, row, col, k.select(empty[i], 0.0, value) if has_empty else value)
         to = Matrix(out, at * self.width, self.width, 1)
         copy_columns(k, ot.transpose, to, queries.count, 0, self.width, self.lanes)
-
-    def _some(self, whole: Operand) -> Operand:
-        """What sums are divided by; 1 where there are no keys at all, and zeros come out."""
-        if is_provably_ge(self.keys, 1):
-            return whole
-        k, one = self.k, self.k.const(1.0, self.dtype, self.lanes)
-        return k.select(k.compare("ge", k.index_value(self.keys, self.lanes), 1), whole, one)

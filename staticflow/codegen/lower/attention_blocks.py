@@ -19,16 +19,16 @@ from staticflow.codegen.gemm.plan import (
 )
 from staticflow.codegen.gemm.tile import Matrix, Product, each, emit_tile
 from staticflow.codegen.kernel import LANE, Operand
+from staticflow.codegen.lower.attention_parts import AttentionParts
 from staticflow.codegen.lower.contract import matrix_of
-from staticflow.codegen.lower.seen_keys import seen_keys
 from staticflow.codegen.lower.tasks import bind_index
 from staticflow.codegen.lower.values import Values
 from staticflow.codegen.maths.scalars import Scalars
 from staticflow.codegen.target import Target
 from staticflow.data_classes import dataclass
-from staticflow.graph.dims import Size, ceil_div, dim_max, dim_min
+from staticflow.graph.dims import Size, ceil_div, dim_min
 from staticflow.graph.node import Node
-from staticflow.ops.declaring.lowering import Index, delinear
+from staticflow.ops.declaring.lowering import Index
 from staticflow.passes.access import broadcast_index
 
 __all__ = ["AttentionBlocks", "Keys", "Queries"]
@@ -64,25 +64,15 @@ class Keys:
     count: Size
 
 
-class AttentionBlocks:
+class AttentionBlocks(AttentionParts):
     """What both kernels share."""
 
     def __init__(
         self, k: Scalars, node: Node, names: Mapping[Node, str], outs: list[str], target: Target
     ) -> None:
-        self.k, self.names, self.outs, self.target = k, names, outs, target
-        kind, args = node.op.lowering, node.args
-        self.matrices = args[: kind.matrices]
-        behind = kind.matrices + kind.rows
-        self.rows = args[kind.matrices : behind]
-        self.of = dict(zip(node.attrs["roles"], args[behind:], strict=True))
-        self.fill: float = node.attrs["fill"]
-        self.scale: float = node.attrs["scale"]
-        q, _, v = (a.tensor_type for a in self.matrices[:3])
-        self.dtype = q.dtype
-        self.lead, self.queries, self.inner = q.shape[:-2], q.shape[-2], q.shape[-1]
-        self.keys, self.width = v.shape[-2], v.shape[-1]
-        self.lanes = target.vector_bits // q.dtype.bits
+        super().__init__(k, node, names, outs)
+        self.target = target
+        self.lanes = target.vector_bits // self.dtype.bits
         unit = main_width(target) * self.lanes
         self.block = _block_of(self.queries, unit * max(1, _QUERIES // unit), self.lanes)
         self.step = _KEYS
@@ -119,11 +109,6 @@ class AttentionBlocks:
 
     # -- blocks ------------------------------------------------------------------------------
 
-    def batches(self, at: Size) -> Index:
-        """The index of batch ``at``."""
-        pairs = zip(delinear(at, self.lead), self.lead, strict=True)
-        return tuple(bind_index(self.k, i, d) for i, d in pairs)
-
     def queries_at(self, batch: Index, number: Size) -> Queries:
         """The block of queries of that number."""
         k, block, lanes = self.k, self.block, self.lanes
@@ -150,14 +135,7 @@ class AttentionBlocks:
     def keys_of(self, queries: Queries) -> Iterator[Keys]:
         """The blocks of keys that some query of a block may see, in a loop over them."""
         k = self.k
-        low, high = seen_keys(self.of, self.fill, queries.first, queries.first + queries.count)
-        end = self.keys
-        if high is not None:
-            end = bind_index(k, dim_min(self.keys, dim_max(high, 0)), self.keys + 1)
-        start: Size = 0
-        if low is not None:
-            least = dim_min(dim_max(low, 0), self.keys)
-            start = bind_index(k, least // self.step * self.step, self.keys + 1)
+        start, end = self.span_of_keys(queries.first, queries.count, self.step)
         for first in each(k, "keys", Span(start, end, self.step)):
             whole = isinstance(self.keys, int) and self.keys % self.step == 0
             rest = self.keys - first
@@ -255,12 +233,7 @@ class AttentionBlocks:
 
     def bias_and_fill(self, score: Operand, queries: Queries, key: Size, col: Size) -> Operand:
         """A score with the bias and the fill."""
-        if "bias" in self.of:
-            score = self.k.add(score, self.role("bias", queries, key, col))
-        if "keep" in self.of:
-            kept = self.role("keep", queries, key, col)
-            score = self.k.select(kept, score, self.k.const(self.fill, self.dtype, self.lanes))
-        return score
+        return self.change_score(score, lambda role: self.role(role, queries, key, col))
 
 
 def _block_of(queries: Size, most: int, lanes: int) -> int:

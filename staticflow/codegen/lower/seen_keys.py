@@ -1,4 +1,5 @@
-"""Which keys the queries of a block may see at all, read off what makes the mask.
+"""Which keys the queries of a block may see at all, and which queries see the keys of a block, read
+off what makes the mask.
 
 A mask compares positions, as in ``key <= query``. It is read into *bounds*: arithmetic of the
 symbols `_QUERY` and `_KEY` that is not negative wherever a key is seen, here ``query - key``. In a
@@ -40,7 +41,7 @@ from staticflow.ops.elementwise.bits import bitwise_and, bitwise_not, bitwise_or
 from staticflow.ops.symbols.pattern import number_of
 from staticflow.passes.access import broadcast_index, source_of
 
-__all__ = ["seen_keys"]
+__all__ = ["seeing_queries", "seen_keys"]
 
 _QUERY, _KEY, _BATCH = Sym("query", -1), Sym("key", -1), Sym("batch", -1)
 
@@ -57,24 +58,38 @@ _At = tuple[Node, Index]
 def seen_keys(of: Mapping[str, Node], fill: float, first: Size, end: Size) -> Range:
     """The range of keys outside of which the queries ``first..end`` see none: their scores are
     -inf there, by the ``keep`` or the ``bias`` in ``of``. None: there is no such bound."""
+    return _range(_all_bounds(of, fill), _KEY, _QUERY, first, end)
+
+
+def seeing_queries(of: Mapping[str, Node], fill: float, first: Size, end: Size) -> Range:
+    """The range of queries outside of which none sees the keys ``first..end``, as `seen_keys`."""
+    return _range(_all_bounds(of, fill), _QUERY, _KEY, first, end)
+
+
+def _all_bounds(of: Mapping[str, Node], fill: float) -> list[Bound]:
     bounds: list[Bound] = []
     if "keep" in of and fill == -math.inf:
         bounds += _bounds(_element(of["keep"]), True)
     if "bias" in of:
         bounds += _bounds_of_bias(_element(of["bias"]))
+    return bounds
+
+
+def _range(bounds: list[Bound], of: Sym, other: Sym, first: Size, end: Size) -> Range:
+    """The range of ``of`` in which bounds hold for some ``other`` in ``first..end``."""
     low: Size | None = None
     high: Size | None = None
     for bound in bounds:
-        key, query = coefficient(bound, _KEY), coefficient(bound, _QUERY)
+        own, opposite = coefficient(bound, of), coefficient(bound, other)
         rest = substitute_dim(bound, {_KEY: 0, _QUERY: 0})
-        if _BATCH in symbols_of(rest):
+        if _BATCH in symbols_of(rest) or {own, opposite} - {-1, 0, 1}:
             continue
-        if key == 1 and query in (0, -1):
-            least = (first if query else 0) - rest
-            low = least if low is None else dim_max(low, least)
-        elif key == -1 and query in (0, 1):
-            most = rest + (end if query else 1)
-            high = most if high is None else dim_min(high, most)
+        # opposite * other is this at most
+        most = rest + (end - 1 if opposite == 1 else -first if opposite == -1 else 0)
+        if own == 1:
+            low = -most if low is None else dim_max(low, -most)
+        elif own == -1:
+            high = most + 1 if high is None else dim_min(high, most + 1)
     return low, high
 
 

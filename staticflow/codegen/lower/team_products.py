@@ -1,9 +1,7 @@
-"""Products for a GPU: tiles of 64 by 64 elements, each by a block, whose operands pass by in shared
-memory, 16 of the inner dimension at a time.
+"""Products for a GPU, in tiles whose operands pass by in shared memory (`TeamTiles`).
 
-A thread has 16 elements of the tile, 4 rows by 4 columns that lie 16 apart, so that neighbours read
-and store neighbours. Sums over windows are products too: their operands are never made, but read
-where they lie (an *implicit* product).
+Sums over windows are products too: their operands are never made, but read where they lie (an
+*implicit* product).
 """
 
 from __future__ import annotations
@@ -13,11 +11,12 @@ from typing import TypeAlias
 
 from staticflow.codegen.kernel import TEAMS, Operand
 from staticflow.codegen.lower.tasks import bind_index
+from staticflow.codegen.lower.team_tiles import SIDE, TILE, Passing, TeamTiles, own_place
 from staticflow.codegen.lower.windows import COL, PART, ROW, Array, Finish
 from staticflow.codegen.maths.scalars import Scalars
 from staticflow.data_classes import dataclass
-from staticflow.graph.dims import Dim, Size, ceil_div, dim_min, floor_div, is_provably_ge, prod
-from staticflow.graph.dtypes import DType, bfloat16, bool_, float16, float32
+from staticflow.graph.dims import Dim, Size, ceil_div, dim_min, is_provably_ge, prod
+from staticflow.graph.dtypes import DType, bfloat16, float16, float32
 from staticflow.graph.node import Node
 from staticflow.graph.types import Shape
 from staticflow.ops.declaring.lowering import Correlate, CorrelateKernel, Index, delinear
@@ -25,20 +24,7 @@ from staticflow.passes.access import broadcast_index
 
 __all__ = ["emit_team_product"]
 
-_TILE = 64
-"""Rows of a tile, and columns."""
-
-_DEPTH = 16
-"""Of the inner dimension, what is in shared memory at a time."""
-
-_SIDE = 16
-"""Threads along a side of a tile."""
-
-_PITCH = _TILE + 1
-"""Elements from one step of the inner dimension to the next, in shared memory: of 64, all would be
-in the same bank."""
-
-_OWN = _TILE // _SIDE
+_OWN = TILE // SIDE
 """Rows of a thread, and columns."""
 
 _DEEP = 1024
@@ -77,27 +63,25 @@ class _Tiles:
     def __init__(self, k: Scalars, product: _Product, dtype: DType, finish: Finish) -> None:
         self.k, self.p, self.finish, self.dtype = k, product, finish, dtype
         self.wide = float32 if dtype in (float16, bfloat16) else dtype
-        self.zero = k.const(self.wide.numpy.type(0).item(), self.wide)
 
     def emit(self) -> None:
         """The whole kernel."""
         k, p = self.k, self.p
-        down, across = ceil_div(p.rows, _TILE), ceil_div(p.columns, _TILE)
+        down, across = ceil_div(p.rows, TILE), ceil_div(p.columns, TILE)
         with k.loop("tile", prod(p.batch) * down * across, kind="blocks") as tile:
             *at, i, j = delinear(tile, (*p.batch, down, across))
             self.batch = tuple(bind_index(k, x, n) for x, n in zip(at, p.batch, strict=True))
-            self.row = bind_index(k, i * _TILE, p.rows)
-            self.column = bind_index(k, j * _TILE, p.columns)
-            self.left = k.local(self.wide, _DEPTH * _PITCH, "shared")
-            self.right = k.local(self.wide, _DEPTH * _PITCH, "shared")
+            self.row = bind_index(k, i * TILE, p.rows)
+            self.column = bind_index(k, j * TILE, p.columns)
+            self.tiles = TeamTiles(k, self.wide)
             self.sums = k.local(self.wide, _OWN * _OWN, "private")
             totals = k.local(self.wide, _OWN * _OWN, "private") if self._in_parts else None
-            self._clear(totals or self.sums)
+            self.tiles.clear(totals or self.sums, _OWN * _OWN)
             if totals is None:
                 self._add_up(0, p.depth)
             else:
                 with k.loop("part", p.depth, step=PART) as part:
-                    self._clear(self.sums)
+                    self.tiles.clear(self.sums, _OWN * _OWN)
                     self._add_up(part, dim_min(part + PART, p.depth))
                     self._add_to(totals)
             self._finish(totals or self.sums)
@@ -105,11 +89,6 @@ class _Tiles:
     @property
     def _in_parts(self) -> bool:
         return self.wide.is_floating and not is_provably_ge(_DEEP, self.p.depth)
-
-    def _clear(self, sums: str) -> None:
-        with self.k.loop("t", TEAMS["blocks"], kind="threads"):
-            for own in range(_OWN * _OWN):
-                self.k.store(sums, own, self.zero)
 
     def _add_to(self, totals: str) -> None:
         k = self.k
@@ -119,65 +98,20 @@ class _Tiles:
 
     def _add_up(self, first: Size, end: Size) -> None:
         """The products of some of the inner dimension, added to the sums."""
-        k = self.k
-        with k.loop("k", end, lo=first, step=_DEPTH) as inner:
-            self._fill(inner)
-            with k.loop("t", TEAMS["blocks"], kind="threads") as t:
-                y, x = _own(t)
-                sums = [k.var(k.load(self.sums, own)) for own in range(_OWN * _OWN)]
-                with k.loop("step", _DEPTH) as step:
-                    at = step * _PITCH
-                    a = [k.load(self.left, at + y + i * _SIDE) for i in range(_OWN)]
-                    b = [k.load(self.right, at + x + j * _SIDE) for j in range(_OWN)]
-                    for own, total in enumerate(sums):
-                        k.set(total, self._multiply_add(a[own // _OWN], b[own % _OWN], total))
-                for own, total in enumerate(sums):
-                    k.store(self.sums, own, total)
-
-    def _multiply_add(self, a: Operand, b: Operand, total: Operand) -> Operand:
-        if self.wide.is_floating:
-            return self.k.fma(a, b, total)
-        times, plus = ("and", "or") if self.wide is bool_ else ("mul", "add")
-        return self.k.apply(plus, total, self.k.apply(times, a, b))
-
-    def _fill(self, inner: Dim) -> None:
-        """Both operands in shared memory, zeros where there are no elements."""
-        k, p = self.k, self.p
-        with k.loop("t", TEAMS["blocks"], kind="threads") as t:
-            for q in range(_DEPTH * _TILE // TEAMS["blocks"]):
-                number = t + q * TEAMS["blocks"]
-                for into, read, by_rows, start, most in (
-                    (self.left, p.left, not p.left_by_rows, self.row, p.rows),
-                    (self.right, p.right, p.right_by_rows, self.column, p.columns),
-                ):
-                    # neighbouring threads read neighbouring elements
-                    step, side = (
-                        divmod_of(number, _TILE) if by_rows else divmod_of(number, _DEPTH)[::-1]
-                    )
-                    self._fill_one(into, read, inner, step, start + side, most, side)
-
-    def _fill_one(
-        self, into: str, read: Read, inner: Dim, step: Size, at: Size, most: Size, side: Size
-    ) -> None:
-        k = self.k
-        value = k.var(self.zero)
-        inside = k.apply(
-            "and",
-            k.compare("lt", k.index_value(at), k.index_value(most)),
-            k.compare("lt", k.index_value(inner + step), k.index_value(self.p.depth)),
+        p, at = self.p, self.batch
+        left = Passing(lambda row, kk: p.left(at, row, kk), p.left_by_rows, self.row, p.rows)
+        right = Passing(
+            lambda column, kk: p.right(at, kk, column), not p.right_by_rows, self.column, p.columns
         )
-        with k.when(inside):
-            place = (at, inner + step) if into == self.left else (inner + step, at)
-            k.set(value, k.cast(read(self.batch, *place), self.wide))
-        k.store(into, step * _PITCH + side, value)
+        self.tiles.add_up(self.sums, left, right, (first, end), p.depth)
 
     def _finish(self, sums: str) -> None:
         k, p = self.k, self.p
         with k.loop("t", TEAMS["blocks"], kind="threads") as t:
-            y, x = _own(t)
+            y, x = own_place(t)
             for own in range(_OWN * _OWN):
-                row = self.row + y + own // _OWN * _SIDE
-                column = self.column + x + own % _OWN * _SIDE
+                row = self.row + y + own // _OWN * SIDE
+                column = self.column + x + own % _OWN * SIDE
                 total = k.cast(k.load(sums, own), self.dtype)
                 inside = k.apply(
                     "and",
@@ -187,16 +121,6 @@ class _Tiles:
                 with k.when(inside):
                     at = bind_index(k, row, p.rows), bind_index(k, column, p.columns)
                     self.finish(total, p.place(self.batch, *at), 1, None)
-
-
-def divmod_of(number: Size, by: int) -> tuple[Size, Size]:
-    """A quotient and the rest."""
-    return floor_div(number, by), number % by
-
-
-def _own(t: Dim) -> tuple[Size, Size]:
-    """The first row and column of a thread."""
-    return divmod_of(t, _SIDE)
 
 
 # -- what is multiplied --------------------------------------------------------------------------

@@ -8,7 +8,6 @@ from staticflow.codegen.target import GPU
 from staticflow.errors import ArgumentError
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.loops.budget import budgets_in
-from staticflow.passes.order import INSTEAD
 from staticflow.runtime.device.devices import open_device
 from staticflow.runtime.device.executable import DeviceExecutable
 from staticflow.runtime.recipe import Recipe
@@ -17,10 +16,9 @@ __all__ = ["build_on_device"]
 
 
 def build_on_device(recipe: Recipe, index: int) -> DeviceExecutable:
-    """Compile a program for the GPU of a number. Attention is computed as it is written: the kernel
-    that keeps its weights out of memory is one of vectors. A loop over a few numbers is a loop of
-    the routine: as one kernel it may want memory while it runs, of which a GPU's kernel gets none.
-    A program with a budget of memory holds none from call to call, and so captures nothing.
+    """Compile a program for the GPU of a number. A loop over a few numbers is a loop of the
+    routine: as one kernel it may want memory while it runs, of which a GPU's kernel gets none. A
+    program with a budget of memory holds none from call to call, and so captures nothing.
 
     Raises `CompileError` for what has no kernel there, and `ArgumentError` where subnormal numbers
     are to be flushed or inputs are donated.
@@ -34,8 +32,7 @@ def build_on_device(recipe: Recipe, index: int) -> DeviceExecutable:
                 f"compile: {name} is for programs on the CPU, not on {device.name}, "
                 f"at {format_locs(here())}"
             )
-    passes = tuple(INSTEAD[p] if p == "attention" else p for p in recipe.passes)
-    passes = tuple(p for p in passes if p != "scalar_loops")
+    passes = tuple(p for p in recipe.passes if p != "scalar_loops")
     held = recipe.keeps_arena and not any(budgets_in(recipe.graph))
     draft = draft_program(replace(recipe, passes=passes, target=GPU))
     return DeviceExecutable(draft, device, replay=held)

@@ -92,6 +92,22 @@ def test_products_of_a_library(gpu: EmulatedDevice) -> None:
     assert (row.launches, row.flops, row.bytes) == (1, 2 * 5 * 3 * 4, 4 * (15 + 12 + 20))
 
 
+def attended(q: Any, k: Any, v: Any) -> Any:
+    loss = F.scaled_dot_product_attention(q, k, v, is_causal=True).pow(2).sum()
+    return loss, *sf.grad(loss, [q, k, v])
+
+
+def test_weights_of_attention_are_not_in_memory(gpu: EmulatedDevice) -> None:
+    def peak(length: int) -> int:
+        symbols = [sf.placeholder((length, 8), name=name) for name in "qkv"]
+        return sf.compile(symbols, attended(*symbols), device="cuda").plan.peak_bytes()
+
+    assert peak(2000) < 2.1 * peak(1000) < 1 << 20  # of weights there would be 4 MB
+    arrays = normal(3, 150, 8)
+    on_gpu, on_cpu = (compiled(attended, arrays, device) for device in ("cuda", "cpu"))
+    assert_alike(on_gpu(*arrays), on_cpu(*arrays))
+
+
 def test_operands_that_lie_otherwise(gpu: EmulatedDevice) -> None:
     x = sf.tensor(normal(6, 4))
     program = compiled(lambda x: x.exp().sum(0), [x.numpy()], "cuda")
