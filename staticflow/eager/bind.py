@@ -12,6 +12,7 @@ from staticflow.eager import device as devices
 from staticflow.eager import indexed, layout
 from staticflow.eager.expression import copy_of, expression_of
 from staticflow.eager.fused import fused_form, in_place_form
+from staticflow.eager.in_place import copy_saved
 from staticflow.eager.memory import versions
 from staticflow.eager.mode import EAGER
 from staticflow.eager.vjp_plans import install_native, vjp_of
@@ -40,6 +41,7 @@ def bind(tensor: Any) -> None:
         expression=expression_of,
         fused=fused_form,
         in_place=in_place_form,
+        copy_saved=copy_saved,
         prints=tensor._wrap(np.zeros((), np.int64)),
     ))  # fmt: skip
 

@@ -13,6 +13,7 @@ from staticflow.eager.device import is_writeable
 from staticflow.eager.memory import Memory, note_exchange
 from staticflow.eager.numbers import number_beside
 from staticflow.eager.overwrite import copy_into, overwrite
+from staticflow.eager.saved import copy_if_on
 from staticflow.eager.vertex import LEAF, TapeEntry, Vertex, make_entry, next_serial, save_values
 from staticflow.eager.views import View, ViewStep
 from staticflow.errors import AutogradError, DTypeError, ShapeError, SymbolicError
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from staticflow.eager.tensor import Tensor
 
 __all__ = [
-    "assign", "copy_", "fill_", "is_open", "is_recorded", "part_op", "refuse_change",
+    "assign", "copy_", "copy_saved", "fill_", "is_open", "is_recorded", "part_op", "refuse_change",
     "refuse_in_trace", "regenerate", "replay", "stand_for", "stored_at", "take_shape", "update",
     "whole_op", "zero_",
 ]  # fmt: skip
@@ -399,6 +400,33 @@ def _keep_before_change(vertex: Vertex, memory: Memory, since: int) -> None:
             stack.extend(v.edges)
             if isinstance(v, TapeEntry):
                 v.copy_before_change(memory)
+
+
+def copy_saved(changes: Sequence[tuple[Tensor, Tensor]]) -> None:
+    """Copy what the tape has saved of tensors that are about to take new values, as far as the
+    histories of these lead to it and it was not changed since: so a way back stays open."""
+    versions = {id(memory): memory.version for memory in (t._own_memory() for t, _ in changes)}
+
+    def copy_of(kept: Any) -> Any:
+        if isinstance(kept, tuple) and versions.get(id(kept[1])) == kept[2]:
+            return copy_if_on(kept, kept[1])
+        return kept
+
+    # before the last change of all tensors nothing was saved of what they hold
+    places = [t._current_vertex() for t, _ in changes]
+    since = min((1 if v is None else v.serial for v in places), default=1)
+    stack = [v._current_vertex() for _, v in changes]
+    seen = set()
+    while stack:
+        vertex = stack.pop()
+        if vertex is None or vertex.serial < since or vertex in seen:
+            continue
+        seen.add(vertex)
+        stack.extend(vertex.edges)
+        if isinstance(vertex, TapeEntry):
+            vertex.args = vertex.args and [copy_of(a) for a in vertex.args]
+            if isinstance(vertex.result, tuple):
+                vertex.result = copy_of(vertex.result)
 
 
 def _hole(x: Any, steps: Sequence[ViewStep]) -> Any:

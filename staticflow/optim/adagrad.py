@@ -35,13 +35,14 @@ class Adagrad(Optimizer):
         maximize: bool = False,
         foreach: bool | None = None,
         fused: bool | None = None,
+        differentiable: bool = False,
     ) -> None:
         super().__init__(
             params,
             {
                 "lr": lr, "lr_decay": lr_decay, "eps": eps, "weight_decay": weight_decay,
                 "initial_accumulator_value": initial_accumulator_value, "maximize": maximize,
-                "foreach": foreach, "fused": fused,
+                "foreach": foreach, "fused": fused, "differentiable": differentiable,
             },
         )  # fmt: skip
 
@@ -88,12 +89,15 @@ class Adadelta(Optimizer):
         *,
         maximize: bool = False,
         foreach: bool | None = None,
+        capturable: bool = False,
+        differentiable: bool = False,
     ) -> None:
         super().__init__(
             params,
             {
                 "lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay,
                 "maximize": maximize, "foreach": foreach,
+                "capturable": capturable, "differentiable": differentiable,
             },
         )  # fmt: skip
 

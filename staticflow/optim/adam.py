@@ -21,7 +21,8 @@ class Adam(Optimizer):
         v = beta2 * v + (1 - beta2) * g ** 2
         param = param - lr * m / (1 - beta1 ** step) / (sqrt(v / (1 - beta2 ** step)) + eps)
 
-    With ``amsgrad`` the largest ``v`` so far stands in the place of ``v`` (Reddi et al. 2018).
+    With ``amsgrad`` the largest ``v`` so far stands in the place of ``v`` (Reddi et al. 2018), with
+    ``decoupled_weight_decay`` the decay is as in `AdamW`.
 
     >>> import staticflow as sf
     >>> w = sf.tensor([1.0, -1.0], requires_grad=True)
@@ -45,12 +46,17 @@ class Adam(Optimizer):
         maximize: bool = False,
         foreach: bool | None = None,
         fused: bool | None = None,
+        capturable: bool = False,
+        differentiable: bool = False,
+        decoupled_weight_decay: bool = False,
     ) -> None:
         super().__init__(
             params,
             {
                 "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
-                "amsgrad": amsgrad, "maximize": maximize, "foreach": foreach, "fused": fused,
+                "amsgrad": amsgrad, "maximize": maximize,
+                "decoupled_weight_decay": decoupled_weight_decay, "foreach": foreach,
+                "fused": fused, "capturable": capturable, "differentiable": differentiable,
             },
         )  # fmt: skip
 
@@ -66,6 +72,8 @@ class Adam(Optimizer):
         cls, param: Any, grad: Any, state: Mapping[str, Any], hyper: Mapping[str, Any]
     ) -> tuple[Any, dict[str, Any]]:
         """One step, by the formulas above."""
+        if "decoupled_weight_decay" in hyper:
+            param, hyper = _shrunk(param, hyper)
         after = _averages(decay(param, grad, hyper), state, hyper)
         scale = after["exp_avg_sq"]
         if "amsgrad" in hyper:
@@ -79,7 +87,10 @@ class Adam(Optimizer):
 
 class AdamW(Adam):
     """Adam with the weight decay beside the gradient and not in it (Loshchilov and Hutter 2017), as
-    ``torch.optim.AdamW``: the parameter is first scaled by ``1 - lr * weight_decay``."""
+    ``torch.optim.AdamW``: the parameter is first scaled by ``1 - lr * weight_decay``. It is `Adam`
+    with ``decoupled_weight_decay``, and stays so where it takes over the state of an `Adam`."""
+
+    fixed = ("decoupled_weight_decay",)
 
     def __init__(
         self,
@@ -93,19 +104,14 @@ class AdamW(Adam):
         maximize: bool = False,
         foreach: bool | None = None,
         fused: bool | None = None,
+        capturable: bool = False,
+        differentiable: bool = False,
     ) -> None:
         super().__init__(
             params, lr, betas, eps, weight_decay, amsgrad,
-            maximize=maximize, foreach=foreach, fused=fused,
+            maximize=maximize, foreach=foreach, fused=fused, capturable=capturable,
+            differentiable=differentiable, decoupled_weight_decay=True,
         )  # fmt: skip
-
-    @classmethod
-    def update(
-        cls, param: Any, grad: Any, state: Mapping[str, Any], hyper: Mapping[str, Any]
-    ) -> tuple[Any, dict[str, Any]]:
-        """One step of Adam from the scaled parameter."""
-        shrunk, rest = _shrunk(param, hyper)
-        return super().update(shrunk, grad, state, rest)
 
 
 class Adamax(Optimizer):
@@ -129,12 +135,15 @@ class Adamax(Optimizer):
         *,
         maximize: bool = False,
         foreach: bool | None = None,
+        capturable: bool = False,
+        differentiable: bool = False,
     ) -> None:
         super().__init__(
             params,
             {
                 "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
                 "maximize": maximize, "foreach": foreach,
+                "capturable": capturable, "differentiable": differentiable,
             },
         )  # fmt: skip
 
@@ -186,6 +195,8 @@ class NAdam(Optimizer):
         *,
         maximize: bool = False,
         foreach: bool | None = None,
+        capturable: bool = False,
+        differentiable: bool = False,
     ) -> None:
         super().__init__(
             params,
@@ -193,7 +204,7 @@ class NAdam(Optimizer):
                 "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
                 "momentum_decay": momentum_decay,
                 "decoupled_weight_decay": decoupled_weight_decay, "maximize": maximize,
-                "foreach": foreach,
+                "foreach": foreach, "capturable": capturable, "differentiable": differentiable,
             },
         )  # fmt: skip
 
@@ -250,13 +261,15 @@ class RAdam(Optimizer):
         *,
         maximize: bool = False,
         foreach: bool | None = None,
+        capturable: bool = False,
+        differentiable: bool = False,
     ) -> None:
         super().__init__(
             params,
             {
                 "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
                 "decoupled_weight_decay": decoupled_weight_decay, "maximize": maximize,
-                "foreach": foreach,
+                "foreach": foreach, "capturable": capturable, "differentiable": differentiable,
             },
         )  # fmt: skip
 

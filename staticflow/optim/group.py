@@ -37,7 +37,8 @@ class ParamGroup(Mapping[str, Any]):
     made from the group; before that, and in eager mode, they can be set as well.
 
     The ``others`` are values of any kind, which no rule reads; a group that ``is_free`` takes more
-    of them under any name.
+    of them under any name. Of one whose steps are recorded (``is_recorded``) the tensors that
+    require a gradient are hyperparameters themselves.
     """
 
     def __init__(
@@ -48,9 +49,11 @@ class ParamGroup(Mapping[str, Any]):
         suffix: str,
         others: Mapping[str, Any] = MappingProxyType({}),
         is_free: bool = False,
+        is_recorded: bool = False,
     ) -> None:
         self.params = params
-        self.is_free = is_free
+        self.is_free, self.is_recorded = is_free, is_recorded
+        self._given = dict(values)
         self._values: dict[str, Any] = {}  # a bool, a variable, or a tuple of variables
         self._switches = switches
         self._notes = dict(others)
@@ -86,7 +89,7 @@ class ParamGroup(Mapping[str, Any]):
             return self._notes[name]
         if name not in self._values:
             self._refuse_name(name, "is not there")
-        return _each(_number, self._values[name])
+        return _each(_number, self._held(name))
 
     def __iter__(self) -> Iterator[str]:
         return iter(("params", *self._values, *self._notes))
@@ -100,6 +103,7 @@ class ParamGroup(Mapping[str, Any]):
             self._notes[name] = value
             return
         held = self._values[name]
+        self._given[name] = value
         if isinstance(held, bool):
             self._values[name] = bool(value)
             return
@@ -158,6 +162,11 @@ class ParamGroup(Mapping[str, Any]):
         values = {n: changed.get(n, self[n]) for n in self._values}
         return {n: v for n, v in values.items() if self._in_use(n, v)}
 
+    def hyper_on_tape(self) -> dict[str, Any]:
+        """The hyperparameters in use for a step on the tape: `numbers`, and the tensors that were
+        given and require a gradient."""
+        return {n: _or_tensor(v, self._given[n]) for n, v in self.numbers().items()}
+
     def names_in_use(self) -> tuple[str, ...]:
         """The names of the hyperparameters in use."""
         names = []
@@ -192,7 +201,13 @@ class ParamGroup(Mapping[str, Any]):
         if not self._built:
             self._built = {n: bool(self[n]) for n in self._values if self._is_switch(n)}
             self._built_at = here()
-        return {n: _each(_symbol, v) for n, v in self._values.items() if self._in_use(n, self[n])}
+        used = [n for n in self._values if self._in_use(n, self[n])]
+        return {n: _each(_symbol, self._held(n)) for n in used}
+
+    def _held(self, name: str) -> Any:
+        """A bool, a variable, or several, or of steps on the tape a tensor that was given."""
+        held = self._values[name]
+        return _or_tensor(held, self._given[name]) if self.is_recorded else held
 
     def _is_switch(self, name: str) -> bool:
         return name in self._switches or isinstance(self._values[name], bool)
@@ -234,6 +249,13 @@ def _check_number(name: str, given: Any) -> float:
 
 def _each(fn: Any, held: Any) -> Any:
     return tuple(map(fn, held)) if isinstance(held, tuple) else fn(held)
+
+
+def _or_tensor(number: Any, given: Any) -> Any:
+    """``number``, or the tensor ``given`` for it where that requires a gradient; several alike."""
+    if isinstance(number, tuple):
+        return tuple(map(_or_tensor, number, given))
+    return given if getattr(given, "requires_grad", False) else number
 
 
 def _number(held: Any) -> Any:

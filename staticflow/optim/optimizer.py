@@ -23,17 +23,13 @@ from staticflow.optim.at_once import stepper
 from staticflow.optim.group import ParamGroup, as_symbol, check_value
 from staticflow.optim.loading import groups_and_state
 from staticflow.optim.own_step import copies_of_state, has_own_step
+from staticflow.optim.recorded_step import HOW, is_recorded, take_recorded_step
 from staticflow.optim.rule_on_symbols import RuleOnSymbols
 
 __all__ = ["Optimizer"]
 
-# In the groups of PyTorch's state files: how it runs a step, which means nothing here.
-_FOREIGN = ("foreach", "capturable", "differentiable", "fused", "decoupled_weight_decay")
-
-# How PyTorch runs a step. Here a rule is compiled to one pass over the memory of a parameter in any
-# case, so these are checked and change nothing.
-_HOW = ("foreach", "fused")
-
+# In the groups of PyTorch's state files, and not in those here unless a rule reads it.
+_FOREIGN = (*HOW, "decoupled_weight_decay")
 
 StepHook = Callable[["Optimizer", tuple[Any, ...], dict[str, Any]], Any]
 
@@ -48,8 +44,11 @@ class Optimizer:
     ``params`` are parameters, or dicts with ``"params"`` and hyperparameters of their own, as in
     PyTorch; ``defaults`` are the hyperparameters for those that have none.
 
-    ``foreach`` and ``fused`` are accepted where PyTorch's optimisers take them, and change nothing:
-    a rule is compiled to one pass over the memory of a parameter in any case.
+    ``foreach``, ``fused`` and ``capturable`` are accepted where PyTorch's optimisers take them, and
+    change nothing: a rule is compiled to one pass over the memory of a parameter in any case, and
+    is part of a graph by `minimize`. With ``differentiable=True`` a step is recorded on the tape:
+    gradients go through it to the parameters before, which may have a history, to their gradients,
+    and to hyperparameters that are tensors which require one.
 
     Raises `ValueError` for no parameters, a parameter given twice, a tensor that is no leaf and,
     where there is a rule, a hyperparameter without meaning, such as a negative one.
@@ -76,6 +75,9 @@ class Optimizer:
     """The numbers for which 0 means that a part of the rule is left out."""
     counters: ClassVar[tuple[str, ...]] = ("step",)
     """The parts of the state that are single numbers: `update` takes them as `hyper` is taken."""
+
+    fixed: ClassVar[tuple[str, ...]] = ()
+    """The hyperparameters that a saved state does not change."""
 
     by_element: ClassVar[bool] = False
     """Whether `update` treats each element of a parameter by itself, whatever its dims."""
@@ -169,7 +171,11 @@ class Optimizer:
         loss = None if closure is None else self._loss_of(closure)
         for group in self._groups:
             params = [p for p in group.params if p._grad is not None]
-            if params:
+            if group.is_recorded:
+                hyper = group.hyper_on_tape()
+                states = [self._state_of(p, hyper) for p in params]
+                take_recorded_step(type(self).__name__, self._now, hyper, params, states)
+            elif params:
                 self._step_of(group, params)
         return loss
 
@@ -215,8 +221,11 @@ class Optimizer:
     def _now(
         self, param: Any, grad: Any, tensors: Mapping[str, Any], hyper: Mapping[str, Any]
     ) -> tuple[Any, dict[str, Any]]:
-        """The rule on tensors, with Python's numbers for those of 0 dims."""
-        state = {n: t.item() if n in self.counters else t for n, t in tensors.items()}
+        """The rule on tensors, with Python's numbers for those of 0 dims that have no history."""
+        state = {
+            n: t.item() if n in self.counters and not t.requires_grad else t
+            for n, t in tensors.items()
+        }
         value, after = self.apply_rule(param, grad, state, hyper)
         numbers = {n: tensors[n] * 0 + v for n, v in after.items() if n in self.counters}
         return value, after | numbers
@@ -324,6 +333,7 @@ class Optimizer:
         # named_parameters() gives pairs
         params = [p[1] if isinstance(p, tuple) and len(p) == 2 else p for p in params]
         known = {id(p) for g in self.param_groups for p in g.params}
+        values = self.defaults | {n: v for n, v in param_group.items() if n != "params"}
         for i, param in enumerate(params):
             if not hasattr(param, "grad_fn"):
                 raise ArgumentError(
@@ -335,23 +345,23 @@ class Optimizer:
                 raise ArgumentError(
                     f"the parameter {called} is given twice, at {format_locs(here())}"
                 )
-            if not param.is_leaf:
+            if not param.is_leaf and not values.get("differentiable"):
                 raise ArgumentError(
                     f"a tensor of shape {list(param.shape)} was computed ({param.grad_fn}) and is "
-                    f"no leaf; optimise what it was computed from, at {format_locs(here())}"
+                    "no leaf; optimise what it was computed from, or with differentiable=True "
+                    f"step on the tape, at {format_locs(here())}"
                 )
             known.add(id(param))
         if not params:
             raise ArgumentError(
                 f"{type(self).__name__} got a group without parameters, at {format_locs(here())}"
             )
-        values = self.defaults | {n: v for n, v in param_group.items() if n != "params"}
         suffix = f".{len(self.param_groups)}" if self.param_groups else ""
         if has_own_step(type(self), Optimizer):
             self.param_groups.append(ParamGroup(params, {}, (), suffix, values, is_free=True))
             return
-        how = {n: values.pop(n) for n in _HOW if n in self.defaults}
-        self._check_how(how)
+        how = {n: values.pop(n) for n in HOW if n in self.defaults}
+        recorded = is_recorded(type(self).__name__, how)
         unknown = values.keys() - self.defaults.keys()
         others: dict[str, Any] = {}
         if isinstance(param_group, ParamGroup):  # of an optimiser that wraps this one
@@ -364,18 +374,8 @@ class Optimizer:
         for name, value in values.items():
             check_value(name, value)
         self.check(values)
-        self.param_groups.append(ParamGroup(params, values, self.switches, suffix, others))
-
-    def _check_how(self, how: Mapping[str, Any]) -> None:
-        name = type(self).__name__
-        for each, value in how.items():
-            if value is not None:
-                as_bool(f"{name}: {each!r}", value)
-        if how and all(how.values()) and len(how) == len(_HOW):
-            raise ArgumentError(
-                f"{name}: foreach=True and fused=True ask for two ways to run a step; give one of "
-                f"them or none, since every update is fused here, at {format_locs(here())}"
-            )
+        group = ParamGroup(params, values, self.switches, suffix, others, is_recorded=recorded)
+        self.param_groups.append(group)
 
     def _state_of(self, param: Any, hyper: Mapping[str, Any]) -> dict[str, Any]:
         """The state of a parameter, with all that the rule needs of it now."""
@@ -451,7 +451,7 @@ class Optimizer:
         settings, states = [], []
         for group, loaded in zip(self.param_groups, groups, strict=True):
             values = {n: v for n, v in loaded.items() if n in group or n not in _FOREIGN}
-            del values["params"]
+            values = {n: v for n, v in values.items() if n not in ("params", *self.fixed)}
             for name, value in values.items():
                 group.check(name, value)
                 settings.append((group, name, value))

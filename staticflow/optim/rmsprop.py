@@ -39,12 +39,15 @@ class RMSprop(Optimizer):
         *,
         maximize: bool = False,
         foreach: bool | None = None,
+        capturable: bool = False,
+        differentiable: bool = False,
     ) -> None:
         super().__init__(
             params,
             {
                 "lr": lr, "momentum": momentum, "alpha": alpha, "eps": eps, "centered": centered,
                 "weight_decay": weight_decay, "maximize": maximize, "foreach": foreach,
+                "capturable": capturable, "differentiable": differentiable,
             },
         )  # fmt: skip
 

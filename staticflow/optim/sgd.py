@@ -48,13 +48,14 @@ class SGD(Optimizer):
         maximize: bool = False,
         foreach: bool | None = None,
         fused: bool | None = None,
+        differentiable: bool = False,
     ) -> None:
         super().__init__(
             params,
             {
                 "lr": lr, "momentum": momentum, "dampening": dampening,
                 "weight_decay": weight_decay, "nesterov": nesterov, "maximize": maximize,
-                "foreach": foreach, "fused": fused,
+                "foreach": foreach, "fused": fused, "differentiable": differentiable,
             },
         )  # fmt: skip
 

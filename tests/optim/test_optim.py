@@ -273,7 +273,7 @@ def test_what_an_optimiser_refuses() -> None:
 # -- the two ways -------------------------------------------------------------------------------
 
 
-def test_foreach_and_fused_are_taken_and_change_nothing() -> None:
+def test_foreach_fused_and_capturable_are_taken_and_change_nothing() -> None:
     def after(make: Any, **how: Any) -> tuple[list[float], set[str]]:
         w = sf.tensor([1.0, -2.0], requires_grad=True)
         opt = make([{"params": [w], **how}], lr=0.1)
@@ -296,6 +296,8 @@ def test_foreach_and_fused_are_taken_and_change_nothing() -> None:
     ):
         make = getattr(sf.optim, name)
         fused = name in ("SGD", "Adam", "AdamW", "Adagrad")
+        if name not in ("SGD", "Adagrad"):  # as PyTorch has it
+            assert after(make, capturable=True) == after(make)
         plain = after(make)
         for value in (None, True, False):
             assert after(make, foreach=value) == plain

@@ -29,6 +29,7 @@ CASES = {
         "betas": ADAM | {"eps": 1e-3},
         "weight_decay": ADAM | {"weight_decay": 0.1},
         "amsgrad": ADAM | {"amsgrad": True, "maximize": True},
+        "decoupled": ADAM | {"weight_decay": 0.1, "decoupled_weight_decay": True},
     },
     "AdamW": {
         "plain": {"lr": 0.01},
@@ -86,6 +87,60 @@ def run(kind: str, case: dict, dtype: torch.dtype) -> dict:
     return kept
 
 
+RECORDED = {  # PyTorch's SGD with a momentum lets go of the gradient of the first step
+    "SGD": {"lr": 0.1, "weight_decay": 0.05},
+    "Adam": ADAM | {"weight_decay": 0.1},
+    "Adam decoupled": ADAM | {"weight_decay": 0.1, "decoupled_weight_decay": True},
+    "AdamW": ADAM | {"weight_decay": 0.1, "amsgrad": True},
+    "Adamax": {"lr": 0.05},
+    "NAdam": ADAM | {"weight_decay": 0.1},
+    "RAdam": ADAM,
+    "RMSprop": {"lr": 0.05, "momentum": 0.5},
+    "Adagrad": {"lr": 0.1, "lr_decay": 0.1},
+    "Adadelta": {"lr": 1.0, "weight_decay": 0.1, "eps": 1e-3},
+}
+
+
+def run_recorded(name: str, case: dict) -> dict:
+    """Steps with ``differentiable=True``: the gradient of what comes out by what the parameter was
+    before and by the learning rate, and that of the sum of the former. In some of PyTorch's
+    optimisers a step spoils what it has saved before, or takes a number alone as rate: then fewer.
+    """
+    for steps, of_rate in ((3, True), (3, False), (1, True), (1, False)):
+        try:
+            return {"steps": steps} | take_recorded_steps(name, case, steps, of_rate)
+        except (RuntimeError, TypeError, ValueError):
+            continue
+    raise ValueError(name)
+
+
+def take_recorded_steps(name: str, case: dict, steps: int, of_rate: bool) -> dict:
+    """The value after the steps, its gradients, and the second derivative."""
+    x = torch.tensor(np.sin(np.arange(12.0)).reshape(4, 3))
+    t = torch.tensor(np.cos(np.arange(8.0)).reshape(4, 2))
+    start = torch.tensor(np.sin(np.arange(6.0) + 1).reshape(2, 3)).requires_grad_()
+    leaves = [start]
+    if of_rate:
+        leaves.append(torch.tensor(case["lr"], dtype=torch.float64, requires_grad=True))
+        case = case | {"lr": leaves[1]}
+    w = start.clone()
+    kind = getattr(torch.optim, name.split()[0])
+    optimiser = kind([w], differentiable=True, foreach=False, **case)
+    for _ in range(steps):
+        now = w.clone()  # whose memory no step changes
+        loss = ((torch.tanh(x @ now.t()) - t) ** 2).mean()
+        (w.grad,) = torch.autograd.grad(loss, [w], create_graph=True)
+        optimiser.step()
+    outer = ((torch.tanh(x @ w.t()) - t) ** 2).sum()
+    gradients = torch.autograd.grad(outer, leaves, create_graph=True)
+    (second,) = torch.autograd.grad(gradients[0].sum(), [start])
+    return {
+        "value": w.flatten().tolist(),
+        "gradients": [g.flatten().tolist() for g in gradients],
+        "second": second.flatten().tolist(),
+    }
+
+
 def main() -> None:
     """Write the file."""
     cases = {
@@ -97,9 +152,16 @@ def main() -> None:
         for kind, cases in CASES.items()
         for name, case in cases.items()
     }
-    lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(case)}" for name, case in cases.items())
-    text = f'{{"torch": "{torch.__version__}", "cases": {{\n{lines}\n}}}}\n'
+    recorded = {name: {"arguments": c} | run_recorded(name, c) for name, c in RECORDED.items()}
+    text = (
+        f'{{"torch": "{torch.__version__}", "cases": {{\n{_lines(cases)}\n}}, '
+        f'"recorded": {{\n{_lines(recorded)}\n}}}}\n'
+    )
     Path(__file__).with_name("optim.json").write_text(text)
+
+
+def _lines(cases: dict) -> str:
+    return ",\n".join(f"{json.dumps(name)}: {json.dumps(case)}" for name, case in cases.items())
 
 
 if __name__ == "__main__":

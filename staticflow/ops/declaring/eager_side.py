@@ -33,6 +33,8 @@ class EagerSide:
     - ``expression`` gives the symbol of a tensor with a history.
     - ``fused(fn, grad_name, only_large, attends)`` and ``in_place(fn, count, by_element)`` are the
       forms of `staticflow.ops.declaring.fused`.
+    - ``copy_saved(changes)`` copies what the tape has saved of tensors that are about to take other
+      values, of pairs of both.
     - ``prints`` is the count of prints, an int64 tensor of no dims.
     """
 
@@ -47,6 +49,7 @@ class EagerSide:
     expression: Callable[[Any], Any]
     fused: Callable[[Form, str, bool, bool], Form]
     in_place: Callable[[Form, int, bool], Callable[..., Callable[..., bool]]]
+    copy_saved: Callable[[Sequence[tuple[Any, Any]]], None]
     prints: Any
 
 
