@@ -216,6 +216,7 @@ from staticflow.ops.indexing.roll_repeat import repeat_interleave, roll
 from staticflow.ops.indexing.scatter_ops import index_reduce, one_hot, put, scatter, scatter_reduce
 from staticflow.ops.loops.associative import associative_scan
 from staticflow.ops.loops.cond import cond
+from staticflow.ops.loops.lu import lu_unpack
 from staticflow.ops.loops.printing import print
 from staticflow.ops.loops.scan import map, scan
 from staticflow.ops.loops.switch import switch
@@ -335,7 +336,7 @@ __all__ = [
     "isinf", "isnan", "isneginf", "isposinf", "isreal", "kron", "kthvalue", "lcm", "ldexp",
     "le", "lerp", "less", "less_equal", "lgamma", "log", "log1p", "log2", "log10",
     "log_softmax", "logaddexp", "logaddexp2", "logcumsumexp", "logdet", "logical_and",
-    "logical_not", "logical_or", "logical_xor", "logit", "logsumexp", "lt", "map",
+    "logical_not", "logical_or", "logical_xor", "logit", "logsumexp", "lt", "lu_unpack", "map",
     "masked_fill", "masked_scatter", "masked_select", "matmul", "matrix_power", "max",
     "maximum", "mean", "median", "meshgrid", "min", "minimum", "mm", "mode", "moveaxis",
     "movedim", "msort", "mul", "multi_dot", "multinomial", "multiply", "mv", "mvlgamma",

@@ -132,6 +132,7 @@ OWN: dict[str, Mapping[str, Make]] = {
     "local_response_norm": {"input": IMAGES, "size": _given(2)},
     "solve_triangular": {"upper": _given(True)},
     "lu_solve": {"LU": _matrix, "pivots": _given(sf.tensor([1, 2, 3], dtype="int32"))},
+    "lu_unpack": {"LU_data": _matrix, "LU_pivots": _given(sf.tensor([1, 2, 3], dtype="int32"))},
     "logspace": {"end": _given(2.0)}, "linspace": {"end": _given(2.0)},
     "meshgrid": {"tensors": VECTOR}, "cartesian_prod": {"tensors": VECTOR},
     "moveaxis": {"source": _given(0)}, "movedim": {"source": _given(0)},

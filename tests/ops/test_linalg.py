@@ -81,12 +81,35 @@ def test_gradients_of_lu() -> None:
     close(each, sf.linalg.lu(rows).U.numpy())
 
 
+def test_lu_without_exchanges() -> None:
+    x = sf.tensor(SQUARE + 3 * np.eye(3), requires_grad=True)
+    P, L, U = sf.linalg.lu(x, pivot=False)
+    packed, pivots = sf.linalg.lu_factor(x, pivot=False)
+    assert P.shape == (0,) and pivots.tolist() == [[1, 2, 3]] * 2
+    close((L @ U).detach(), x.detach().numpy())
+    close(sf.linalg.lu_solve(packed, pivots, x.detach()).detach(), [np.eye(3)] * 2)
+    assert sf.autograd.gradcheck(lambda x: sf.linalg.lu(x, pivot=False)[1:], x)
+    zero = sf.tensor([[0.0, 1.0], [1.0, 0.0]])
+    assert sf.linalg.lu_factor(zero, pivot=False).LU.tolist()[1][0] == np.inf
+
+
+def test_what_is_unpacked() -> None:
+    packed, pivots = sf.linalg.lu_factor(sf.tensor(A))
+    wanted = sf.linalg.lu(sf.tensor(A))
+    for data in (True, False):
+        for rows in (True, False):
+            found = sf.lu_unpack(packed, pivots, data, rows)
+            for f, w, there in zip(found, wanted, (rows, data, data), strict=True):
+                assert f.dtype is sf.float64 and (f.equal(w) if there else f.shape == (0,))
+
+
 def test_what_lu_refuses() -> None:
     L, square = sf.linalg, sf.tensor(SQUARE)
     packed, pivots = L.lu_factor(square)
     b = sf.ones(3, 2, dtype=sf.float64)
     wrong: list[tuple[Any, type[Exception], str]] = [
-        (lambda: L.lu(square, pivot=False), sf.SymbolicError, "lu: L and U are found with pivots"),
+        (lambda: sf.lu_unpack(packed, pivots.long()), ShapeError, "lu_unpack: takes the pivots"),
+        (lambda: sf.lu_unpack(pivots, pivots), sf.DTypeError, "lu_unpack: takes matrices"),
         (lambda: L.lu_factor(square.long()), sf.DTypeError, "lu_factor: takes matrices"),
         (lambda: L.lu(sf.ones(3)), ShapeError, "lu: takes matrices"),
         (lambda: L.lu_solve(packed, pivots.long(), b), ShapeError, "lu_solve: takes the pivots"),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from staticflow.errors import DTypeError, ShapeError, SymbolicError
+from staticflow.errors import DTypeError, ShapeError
 from staticflow.graph.dims import Size, dim_min, same
 from staticflow.graph.dtypes import float32, float64, int32, int64
 from staticflow.graph.locs import format_locs, here
@@ -12,13 +13,15 @@ from staticflow.ops.along.extremes import argmax
 from staticflow.ops.along.order import argsort
 from staticflow.ops.basics.arithmetic import cast, where
 from staticflow.ops.basics.axes import transpose
-from staticflow.ops.basics.creation import iota
+from staticflow.ops.basics.creation import full, iota
 from staticflow.ops.basics.expand import common_shape, expand
 from staticflow.ops.basics.reduce import sum
 from staticflow.ops.basics.splitting import narrow
 from staticflow.ops.basics.view import unsqueeze
 from staticflow.ops.declaring.declare import same_size
+from staticflow.ops.declaring.fused import fused
 from staticflow.ops.declaring.required import require_equal
+from staticflow.ops.declaring.switch import as_bool
 from staticflow.ops.elementwise.maths import abs
 from staticflow.ops.indexing.gather_ops import gather
 from staticflow.ops.loops.while_loop import fori_loop
@@ -26,8 +29,8 @@ from staticflow.ops.matrices.triangle import tril, triu
 from staticflow.ops.matrices.triangular import solve_triangular
 
 __all__ = [
-    "FactorsLU", "PackedLU", "lower_factor", "lu", "lu_factor", "lu_solve", "permutation",
-    "upper_factor",
+    "FactorsLU", "PackedLU", "lower_factor", "lu", "lu_factor", "lu_solve", "lu_unpack",
+    "permutation", "upper_factor",
 ]  # fmt: skip
 
 
@@ -56,11 +59,11 @@ def _check_matrices(what: str, A: Any) -> None:
         )
 
 
-def _check_pivoting(what: str, pivot: bool) -> None:
-    if not pivot:
-        raise SymbolicError(
-            f"{what}: L and U are found with pivots, since without them digits are lost; leave "
-            f"pivot=False out, at {format_locs(here())}"
+def _check_pivots(what: str, pivots: Any, shape: Sequence[Size]) -> None:
+    if pivots.dtype is not int32 or pivots.ndim != len(shape):
+        raise ShapeError(
+            f"{what}: takes the pivots that lu_factor gives, int32 {list(shape)}, not "
+            f"{pivots.dtype.name} {list(pivots.shape)}, at {format_locs(here())}"
         )
 
 
@@ -69,7 +72,8 @@ def lu(A: Any, *, pivot: bool = True) -> FactorsLU:
     ``P @ L @ U`` equal to ``A``: with k the smaller of m and n, P is (..., m, m), L (..., m, k) and
     U (..., k, n). The pivot is the largest element left of its column.
 
-    Raises `SymbolicError` for ``pivot=False``.
+    Without ``pivot`` rows stay where they are and P is an empty tensor, as in PyTorch: digits are
+    lost where an element on the diagonal is small beside others, and one of 0 gives infinities.
 
     >>> import staticflow as sf
     >>> sf.linalg.lu(sf.tensor([[1.0, 2.0], [4.0, 8.0]])).L
@@ -77,25 +81,47 @@ def lu(A: Any, *, pivot: bool = True) -> FactorsLU:
             [0.2500, 1.0000]])
     """
     _check_matrices("lu", A)
-    _check_pivoting("lu", pivot)
-    packed, pivots = _factor(A)
-    return FactorsLU(permutation(packed, pivots), lower_factor(packed), upper_factor(packed))
+    packed, pivots = _factor(A, pivot)
+    return lu_unpack(packed, pivots, unpack_pivots=pivot)
 
 
 def lu_factor(A: Any, *, pivot: bool = True) -> PackedLU:
     """The factors of `lu` as `lu_solve` takes them: both in one matrix of the shape of ``A``, and
     the pivots (int32). One step of a loop for each column finds them. A singular matrix has a zero
-    on the diagonal of U.
-
-    Raises `SymbolicError` for ``pivot=False``.
+    on the diagonal of U. Without ``pivot`` no rows are exchanged, as `lu` says.
 
     >>> import staticflow as sf
     >>> sf.linalg.lu_factor(sf.tensor([[1.0, 2.0], [4.0, 8.0]])).pivots
     tensor([2, 2], dtype=staticflow.int32)
     """
     _check_matrices("lu_factor", A)
-    _check_pivoting("lu_factor", pivot)
-    return PackedLU(*_factor(A))
+    return PackedLU(*_factor(A, pivot))
+
+
+def lu_unpack(
+    LU_data: Any, LU_pivots: Any, unpack_data: bool = True, unpack_pivots: bool = True
+) -> FactorsLU:
+    """The factors P, L and U, as `lu` gives them, of what `lu_factor` has taken apart. L and U are
+    empty tensors unless ``unpack_data``, P is unless ``unpack_pivots``.
+
+    >>> import staticflow as sf
+    >>> LU, pivots = sf.linalg.lu_factor(sf.tensor([[1.0, 2.0], [4.0, 8.0]]))
+    >>> sf.lu_unpack(LU, pivots).U
+    tensor([[4., 8.],
+            [0., 0.]])
+    """
+    _check_matrices("lu_unpack", LU_data)
+    rows, columns = LU_data.shape[-2:]
+    _check_pivots("lu_unpack", LU_pivots, (*LU_data.shape[:-2], dim_min(rows, columns)))
+    data = as_bool("lu_unpack: 'unpack_data'", unpack_data)
+    nothing = full.beside(LU_data, shape=(0,), value=0.0, dtype=LU_data.dtype)
+    return FactorsLU(
+        permutation(LU_data, LU_pivots)
+        if as_bool("lu_unpack: 'unpack_pivots'", unpack_pivots)
+        else nothing,
+        lower_factor(LU_data) if data else nothing,
+        upper_factor(LU_data) if data else nothing,
+    )
 
 
 def lu_solve(LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint: bool = False) -> Any:
@@ -117,11 +143,7 @@ def lu_solve(LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint: bool =
             f"lu_solve: takes the factors of square matrices, not {list(LU.shape)}, at "
             f"{format_locs(here())}"
         )
-    if pivots.dtype is not int32 or pivots.ndim != LU.ndim - 1:
-        raise ShapeError(
-            f"lu_solve: takes the pivots that lu_factor gives, int32 {list(LU.shape[:-1])}, not "
-            f"{pivots.dtype.name} {list(pivots.shape)}, at {format_locs(here())}"
-        )
+    _check_pivots("lu_solve", pivots, LU.shape[:-1])
     if B.dtype is not LU.dtype:
         raise DTypeError(
             f"lu_solve: LU is of {LU.dtype.name} and B of {B.dtype.name}; cast one of them, at "
@@ -148,8 +170,9 @@ def lu_solve(LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint: bool =
     return solve_triangular(LU, half, upper=True)
 
 
-def _factor(A: Any) -> tuple[Any, Any]:
-    """What `lu_factor` gives.
+@fused("LinalgLuFactorExBackward0")
+def _factor(A: Any, exchanges: bool) -> tuple[Any, Any]:
+    """What `lu_factor` gives, with or without exchanges of rows.
 
     Source: Golub and Van Loan, "Matrix Computations", algorithm 3.4.1.
     """
@@ -160,16 +183,21 @@ def _factor(A: Any) -> tuple[Any, Any]:
 
     def eliminate(k: Any, state: tuple[Any, Any]) -> tuple[Any, Any]:
         x, pivots = state
-        first = sum(where(column == k, x, 0.0), -1, keepdim=True)
-        chosen = argmax(where(row >= k, abs(first), -1.0), -2)
-        x = _exchange(x, k, chosen)
+        if exchanges:
+            first = sum(where(column == k, x, 0.0), -1, keepdim=True)
+            chosen = argmax(where(row >= k, abs(first), -1.0), -2)
+            x = _exchange(x, k, chosen)
+            pivots = where(at == k, chosen + 1, pivots)
         top = sum(where(row == k, x, 0.0), -2, keepdim=True)
         left = sum(where(column == k, x, 0.0), -1, keepdim=True)
         pivot = sum(where(column == k, top, 0.0), -1, keepdim=True)
-        part = where(pivot == 0, 0.0, left / where(pivot == 0, 1.0, pivot))
+        if exchanges:  # of a pivot of 0 all of the column is
+            part = where(pivot == 0, 0.0, left / where(pivot == 0, 1.0, pivot))
+        else:
+            part = left / pivot
         x = where((row > k) & (column > k), x - part * top, x)
         x = where((row > k) & (column == k), part, x)
-        return x, where(at == k, chosen + 1, pivots)
+        return x, pivots
 
     start = expand(at, (*A.shape[:-2], least)) + 1
     if same(least, 0):
