@@ -17,6 +17,7 @@ from staticflow.eager.saved import copy_if_on
 from staticflow.eager.vertex import LEAF, TapeEntry, Vertex, make_entry, next_serial, save_values
 from staticflow.eager.views import View, ViewStep
 from staticflow.errors import AutogradError, DTypeError, ShapeError, SymbolicError
+from staticflow.graph.called import name_the_function
 from staticflow.graph.dtypes import BY_NUMPY
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.numbers import fitting
@@ -27,7 +28,6 @@ from staticflow.ops.basics.creation import zeros_like
 from staticflow.ops.basics.expand import expand
 from staticflow.ops.declaring.declare import per_arg
 from staticflow.ops.declaring.foreign import refuses_foreign
-from staticflow.ops.declaring.naming import name_the_function
 from staticflow.ops.declaring.promote import is_number
 from staticflow.ops.declaring.thread import autocasting, thread
 from staticflow.ops.indexing.index_functions import fill

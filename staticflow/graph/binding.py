@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from staticflow.errors import DTypeError, ShapeError, VerifyError
+from staticflow.graph.called import named_call
 from staticflow.graph.dim_queries import as_symbol, divisors_of, evaluate_dim, symbols_of
 from staticflow.graph.dims import Size, Sym
 from staticflow.graph.equalities import Equality, describe_requirement
@@ -116,5 +117,6 @@ def check_equalities(equalities: Sequence[Equality], sizes: Sizes) -> list[Equal
         if sizes.number(e.a) != sizes.number(e.b):
             known = ", ".join(dict.fromkeys(filter(None, map(sizes.describe, (e.a, e.b)))))
             wanted = describe_requirement(e.a, e.b)
-            raise ShapeError(f"{e.reason}: {wanted}, but {known}; at {format_locs(e.locs)}")
+            reason = named_call(f"{e.reason}: ", e.locs)
+            raise ShapeError(f"{reason}{wanted}, but {known}; at {format_locs(e.locs)}")
     return [e for e in equalities if not sizes.know(e)]

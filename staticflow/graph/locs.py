@@ -14,6 +14,7 @@ import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import field
 from types import CodeType, FrameType
 
 import numpy as np
@@ -32,16 +33,20 @@ EXAMPLES = os.path.join(PACKAGE, "tools", "examples") + os.sep
 _SKIPPED = PACKAGE, os.path.dirname(np.__file__) + os.sep, "<frozen "
 _EINOPS = f"-packages{os.sep}einops{os.sep}"
 _PYTHONS = sysconfig.get_paths()["stdlib"] + os.sep
+_OUTERMOST = 6
+"""So much of staticflow's code is known of a line: a call goes through a few wrappers at most."""
 _override = threading.local()
 _known_files: dict[str, bool] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class Loc:
-    """An instruction of a code object."""
+    """An instruction of a code object. ``within`` is the outermost code of staticflow that ran
+    there, the innermost first: what the user called is found by it (`graph.called`)."""
 
     code: CodeType
     instruction: int
+    within: tuple[CodeType, ...] = field(default=(), compare=False, repr=False)
 
     def __hash__(self) -> int:
         """The hash of line and instruction: that of the code goes over all its constants."""
@@ -78,8 +83,14 @@ def here() -> Locs:
     forced: Locs | None = getattr(_override, "locs", None)
     if forced is not None:
         return forced
-    frame = outside(sys._getframe(1))
-    return () if frame is None else (Loc(frame.f_code, frame.f_lasti),)
+    frame: FrameType | None = sys._getframe(1)
+    within = []
+    while frame is not None and is_inside(frame.f_code.co_filename):
+        within.append(frame.f_code)
+        frame = frame.f_back
+    if frame is None:
+        return ()
+    return (Loc(frame.f_code, frame.f_lasti, tuple(within[-_OUTERMOST:])),)
 
 
 def outside(frame: FrameType | None) -> FrameType | None:

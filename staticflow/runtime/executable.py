@@ -15,6 +15,7 @@ from staticflow.codegen.llvm.arena import capacities_at
 from staticflow.codegen.statuses import NO_MEMORY
 from staticflow.data_classes import dataclass
 from staticflow.errors import LinAlgError, RankError
+from staticflow.graph.called import named_call
 from staticflow.graph.device import device
 from staticflow.graph.dim_queries import evaluate_dim, symbols_of
 from staticflow.graph.dims import Sym
@@ -242,9 +243,8 @@ def _answer(step: Ask) -> Callable[[int], None]:
                 given = op.reference(np, *arrays[:count], **attrs)
         except (LinAlgError, RankError) as error:
             operands = ", ".join(str(t) for t in step.types[:count])
-            raise type(error)(
-                f"{op.name}({operands}): {error}, at {format_locs(step.locs)}; nothing was updated"
-            ) from None
+            what = named_call(f"{op.name}({operands}): {error}", step.locs)
+            raise type(error)(f"{what}, at {format_locs(step.locs)}; nothing was updated") from None
         results = given if isinstance(given, tuple) else (given,)
         for (i, _), array in zip(step.results, arrays[count:], strict=True):
             array[...] = results[i]

@@ -11,6 +11,7 @@ from staticflow.codegen.statuses import NO_MEMORY, NO_ROOM, SIZES_DIFFER
 from staticflow.errors import ShapeError
 from staticflow.graph.articles import with_article
 from staticflow.graph.binding import Sizes, bind_arguments, check_equalities
+from staticflow.graph.called import named_call
 from staticflow.graph.device import device
 from staticflow.graph.dims import Sym
 from staticflow.graph.locs import format_locs
@@ -147,6 +148,8 @@ class Runnable(Sealed):
                 f"no memory for {with_article(failure.what)}, at {where}; nothing was updated"
             )
         if code == SIZES_DIFFER:
-            raise ShapeError(f"{failure.what}, at {where}; nothing was updated")
+            what = named_call(failure.what, failure.locs)
+            raise ShapeError(f"{what}, at {where}; nothing was updated")
         error, why = [*REFUSALS.values()][code - 1]
-        raise error(f"{failure.what}{why}, at {where}; nothing was updated")
+        what = named_call(f"{failure.what}{why}", failure.locs)
+        raise error(f"{what}, at {where}; nothing was updated")

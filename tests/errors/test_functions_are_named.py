@@ -94,3 +94,50 @@ def test_a_size_that_the_call_tells(call: Callable[[Any], Any], words: str) -> N
     program = sf.compile([x], list(found) if isinstance(found, tuple) else found)
     with pytest.raises(sf.ShapeError, match=words):
         program(sf.ones(5, 4))
+
+
+# an op itself, the size of a weight, a truth, and what is no tensor
+TOLD_BY_A_TRACE = "indexing", "Sequential", "allclose", "Normal"
+
+
+@pytest.mark.parametrize("begin", [b for b in PAIRS if not b.startswith(TOLD_BY_A_TRACE)])
+def test_sizes_of_a_call_name_the_function(begin: str) -> None:
+    x, y = (sf.placeholder((2, None), name=n) for n in "xy")
+    found = PAIRS[begin](x, y)
+    program = sf.compile([x, y], found)
+    with pytest.raises(sf.ShapeError) as caught:
+        program(sf.ones(A), sf.ones(B))
+    assert str(caught.value).startswith(begin.partition(" ")[0]) and __file__ in str(caught.value)
+
+
+RUNS: dict[str, tuple[Callable[[Any, Any], Any], Any, Any]] = {
+    "take_along_dim: gather(": (
+        lambda x, k: sf.take_along_dim(x, k.reshape(1, -1), 1), sf.ones(2, 3), [0, 7],
+    ),
+    "take_along_dim: gather(f": (
+        lambda x, k: x.take_along_dim(k.reshape(1, -1), 1), sf.ones(2, 3), [0, 7],
+    ),
+    "one_hot: scatter(": (lambda x, k: F.one_hot(k, 3), sf.ones(2, 3), [0, 7]),
+    "inv: solve(": (lambda x, k: linalg.inv(x), sf.zeros(2, 2), [0]),
+    "inv: solve: the rows": (lambda x, k: linalg.inv(x), sf.zeros(2, 3), [0]),
+    "Embedding: embedding(": (lambda x, k: sf.nn.Embedding(3, 2)(k), sf.ones(2, 3), [0, 7]),
+    "embedding(": (lambda x, k: F.embedding(k, x), sf.ones(2, 3), [0, 7]),
+    "gather(": (lambda x, k: x.gather(1, k.reshape(1, -1)), sf.ones(2, 3), [0, 7]),
+    "view: reshape: ": (lambda x, k: x.view(2, 2), sf.ones(2, 3), [0]),
+    "MultivariateNormal: cholesky(": (
+        lambda x, k: sf.distributions.MultivariateNormal(x[0], x).scale_tril,
+        sf.zeros(2, 2), [0],
+    ),
+    "cov: mul: ": (lambda x, k: sf.cov(x[0], aweights=x[:, 0]), sf.ones(2, 3), [0]),
+}  # fmt: skip
+"""Functions that fail as a program runs, with operands, by how their errors begin."""
+
+
+@pytest.mark.parametrize("begin", RUNS)
+def test_a_run_names_the_function(begin: str) -> None:
+    function, x, k = RUNS[begin]
+    symbols = sf.placeholder((None, None), name="x"), sf.placeholder((None,), "int64", name="k")
+    program = sf.compile(symbols, function(*symbols))
+    with pytest.raises(sf.StaticflowError) as caught:
+        program(x, sf.tensor(k))
+    assert str(caught.value).startswith(begin) and __file__ in str(caught.value)

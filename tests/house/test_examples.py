@@ -42,7 +42,7 @@ SHOWS = {  # what an example that trains nothing prints
     "einops_patterns": [
         "the same loss: True",
         "the same gradient: True",
-        "refused: reshape",
+        "refused: Sequential: reshape",
     ],
     "from_pytorch": [
         "names: 0.weight, 0.bias, 1.weight",

@@ -24,11 +24,11 @@ from staticflow.errors import (
     ShapeError,
     StaticflowError,
 )
+from staticflow.graph.called import name_the_function
 from staticflow.graph.dims import Dim
 from staticflow.graph.dtypes import DType
 from staticflow.graph.locs import format_locs, here, is_inside
 from staticflow.graph.out import into
-from staticflow.ops.declaring.naming import name_the_function
 
 __all__ = [
     "UNWORDED", "foreign_errors", "how_to_wrap", "is_of_library", "kind_of", "own_method",

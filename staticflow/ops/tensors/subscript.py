@@ -22,6 +22,7 @@ from staticflow.errors import (
     ShapeError,
     StaticflowError,
 )
+from staticflow.graph.called import name_the_function
 from staticflow.graph.dims import Dim, Size, same
 from staticflow.graph.dtypes import bool_, dtype_of, int64
 from staticflow.graph.locs import format_locs, here
@@ -43,7 +44,6 @@ from staticflow.ops.basics.view import of_size, reshape, reshape_op, same_view, 
 from staticflow.ops.declaring.by_shape import by_shape
 from staticflow.ops.declaring.declare import normalize_dim
 from staticflow.ops.declaring.foreign import how_to_wrap, is_of_library, kind_of
-from staticflow.ops.declaring.naming import name_the_function
 from staticflow.ops.declaring.sizes import as_size
 from staticflow.ops.declaring.thread import thread
 from staticflow.ops.declaring.tracing import tracing_state
