@@ -160,9 +160,8 @@ def class_hints(cls: type) -> dict[str, Any]:
     hints: dict[str, Any] = {}
     for base in reversed(cls.__mro__):
         if base is not object:
-            hints |= _hints(
-                vars(base).get("__annotations__", {}), vars(sys.modules[base.__module__])
-            )
+            module = vars(sys.modules[base.__module__])
+            hints |= _hints(inspect.get_annotations(base), module)
     return hints
 
 
