@@ -29,16 +29,17 @@ class Identity(Module):
 
 
 class _Holder(Module):
-    """Entries of one kind, as attributes."""
+    """Entries of one kind, or a few, as attributes."""
 
-    kind: ClassVar[type] = Module
+    kinds: ClassVar[tuple[type, ...]] = (Module,)
+    _is_list = True
 
     def _entries(self) -> dict[str, Any]:
-        return {n: v for n, v in vars(self).items() if isinstance(v, self.kind)}
+        return {n: v for n, v in vars(self).items() if isinstance(v, self.kinds)}
 
     def _accept(self, value: Any, where: str) -> Any:
         """``value`` as an entry."""
-        if not isinstance(value, self.kind):
+        if not isinstance(value, self.kinds):
             raise DTypeError(
                 f"{type(self).__name__} takes modules, not {type(value).__name__} ({where}); "
                 "wrap a function in a Module, or call it in a forward of your own"
@@ -48,11 +49,11 @@ class _Holder(Module):
 
     def _hold(self, named: Mapping[str, Any]) -> None:
         """Hold entries, and note together that who goes through them finds more."""
-        hold = self.add_module if self.kind is Module else self.register_parameter
         new = [name for name in named if name not in vars(self)]
         try:
             for name, value in named.items():
-                hold(name, value)
+                is_parameter = isinstance(value, Parameter)
+                (self.register_parameter if is_parameter else self.add_module)(name, value)
         finally:
             if new:
                 note_replaced(self, new, None, self._parts(), called=True)
@@ -61,10 +62,11 @@ class _Holder(Module):
         note_replaced(self, [name], before, self._parts(before), called=True)
 
     def _parts(self, *more: Any) -> Iterator[Any]:
-        """The entries and all in them: nobody calls a list that others go through."""
+        """The list, its entries and all in them: nobody calls a list that others go through."""
+        yield self
         for v in (*more, *self._entries().values()):
             if v is not None:
-                yield from v.modules() if self.kind is Module else (v,)
+                yield from v.modules() if isinstance(v, Module) else (v,)
 
     def __len__(self) -> int:
         return len(self._entries())
@@ -104,7 +106,10 @@ class _Numbered(_Holder):
                 f"{type(self).__name__}: one entry is assigned at a time, by an integer, not "
                 f"{index}; assign each, or make another of a list, at {format_locs(here())}"
             )
+        before = vars(self)[name]
         setattr(self, name, self._accept(value, f"index {index}"))
+        if before is None:  # in the place of which an attribute is a new one
+            self._note_replaced(name, None)
 
     def __delitem__(self, index: int | slice) -> None:
         entries = self._list()
@@ -206,7 +211,8 @@ class Sequential(_Numbered):
 
 
 class ModuleList(_Numbered):
-    """A list of modules, which the module that holds it counts among its own. It has no forward.
+    """A list of modules, which the module that holds it counts among its own; None may stand where
+    there is none. It has no forward.
 
     >>> from staticflow import nn
     >>> nn.ModuleList([nn.ReLU(), nn.ReLU()])
@@ -214,6 +220,13 @@ class ModuleList(_Numbered):
       (0-1): 2 x ReLU()
     )
     """
+
+    def _entries(self) -> dict[str, Any]:
+        own = {n: v for n, v in vars(self).items() if n.isdigit()}
+        return {n: v for n, v in own.items() if v is None or isinstance(v, Module)}
+
+    def _accept(self, value: Any, where: str) -> Any:
+        return None if value is None else super()._accept(value, where)
 
     def __repr__(self) -> str:
         lines, position = [], 0
@@ -229,12 +242,12 @@ class ModuleList(_Numbered):
 
 class ParameterList(_Numbered):
     """A list of parameters, which the module that holds it counts among its own; tensors are made
-    parameters."""
+    parameters. Modules, as further such lists, may stand between them."""
 
-    kind = Parameter
+    kinds = (Parameter, Module)
 
     def _accept(self, value: Any, where: str) -> Any:
-        return value if isinstance(value, Parameter) else Parameter(value)
+        return value if isinstance(value, self.kinds) else Parameter(value)
 
     def extra_repr(self) -> str:
         """A line for each."""
@@ -317,7 +330,7 @@ class ParameterDict(_Named):
     """A dict of parameters, which the module that holds it counts among its own; tensors are made
     parameters."""
 
-    kind = Parameter
+    kinds = (Parameter,)
 
     def _accept(self, value: Any, where: str) -> Any:
         return value if isinstance(value, Parameter) else Parameter(value)
@@ -332,4 +345,5 @@ def _describe(holder: _Holder) -> str:
         f"({name}): Parameter containing: "
         f"[{p.dtype.name} of size {'x'.join(map(str, p.shape)) or '()'}]"
         for name, p in holder._entries().items()
+        if isinstance(p, Parameter)
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
@@ -57,6 +57,7 @@ class Module(Tree):
     training: bool = True
     _persistent: Mapping[str, bool] = MappingProxyType({})  # the buffers; is it in state_dict?
     _hooks: Hooks | None = None
+    _is_list = False  # whether it holds modules for others to go through, and is called by nobody
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What the module computes; each subclass says."""
@@ -132,6 +133,13 @@ class Module(Tree):
         elif isinstance(value, Module):
             for path, tensor in (*value.named_parameters(), *value.named_buffers()):
                 tensor.name = f"{name}.{path}"
+
+    def _lists(self) -> Iterator[Module]:
+        """The lists and dicts of modules or parameters that it goes through, and those in them."""
+        for held in vars(self).values():
+            if isinstance(held, Module) and held._is_list:
+                yield held
+                yield from held._lists()
 
     def _note_replaced(self, name: str, before: Any) -> None:
         """Note that ``name`` is no longer ``before``, if graphs may have that."""

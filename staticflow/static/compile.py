@@ -227,9 +227,10 @@ class Program(Compiled):
         self._facts = Facts(sources, updated, calls)
         self.is_suspect = False
         """Whether a module has ever held something else in the place of what this has of it."""
-        for thing in (*sources, *(call.module() for call in calls)) if follows else ():
-            if thing is not None:
-                depend(self, thing)
+        called = [m for m in (call.module() for call in calls) if m is not None]
+        lists = [each for module in called for each in module._lists()]
+        for thing in (*sources, *called, *lists) if follows else ():
+            depend(self, thing)
         if self._facts.is_outdated() or self._facts.must_look:
             self.look_again()
         ended = time.perf_counter()

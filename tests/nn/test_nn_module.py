@@ -280,6 +280,54 @@ def test_parameter_lists_and_dicts() -> None:
     assert len(model.list) == 3 and model.list[1].shape == (2, 3)
 
 
+def test_none_stands_in_a_list_of_modules() -> None:
+    model = nn.ModuleList([nn.ReLU(), None, nn.Linear(1, 2)])
+    assert kinds(model) == ["ReLU", "NoneType", "Linear"] and len(model) == 3
+    assert kinds(model.children()) == ["ReLU", "Linear"] and kinds(model[1:]) == kinds(model)[1:]
+    assert list(model.state_dict()) == ["2.weight", "2.bias"] and "  (1): None\n" in repr(model)
+    model.insert(0, None)
+    model.append(None)
+    model[0], model[1] = model[1], None
+    assert kinds(model) == ["ReLU", "NoneType", "NoneType", "Linear", "NoneType"]
+    assert "  (1-2): 2 x None\n" in repr(model)
+    del model[2]
+    assert model.pop() is None and list(model.state_dict()) == ["2.weight", "2.bias"]
+    with refuse("takes modules, not NoneType", TypeError):
+        nn.Sequential(None)
+
+
+def test_modules_stand_in_a_list_of_parameters() -> None:
+    model = nn.ParameterList([sf.ones(2), nn.ParameterList([sf.ones(1)]), nn.ParameterList()])
+    assert list(model.state_dict()) == ["0", "1.0"] and len(model) == 3
+    assert repr(model).count("Parameter containing") == 2 and model[1][0].shape == (1,)
+
+
+class Through(nn.Module):
+    def __init__(self, *layers: Any) -> None:
+        super().__init__()
+        self.lists = nn.ModuleList([nn.ModuleList(layers)])
+
+    def forward(self, x: Any) -> Any:
+        for layer in self.lists[0]:
+            x = x if layer is None else layer(x)
+        return x * 2
+
+
+@pytest.mark.parametrize("layers", [(), (None,), ("layer", None)], ids=str)
+def test_lists_that_hold_nothing_are_followed(layers: tuple[Any, ...]) -> None:
+    model = Through(*(nn.Linear(2, 2) if layer else layer for layer in layers))
+    f = sf.jit(model)
+    assert f(sf.ones(1, 2)).shape == (1, 2)
+    inner = model.lists[0]
+    if layers:
+        inner[-1] = nn.Linear(2, 3)
+    else:
+        inner.append(nn.Linear(2, 3))
+    assert f(sf.ones(1, 2)).shape == (1, 3)
+    inner[-1] = None
+    assert f(sf.ones(1, 2)).shape == (1, 2)
+
+
 # -- state --------------------------------------------------------------------------------------
 
 
