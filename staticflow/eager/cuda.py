@@ -7,12 +7,14 @@ from typing import Any
 
 from staticflow.eager.device import cupy_module, is_available, namespace
 from staticflow.eager.legacy import TensorKind
+from staticflow.eager.random import manual_seed as manual_seed_of_all
 from staticflow.graph.device import device
 from staticflow.graph.dtypes import bool_, float16, float32, float64, int32, int64
 
 __all__ = [
     "BoolTensor", "DoubleTensor", "FloatTensor", "HalfTensor", "IntTensor", "LongTensor",
-    "current_device", "device_count", "get_device_name", "is_available", "synchronize",
+    "current_device", "device_count", "get_device_name", "is_available", "manual_seed",
+    "manual_seed_all", "synchronize",
 ]  # fmt: skip
 
 HalfTensor, FloatTensor, DoubleTensor, BoolTensor, IntTensor, LongTensor = (
@@ -36,6 +38,16 @@ def get_device_name(index: int | None = None) -> str:
     number = current_device() if index is None else index
     name = _cuda().runtime.getDeviceProperties(number)["name"]
     return name.decode() if isinstance(name, bytes) else str(name)
+
+
+def manual_seed(seed: int) -> None:
+    """Seed the default generator, which draws for all devices: `sf.manual_seed`."""
+    manual_seed_of_all(seed)
+
+
+def manual_seed_all(seed: int) -> None:
+    """Seed the default generator, which draws for all devices: `sf.manual_seed`."""
+    manual_seed_of_all(seed)
 
 
 def synchronize(index: int | None = None) -> None:

@@ -80,6 +80,14 @@ def test_without_cupy(no_cupy: None) -> None:
             wanted()
 
 
+def test_seeds_of_all_devices_are_one() -> None:
+    for seed in (sf.cuda.manual_seed, sf.cuda.manual_seed_all):
+        seed(7)
+        first = sf.rand(3)
+        sf.manual_seed(7)
+        assert sf.rand(3).equal(first)
+
+
 def test_with_cupy_and_no_driver(stand_in: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RUNTIME, "count", 0)
     for driver, why in (
