@@ -29,7 +29,18 @@ _ALONE = "a model is run by one process"
 _TYPES = "no operator takes it of these types and with these options"
 REASONS: dict[str, str] = {
     **dict.fromkeys(
-        ("cholesky", "eigh", "qr", "slogdet", "solve", "solve_lower", "solve_upper", "svd"),
+        (
+            "cholesky",
+            "eigh",
+            "eigvalsh",
+            "qr",
+            "slogdet",
+            "solve",
+            "solve_lower",
+            "solve_upper",
+            "svd",
+            "svdvals",
+        ),
         _FACTORS,
     ),
     **dict.fromkeys((op.name for op in COLLECTIVES), _ALONE),

@@ -1,5 +1,5 @@
 # raises LinAlgError
-# says svd(f32[3, 3]): SVD did not converge
+# says svdvals(f32[3, 3]): SVD did not converge
 import staticflow as sf
 
 x = sf.placeholder((3, 3), name="x")

@@ -9,6 +9,7 @@ import pytest
 
 import staticflow as sf
 from staticflow.errors import ArgumentError, AutogradError, ShapeError
+from staticflow.ops.matrices import factors
 
 RNG = np.random.default_rng(0)
 A = RNG.standard_normal((4, 3))
@@ -145,6 +146,60 @@ def test_singular_values() -> None:
     turned = sf.tensor(SQUARE).permute(1, 0, 2)
     close(sf.linalg.matrix_norm(turned, 2, (0, 2), keepdim=True)[0, :, 0],
           np.linalg.norm(SQUARE, 2, (1, 2)))  # fmt: skip
+
+
+def test_values_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What asks for no vectors makes none; what is recorded makes them at once, and a gradient in a
+    graph makes them for itself."""
+    called: list[str] = []
+
+    class Lapack:
+        def __getattr__(self, name: str) -> Any:
+            called.append(name)
+            return getattr(library, name)
+
+    library = factors._umath_linalg
+    monkeypatch.setattr(factors, "_umath_linalg", Lapack())
+    s = sf.placeholder(SQUARE.shape, "float64", name="s")
+    x = sf.tensor(SQUARE, requires_grad=True)
+    for fn, alone, both in (
+        (sf.linalg.svdvals, "svd", "svd_s"),
+        (sf.linalg.eigvalsh, "eigvalsh_lo", "eigh_lo"),
+    ):
+        values = fn(x.detach())
+        recorded = fn(x)
+        with sf.no_grad():
+            fn(x)
+        assert called == [alone, both, alone]
+        close(recorded.detach(), values.numpy())
+        called.clear()
+        (recorded * recorded).sum().backward()
+        assert not called
+        out = fn(s)
+        close(sf.compile([s], out)(x.detach()), values.numpy())
+        assert called == [alone]
+        (of_s,) = sf.grad((out * out).sum(), [s])
+        close(sf.compile([s], of_s)(x.detach()), x.grad.numpy())
+        assert sorted(called[1:]) == sorted([alone, both])
+        called.clear()
+        x.grad = None
+
+
+def test_float32_is_computed_in_float32(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By functions of NumPy's that are none of its public ones: without them to more digits."""
+    rng = np.random.default_rng(0)
+    a = rng.standard_normal((2, 20, 20)).astype(np.float32)
+    exact = np.linalg.svd(a.astype(np.float64), compute_uv=False)
+    single = sf.linalg.svdvals(sf.tensor(a)).numpy()
+    double = sf.linalg.svdvals(sf.tensor(a.astype(np.float64))).numpy()
+    monkeypatch.setattr(factors, "_umath_linalg", object())
+    rounded = sf.linalg.svdvals(sf.tensor(a)).numpy()
+    np.testing.assert_array_equal(rounded, exact.astype(np.float32))
+    np.testing.assert_allclose(single, exact, 0, 2e-6 * exact.max())
+    assert (single != rounded).any()
+    np.testing.assert_allclose(double, exact, 1e-13)
+    for fn in (sf.linalg.svd, sf.linalg.eigh, sf.linalg.eigvalsh):
+        fn(sf.tensor(a))
 
 
 def test_ranks() -> None:

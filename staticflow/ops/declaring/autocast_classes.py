@@ -26,10 +26,10 @@ _LOWER = """
 _FLOAT32 = """
     _pad_first adaptive_avg_pool3d adaptive_max_pool3d avg_pool3d binary_cross_entropy
     binary_cross_entropy_with_logits cdist cholesky cholesky_solve cosine_embedding_loss
-    cross_entropy ctc_loss eigh grid_sample hinge_embedding_loss huber_loss inv kl_div
+    cross_entropy ctc_loss eigh eigvalsh grid_sample hinge_embedding_loss huber_loss inv kl_div
     l1_loss lstsq margin_ranking_loss max_pool3d max_unpool2d max_unpool3d mse_loss
     multi_margin_loss multilabel_margin_loss nanquantile nll nll_loss pinverse
-    poisson_nll_loss prod qr quantile smooth_l1_loss soft_margin_loss solve svd trace
+    poisson_nll_loss prod qr quantile smooth_l1_loss soft_margin_loss solve svd svdvals trace
     triplet_margin_loss
 """
 

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.linalg import _umath_linalg
+
 from staticflow.errors import ArgumentError, AutogradError, DTypeError, ShapeError
 from staticflow.graph.dims import Size, closed_size, dim_min, same
 from staticflow.graph.dtypes import float32, float64
@@ -20,6 +23,8 @@ from staticflow.ops.basics.joining import cat
 from staticflow.ops.basics.view import unsqueeze
 from staticflow.ops.declaring.declare import strict
 from staticflow.ops.declaring.lowering import Host
+from staticflow.ops.declaring.thread import thread
+from staticflow.ops.declaring.tracing import tracing_state
 from staticflow.ops.matrices.contract import matmul
 from staticflow.ops.matrices.solving import (
     identity,
@@ -30,9 +35,33 @@ from staticflow.ops.matrices.solving import (
 from staticflow.ops.matrices.triangle import diag_embed, tril, triu
 
 __all__ = [
-    "QR", "SVD", "Eigen", "eigh", "eigh_op", "eigvalsh", "is_some", "qr", "qr_by_some", "qr_op",
-    "svd", "svd_by_columns", "svd_op", "svdvals",
+    "QR", "SVD", "Eigen", "eigh", "eigh_op", "eigvalsh", "eigvalsh_op", "is_some", "qr",
+    "qr_by_some", "qr_op", "svd", "svd_by_columns", "svd_op", "svdvals", "svdvals_op",
 ]  # fmt: skip
+
+
+def _by_lapack(name: str, instead: str, what: str, **attrs: Any) -> Any:
+    """What gives the results of LAPACK for matrices of ``xp``, in their dtype.
+
+    ``numpy.linalg`` computes those of float32 in float64, and rounds what comes out. The functions
+    that it calls for that know float32, too, as which a matrix takes 0.5 to 0.7 times as long.
+    Their ``name`` is none of NumPy's public ones: where there is none, and on a GPU, the function
+    ``instead`` of ``xp.linalg`` is called.
+    """
+
+    def compute(xp: Any, a: Any) -> Any:
+        function = getattr(_umath_linalg, name, None) if xp is np else None
+        if function is None:
+            found = getattr(xp.linalg, instead)(a, **attrs)
+        else:
+            try:
+                with np.errstate(invalid="raise"):  # by which the function says so
+                    found = function(a)
+            except FloatingPointError:
+                raise np.linalg.LinAlgError(f"{what} did not converge") from None
+        return tuple(found) if isinstance(found, tuple) else found  # not a named one
+
+    return with_our_errors(compute)
 
 
 def _matrix(x: TensorType) -> tuple[tuple[Any, ...], Any, Any]:
@@ -146,8 +175,23 @@ eigh_op = Op(
     name="eigh",
     doc="The eigenvalues, which ascend, and eigenvectors, the columns, of the lower part of a.",
     infer=_eigh_infer,
-    reference=strict(_eigh_infer, with_our_errors(lambda xp, a: tuple(xp.linalg.eigh(a)))),
+    reference=strict(_eigh_infer, _by_lapack("eigh_lo", "eigh", "Eigenvalues")),
     vjp=_eigh_vjp,
+    lowering=Host(),
+    grad_name="LinalgEighBackward0",
+)
+
+
+def _eigvalsh_infer(facts: Facts, a: TensorType) -> Any:
+    return _eigh_infer(facts, a)[0]
+
+
+eigvalsh_op = Op(
+    name="eigvalsh",
+    doc="The eigenvalues of the lower part of a, which ascend.",
+    infer=_eigvalsh_infer,
+    reference=strict(_eigvalsh_infer, _by_lapack("eigvalsh_lo", "eigvalsh", "Eigenvalues")),
+    vjp=lambda needs, ct, out, a: _eigh_vjp(needs, (ct, None), eigh_op(a), a),
     lowering=Host(),
     grad_name="LinalgEighBackward0",
 )
@@ -169,14 +213,27 @@ def eigh(A: Any, UPLO: str = "L") -> Eigen:
     >>> sf.linalg.eigh(sf.tensor([[2.0, 0.0], [0.0, 1.0]])).eigenvalues
     tensor([1., 2.])
     """
-    if UPLO not in ("L", "U"):
-        raise ArgumentError(f'eigh: UPLO is "L" or "U", not {UPLO!r}, at {format_locs(here())}')
+    _check_part("eigh", UPLO)
     return Eigen(*eigh_op(mT(A) if UPLO == "U" else A))
 
 
+def _check_part(name: str, part: str) -> None:
+    if part not in ("L", "U"):
+        raise ArgumentError(f'{name}: UPLO is "L" or "U", not {part!r}, at {format_locs(here())}')
+
+
 def eigvalsh(A: Any, UPLO: str = "L") -> Any:
-    """The eigenvalues of `eigh`."""
-    return eigh(A, UPLO).eigenvalues
+    """The eigenvalues of `eigh`, for which LAPACK has less to do than for the vectors."""
+    if _is_recorded(A):
+        return eigh(A, UPLO).eigenvalues
+    _check_part("eigvalsh", UPLO)
+    return eigvalsh_op(mT(A) if UPLO == "U" else A)
+
+
+def _is_recorded(A: Any) -> bool:
+    """Whether operations on ``A`` are recorded for backward, which needs the vectors."""
+    eagerly = not (tracing_state.active or A.__sf_mode__.rank)
+    return eagerly and thread.state.recording and bool(A.requires_grad)
 
 
 # -- singular values ------------------------------------------------------------------------------
@@ -235,15 +292,32 @@ def is_some(size: Size, x: Any) -> Any:
     return new_full(x, (), 0) + size > 0
 
 
+_FULL = _by_lapack("svd_f", "svd", "SVD", full_matrices=True)
+_SOME = _by_lapack("svd_s", "svd", "SVD", full_matrices=False)
+
 svd_op = Op(
     name="svd",
     doc="Orthonormal columns u, the singular values s, which descend, and orthonormal rows vh.",
     infer=_svd_infer,
-    reference=strict(
-        _svd_infer,
-        with_our_errors(lambda xp, a, *, full: tuple(xp.linalg.svd(a, full_matrices=full))),
-    ),
+    reference=strict(_svd_infer, lambda xp, a, *, full: (_FULL if full else _SOME)(xp, a)),
     vjp=_svd_vjp,
+    lowering=Host(),
+    grad_name="LinalgSvdBackward0",
+)
+
+
+def _svdvals_infer(facts: Facts, a: TensorType) -> Any:
+    return _svd_infer(facts, a, full=False)[1]
+
+
+svdvals_op = Op(
+    name="svdvals",
+    doc="The singular values of a, which descend.",
+    infer=_svdvals_infer,
+    reference=strict(_svdvals_infer, _by_lapack("svd", "svd", "SVD", compute_uv=False)),
+    vjp=lambda needs, ct, out, a: _svd_vjp(
+        needs, (None, ct, None), svd_op(a, full=False), a, full=False
+    ),
     lowering=Host(),
     grad_name="LinalgSvdBackward0",
 )
@@ -279,5 +353,5 @@ def svd_by_columns(input: Any, some: bool = True, compute_uv: bool = True) -> SV
 
 
 def svdvals(A: Any) -> Any:
-    """The singular values of `svd`."""
-    return svd(A, False).S
+    """The singular values of `svd`, for which LAPACK has less to do than for the vectors."""
+    return svd(A, False).S if _is_recorded(A) else svdvals_op(A)

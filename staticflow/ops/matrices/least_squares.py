@@ -19,7 +19,7 @@ from staticflow.ops.basics.view import unsqueeze
 from staticflow.ops.declaring.late import measure_op, tied_op
 from staticflow.ops.declaring.sizes import is_symbolic
 from staticflow.ops.matrices.contract import matmul
-from staticflow.ops.matrices.factors import eigh, eigvalsh, is_some, svd, svdvals
+from staticflow.ops.matrices.factors import SVD, eigh, eigvalsh, is_some, svd, svdvals
 from staticflow.ops.matrices.solving import (
     is_of_vectors,
 )
@@ -108,8 +108,13 @@ def pinv(
         kept = _above_tolerance(abs(values), A, rtol, atol)
         inverse = where(kept, 1 / where(kept, values, 1.0), 0.0)
         return matmul(q * unsqueeze(inverse, -2), mT(q))
-    u, s, vh = svd(A, False)
-    kept = _above_tolerance(s, A, rtol, atol)
+    factors = svd(A, False)
+    return _inverse_of(factors, _above_tolerance(factors.S, A, rtol, atol))
+
+
+def _inverse_of(factors: SVD, kept: Any) -> Any:
+    """The pseudoinverse by the singular values that are ``kept``."""
+    u, s, vh = factors
     inverse = where(kept, 1 / where(kept, s, 1.0), 0.0)
     return matmul(mT(vh) * unsqueeze(inverse, -2), mT(u))
 
@@ -155,10 +160,12 @@ def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = No
     """
     vectors = is_of_vectors(A, B)
     right = unsqueeze(B, -1) if vectors else B
-    x = matmul(pinv(A, rtol=rcond), right)
-    rank, left = matrix_rank(A, rtol=rcond), matmul(A, x) - right
+    factors = svd(A, False)
+    kept = _above_tolerance(factors.S, A, rcond, None)
+    x = matmul(_inverse_of(factors, kept), right)
+    rank, left = kept.sum(-1), matmul(A, x) - right
     residuals = _residuals(A, rank, (left * left).sum(-2))
-    return LeastSquares(x.squeeze(-1) if vectors else x, residuals, rank, svdvals(A))
+    return LeastSquares(x.squeeze(-1) if vectors else x, residuals, rank, factors.S)
 
 
 def _residuals(A: Any, rank: Any, squares: Any) -> Any:

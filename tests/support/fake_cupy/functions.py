@@ -289,4 +289,7 @@ def _solver(name: str) -> Any:
 
 def linalg() -> dict[str, Any]:
     """What of ``cupy.linalg`` is other than NumPy's."""
-    return {n: _solver(n) for n in ("cholesky", "eigh", "inv", "qr", "slogdet", "solve", "svd")}
+    return {
+        n: _solver(n)
+        for n in ("cholesky", "eigh", "eigvalsh", "inv", "qr", "slogdet", "solve", "svd")
+    }

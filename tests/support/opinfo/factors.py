@@ -65,6 +65,10 @@ def _eigh_expected(x: Array) -> tuple[Array, ...]:
     return values, vectors * vectors
 
 
+def _eigvalsh(x: Any) -> Any:
+    return sf.linalg.eigvalsh((x + x.mT) / 2 if x.ndim > 1 and x.dtype.is_floating else x)
+
+
 def _svd(x: Any) -> Any:
     u, s, vh = sf.linalg.svd(x, full_matrices=False)
     return u * u, s, vh * vh, (u * s.unsqueeze(-2)) @ vh
@@ -87,6 +91,19 @@ ROWS = (
             Failure(Sample((np.zeros((2, 3), "f4"),)), ShapeError, "differ"), *_REFUSED,
         ),
         **_CLOSE,
+    ),
+    OpInfo(
+        OPS["eigvalsh"], _eigvalsh, _wide(lambda x: _eigh_expected(x)[:1]),
+        _of((3, 3), (2, 2, 2), (1, 1), (0, 2, 2)), (float32, float64), grad=True, sized=_sized,
+        failures=(
+            Failure(Sample((np.zeros((2, 3), "f4"),)), ShapeError, "differ"), *_REFUSED,
+        ),
+        **_CLOSE,
+    ),
+    OpInfo(
+        OPS["svdvals"], sf.linalg.svdvals, _wide(lambda x: _svd_expected(x)[1:2]),
+        _of((3, 3), (4, 2), (2, 4), (2, 3, 2), (1, 1), (0, 2, 2)),
+        (float32, float64), grad=True, sized=_sized, failures=_REFUSED, **_CLOSE,
     ),
     OpInfo(
         OPS["svd"], _svd, _wide(_svd_expected),
