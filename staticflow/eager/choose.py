@@ -31,7 +31,7 @@ from staticflow.eager.costs import (
 from staticflow.eager.kernels import NETWORKS, kernels_of, prepare
 from staticflow.eager.overwrite import copy_into, make_copy
 from staticflow.eager.products import linear_pays, product_pays
-from staticflow.eager.rows import in_lines, in_rows, order_of
+from staticflow.eager.rows import in_known_rows, in_rows, order_of
 from staticflow.eager.work import joint_work, work_by_rows
 from staticflow.graph.dtypes import BY_PYTHON, bfloat16, float16, float32, float64
 from staticflow.graph.op import NumPy, Op, takes
@@ -94,7 +94,7 @@ def _spread(op: Op) -> Callable[..., Any]:
         if arrays[-1].dtype in _HALVES:
             pays = True
         elif even:
-            whole = all(map(in_lines, arrays)) or order_of(arrays) is not None
+            whole = all(map(in_known_rows, arrays)) or order_of(arrays) is not None
             pays = whole and _even_work(arrays)
         else:
             pays = max([a.size for a in arrays]) >= (LARGE if any(map(_short, arrays)) else SPREAD)

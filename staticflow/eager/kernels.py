@@ -1,8 +1,8 @@
 """The kernels of the compiler as what computes an op eagerly.
 
 A kernel is compiled when an op first meets operands of a kind (`staticflow.eager.programs`) with
-its attributes. A kernel of an op that is `Op.batched` knows all sizes but the batch's, and one of a
-product of matrices knows none.
+its attributes. A kernel of an op that is `Op.batched` knows all sizes but the batch's, one of a
+product of matrices knows none, and one that goes along rows knows how long short ones are.
 """
 
 from __future__ import annotations
@@ -23,7 +23,15 @@ from staticflow.eager.programs import (
     sizes_along_rows,
     with_sizes,
 )
-from staticflow.eager.rows import in_dims, in_lines, in_order, in_rows, order_of, steps_of
+from staticflow.eager.rows import (
+    in_dims,
+    in_known_rows,
+    in_lines,
+    in_order,
+    in_rows,
+    order_of,
+    steps_of,
+)
 from staticflow.graph.graph import attrs_key
 from staticflow.graph.node import make_node
 from staticflow.graph.op import Op
@@ -189,9 +197,8 @@ class _Kernels:
             orders = tuple([order if a.ndim else () for a in arrays])
             kernel = self.kernel(_permute(arrays, orders), attrs, names)
             return _Permuted(kernel, orders, tuple(np.argsort(back).tolist()))
-        if all(map(in_lines if by_element or _picks_few(op, arrays) else in_rows, arrays)):
-            return self.kernel(arrays, attrs, names)
-        return None
+        lies = in_known_rows if by_element else in_lines if _picks_few(op, arrays) else in_rows
+        return self.kernel(arrays, attrs, names) if all(map(lies, arrays)) else None
 
     def kernel(
         self,
@@ -204,7 +211,10 @@ class _Kernels:
         the numbers ``names`` of the attributes. With ``orders`` it is the op of the arrays permuted
         so. Raises what the op has against them."""
         op = self._op
-        known = [sizes_known(op, i, a.shape) for i, a in enumerate(arrays)]
+        if self._by_element and not _as_one(arrays):
+            known = [sizes_along_rows(a.shape) for a in arrays]
+        else:
+            known = [sizes_known(op, i, a.shape) for i, a in enumerate(arrays)]
         if op in _IN_REGISTERS and (n := arrays[0].shape[attrs["dim"]]) <= NETWORK:
             known[0] = (*known[0][: attrs["dim"]], n, *known[0][attrs["dim"] + 1 :])
         pairs = zip(arrays, known, strict=True)
@@ -250,6 +260,13 @@ def _picks_few(op: Op, arrays: Sequence[Array]) -> bool:
     return op is gather_op and NEAR * arrays[1].size <= arrays[0].size
 
 
+def _as_one(arrays: Sequence[Array]) -> bool:
+    """Whether what is done by element is done along one row: of arrays of one shape, and numbers,
+    all of them row-major."""
+    shapes = {a.shape for a in arrays if a.ndim}
+    return len(shapes) <= 1 and all(map(in_order, arrays))
+
+
 def _in_memory(a: Array) -> Order:
     """The dims of matrices as they lie, by rows or by columns; its own inverse."""
     dims = range(a.ndim)
@@ -258,8 +275,8 @@ def _in_memory(a: Array) -> Order:
 
 def sizes_known(op: Op, i: int, shape: tuple[int, ...]) -> tuple[int, ...]:
     """The sizes of argument ``i`` (of a result, if it is below 0) that a program knows: those of 1,
-    which broadcast; how long rows are that fill no vector, unless the op is done element by
-    element; of an argument of a batched op all but the batch; of a product none. 0 stands for the
+    which broadcast; how long short rows are, unless the op is done element by element, as if along
+    one row; of an argument of a batched op all but the batch; of a product none. 0 stands for the
     others."""
     if op in _PRODUCTS:
         return (0,) * len(shape)

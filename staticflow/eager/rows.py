@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from staticflow.eager.costs import NEAR, SHORT, STEPS
+from staticflow.eager.costs import NARROW, NEAR, SHORT, STEPS
 
 __all__ = [
     "Steps",
     "in_dims",
+    "in_known_rows",
     "in_lines",
     "in_order",
     "in_rows",
@@ -46,13 +47,24 @@ def in_lines(a: Any) -> bool:
     return _is_forward(a) and any([_is_line(a, dim) for dim in range(a.ndim)])
 
 
+def in_known_rows(a: Any) -> bool:
+    """Whether ``a`` is in lines, or in rows of neighbours of a length that programs know."""
+    if in_lines(a):
+        return True
+    return isinstance(a, np.ndarray) and _is_forward(a) and _is_short_row(a, a.ndim - 1)
+
+
 def _is_forward(a: Array) -> bool:
     """Whether all strides count whole elements, none of them backwards."""
     return min(a.strides) >= 0 and a.flags.aligned
 
 
 def _is_line(a: Array, dim: int) -> bool:
-    return a.shape[dim] >= SHORT and a.strides[dim] <= min(NEAR, STEPS * a.itemsize)
+    return a.shape[dim] >= SHORT and _is_near(a, dim)
+
+
+def _is_near(a: Array, dim: int) -> bool:
+    return a.strides[dim] <= min(NEAR, STEPS * a.itemsize)
 
 
 def lies_apart(a: Array) -> bool:
@@ -88,11 +100,17 @@ def in_dims(a: Array, order: tuple[int, ...]) -> Array:
 
 
 def steps_of(a: Array) -> Steps:
-    """What a program knows of the strides of an array in lines, in elements: those along lines,
-    and those of dims of size 1, as 0; None stands for others. None for a row-major array."""
+    """What a program knows of the strides of an array in lines, in elements: those along lines and
+    along short rows, and those of dims of size 1, as 0; None stands for others. None for a
+    row-major array."""
     if a.flags.c_contiguous:
         return None
     return tuple(
-        0 if n == 1 else step // a.itemsize if _is_line(a, dim) else None
+        0 if n == 1 else step // a.itemsize if _is_line(a, dim) or _is_short_row(a, dim) else None
         for dim, (n, step) in enumerate(zip(a.shape, a.strides, strict=True))
     )
+
+
+def _is_short_row(a: Array, dim: int) -> bool:
+    """Whether ``dim`` is the last, of a length that programs know, and of neighbours in memory."""
+    return dim == a.ndim - 1 > 0 and a.shape[dim] <= NARROW and _is_near(a, dim)

@@ -13,7 +13,7 @@ import staticflow as sf
 from staticflow.eager import kernels, overwrite
 from staticflow.eager.costs import SPREAD
 from staticflow.eager.programs import ArrayKind
-from staticflow.eager.rows import in_rows, lies_apart, steps_of
+from staticflow.eager.rows import in_known_rows, in_lines, in_rows, lies_apart, steps_of
 from staticflow.graph.graph import close, new_param
 from staticflow.graph.printer import print_graph
 
@@ -84,6 +84,35 @@ def test_floats_are_cast_as_they_are_copied() -> None:
         np.testing.assert_array_equal(x.numpy(), sf.from_numpy(wide).to(dtype).numpy())
 
 
+SHORT_ROWS: dict[str, tuple[Callable[..., Any], set[tuple[Any, Any]]]] = {
+    "a vector": (lambda x, v, c: x + v, {((0, 5), None), ((0,), None)}),
+    "a column": (lambda x, v, c: x * c, {((0, 5), None), ((0, 1), None)}),
+    "parts": (lambda x, v, c: x[:, 1:] - x[:, :-1], {((0, 4), (None, 1))}),
+    "every other": (lambda x, v, c: x[:, ::2] + v[:3], {((0, 3), (None, 2)), ((0,), None)}),
+    "whole rows": (lambda x, v, c: x + x, {((0, 0), None)}),
+}
+"""What an op is given of 150,000 rows of 5, and what its kernel knows of that: sizes (0: nothing)
+and strides (None: nothing)."""
+
+
+@pytest.mark.parametrize("name", SHORT_ROWS)
+def test_kernels_know_how_long_short_rows_are(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = set()
+
+    def note(dtype: Any, sizes: Any, steps: Any) -> ArrayKind:
+        found.add((sizes, steps))
+        return ArrayKind(dtype, sizes, steps)
+
+    monkeypatch.setattr(kernels, "ArrayKind", note)
+    fn, known = SHORT_ROWS[name]
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal(shape) for shape in ((150_000, 5), (5,), (150_000, 1))]
+    for _ in range(2):
+        got = fn(*map(sf.from_numpy, arrays))
+        np.testing.assert_array_equal(got.numpy(), fn(*arrays))
+    assert found == known
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64", "int8", "int64", "bool"])
 def test_parts_of_every_width(dtype: str) -> None:
     a = sf.from_numpy(drawn() * 3).to(getattr(sf, dtype))
@@ -135,6 +164,8 @@ def test_what_lies_in_rows() -> None:
     a = np.zeros((64, 64), np.float32)
     assert in_rows(a[:, 1:]) and in_rows(a[:, ::2]) and in_rows(np.broadcast_to(a[:1], (9, 64)))
     assert not in_rows(a.T) and not in_rows(a[:, :4]) and not in_rows(a[::-1])
+    assert in_known_rows(a.T) and in_known_rows(a[:, :4]) and not in_known_rows(a[::-1])
+    assert not in_known_rows(a[:16, :16].T) and not in_lines(a[:, :4])
     assert lies_apart(a[:, 1:]) and not lies_apart(np.broadcast_to(a[:1], (9, 64)))
     windows = np.lib.stride_tricks.sliding_window_view(a, 32, axis=1)
     assert in_rows(windows) and not lies_apart(windows)

@@ -37,6 +37,7 @@ SIZES: Mapping[str, str] = {
     "eager.costs.LARGE": "elements",
     "eager.costs.SPREAD": "elements",
     "eager.costs.SHORT": "length",
+    "eager.costs.NARROW": "length",
     "eager.costs.ROW": "length",
     "eager.costs.FEW_IN_ROW": "length",
     "eager.costs.LONG": "length",
