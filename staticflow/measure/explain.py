@@ -20,7 +20,7 @@ from staticflow.measure.stages import costs_of_stages
 from staticflow.measure.tables import WIDTH, cut, fold_lines, table, wrap_items
 from staticflow.measure.units import bytes_in_words, flops_in_words, seconds_in_words
 from staticflow.measure.work import COPY, Kernel, size_names, work_of_program
-from staticflow.ops.along.collectives import COLLECTIVES
+from staticflow.ops.along.ordered_collectives import COLLECTIVES, end_op
 from staticflow.passes.pipeline import PassReport
 from staticflow.runtime.drafting import lay_out
 from staticflow.runtime.plan import Plan
@@ -315,7 +315,8 @@ def _collective_nodes(graph: Graph) -> list[Node]:
 
 def _collective_total(subject: Subject, at: Mapping[str, int]) -> list[str]:
     """How many collectives there are, if there are some."""
-    counts = Counter(n.op.name for n in _collective_nodes(subject.graph))
+    nodes = [n for n in _collective_nodes(subject.graph) if n.op is not end_op]
+    counts = Counter(n.attrs.get("collective", n.op.name) for n in nodes)
     said = [f"{count} {name}" for name, count in counts.items()]
     return wrap_items("collectives", said) if said else []
 

@@ -12,7 +12,8 @@ from staticflow.graph.types import TensorType
 from staticflow.measure.lines import lines_in_words
 from staticflow.measure.tables import cut, table
 from staticflow.measure.units import bytes_in_words, seconds_in_words
-from staticflow.ops.along.collectives import AT_ONCE, COLLECTIVES
+from staticflow.ops.along.collectives import AT_ONCE
+from staticflow.ops.along.ordered_collectives import COLLECTIVES, NUMBERS, end_op
 from staticflow.ops.declaring.communicator import current
 
 __all__ = ["Message", "explain_messages", "messages_of"]
@@ -56,10 +57,10 @@ def _count_messages(step: Ask, evaluate: Evaluate) -> tuple[int, int]:
     sends that sends most."""
     of = sum(evaluate(t.size * t.dtype.itemsize) for t in _operands(step))
     ranks = math.prod(step.attrs["mesh"][a] for a in step.attrs["axes"])
-    others, name = ranks - 1, step.op.name
-    if name == "end_sums":
+    others, name = ranks - 1, step.attrs.get("collective", step.op.name)
+    if step.op is end_op:
         return 0, 0
-    if name in ("all_reduce", "begin_sums"):
+    if name == "all_reduce":
         return (others, of * others) if of <= AT_ONCE else (2 * others, 2 * of * others // ranks)
     if name in ("reduce_scatter", "all_to_all"):
         return others, of * others // ranks
@@ -67,8 +68,7 @@ def _count_messages(step: Ask, evaluate: Evaluate) -> tuple[int, int]:
 
 
 def _operands(step: Ask) -> tuple[TensorType, ...]:
-    first = {"begin_sums": 1, "end_sums": 2}.get(step.op.name, 0)
-    return step.types[first : len(step.values)]
+    return step.types[NUMBERS.get(step.op, 0) : len(step.values)]
 
 
 def explain_messages(
@@ -86,10 +86,10 @@ def explain_messages(
     for message in found:
         step, operands = message.step, _operands(message.step)
         of = str(operands[0]) if len(operands) == 1 else f"{len(operands)} of {operands[0].dtype}"
-        if step.op.name == "end_sums":
-            of += ", waits"
+        name = f"{step.op.name} {step.attrs.get('collective', '')}".rstrip()
+        of += ", waits" if step.op is end_op else ""
         rows.append([
-            f"{message.place}{' inside' if message.inside else ''}", step.op.name, cut(of, 30),
+            f"{message.place}{' inside' if message.inside else ''}", name, cut(of, 30),
             bytes_in_words(message.bytes), f"{list(step.attrs['axes'])} of "
             f"{list(step.attrs['mesh'])}", lines_in_words(step.locs),
         ])  # fmt: skip
@@ -114,6 +114,6 @@ def _predict(sent: int, messages: int, given: tuple[float, float] | None) -> str
     return (
         f"about {seconds_in_words(seconds)} of messages a call: {seconds_in_words(latency)} each, "
         f"and {bytes_in_words(1 / second_of_byte)} a second, as was "
-        f"{'given' if given else 'measured here'}; kernels that run between begin_sums and "
-        "end_sums hide theirs"
+        f"{'given' if given else 'measured here'}; kernels that run between begin and end "
+        "hide theirs"
     )

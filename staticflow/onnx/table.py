@@ -16,7 +16,7 @@ from staticflow.onnx.rows.row import Row
 from staticflow.onnx.rows.views import VIEWS, write_view
 from staticflow.onnx.rows.windows import WINDOWS
 from staticflow.ops import OPS
-from staticflow.ops.along.collectives import COLLECTIVES
+from staticflow.ops.along.ordered_collectives import COLLECTIVES
 from staticflow.ops.declaring.lowering import Elementwise, Reduce, View
 
 __all__ = ["REGIONS", "Way", "composition_of", "row_of", "way_of", "why_refused"]

@@ -1,41 +1,35 @@
-"""Inputs of which each process is given its own part, and none the whole."""
+"""Inputs of which each process is given its own part, and none the whole; and unknown sizes, which
+all must be given alike."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
 
-from staticflow.data_classes import dataclass
 from staticflow.distributed.mesh import Mesh
 from staticflow.errors import ShapeError
-from staticflow.graph.dim_queries import symbols_of
+from staticflow.graph.dim_queries import as_symbol, symbols_of
 from staticflow.graph.dims import Dim, Size, Sym, same
 from staticflow.graph.dtypes import int64
-from staticflow.graph.graph import Graph, close, replace_sizes
+from staticflow.graph.graph import Graph, replace_sizes
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.node import Node
-from staticflow.ops.along.collectives import all_reduce_op, shard_op
+from staticflow.ops.along.collectives import shard_op
+from staticflow.ops.along.ordered_collectives import agree_op
 from staticflow.ops.basics.creation import size_value
-from staticflow.ops.declaring.required import asserted_op
+from staticflow.ops.basics.joining import stack
 from staticflow.ops.declaring.thread import for_itself
+from staticflow.ops.symbols.captured import constant_node
 from staticflow.ops.symbols.symbol import Symbol
 from staticflow.passes.partition.partition import Axes
 
-__all__ = ["Fed", "feed_parts", "hold_parts_alike"]
+__all__ = ["agree_on_sizes", "feed_parts"]
 
 
-@dataclass(frozen=True, slots=True)
-class Fed:
-    """The inputs that are fed in ``parts``, with the axes that split them. A size that is not known
-    is that of a part, which all processes along the axis of this number have alike."""
-
-    parts: Mapping[Node, Axes]
-    sizes: Mapping[Sym, int]
-
-
-def feed_parts(graph: Graph, count: int, mesh: Mesh) -> tuple[Graph, Fed]:
-    """The graph, whose unknown sizes are those of a part where one of the first ``count`` params is
-    fed in parts: of each that is read by `shard` alone.
+def feed_parts(graph: Graph, count: int, mesh: Mesh) -> tuple[Graph, Mapping[Node, Axes]]:
+    """The graph, and which of the first ``count`` params are fed in parts, with the axes that split
+    them: those that are read by `shard` alone. A size of these that is not known is that of a part,
+    which all processes along the axis have alike.
 
     Raises `ShapeError` for one that is read whole, too, or whose size is computed from others."""
     sizes: dict[Sym, int] = {}
@@ -59,7 +53,7 @@ def feed_parts(graph: Graph, count: int, mesh: Mesh) -> tuple[Graph, Fed]:
     if whole:
         declared = tuple([t.substitute(whole) for t in graph.declared])
         graph = replace_sizes(replace(graph, declared=declared), graph.outputs, whole)
-    return graph, Fed({graph.params[i]: axes for i, axes in splits.items()}, sizes)
+    return graph, {graph.params[i]: axes for i, axes in splits.items()}
 
 
 def _spec_of(p: Node, graph: Graph) -> tuple[str, ...] | None:
@@ -78,21 +72,23 @@ def _spec_of(p: Node, graph: Graph) -> tuple[str, ...] | None:
     return spec
 
 
-def hold_parts_alike(graph: Graph, fed: Fed, mesh: Mesh) -> Graph:
-    """The graph, which ends where the parts that processes are given have other sizes: what was
-    computed from the size of the whole would be wrong."""
-    if not fed.sizes:
-        return graph
-    at = min(range(len(graph.outputs)), key=lambda i: graph.outputs[i].tensor_type.ndim)
-    value = Symbol(graph.outputs[at])
+def agree_on_sizes(graph: Graph, count: int, mesh: Mesh) -> Symbol:
+    """The number 0, once all processes have told each other which unknown sizes the first ``count``
+    params have, and these are the same: each computes from its own which part it has."""
+    where: dict[Sym, tuple[Node, int]] = {}
+    for p, t in zip(graph.params[:count], graph.declared, strict=False):
+        for d, n in enumerate(t.shape):
+            symbol = None if isinstance(n, int) else as_symbol(n)
+            if symbol is not None:
+                where.setdefault(symbol, (p, d))
+    if not where or mesh.size == 1:
+        return Symbol(constant_node(0, int64))
     with for_itself():
-        for symbol, axis in fed.sizes.items():
-            own = size_value.beside(value, size=Dim.of(symbol), dtype=int64)
-            total = all_reduce_op(own, mesh=mesh.shape, axes=(axis,), reduce="sum")
-            what = (
-                f"compile(..., local=True): {symbol.name} is not the same on all processes along "
-                f"{mesh.names[axis]}; all must be given parts of one size"
-            )
-            value = asserted_op(value, total == own * mesh.shape[axis], what=what)
-    outputs = [value.node if i == at else o for i, o in enumerate(graph.outputs)]
-    return close(graph.params, outputs, graph.equalities, graph.declared)
+        sizes = [
+            size_value.beside(Symbol(p), size=Dim.of(symbol), dtype=int64)
+            for symbol, (p, _) in where.items()
+        ]
+        names = tuple([f"size of dim {d} of {p.attrs['name']!r}" for p, d in where.values()])
+        axes = tuple(range(len(mesh.shape)))
+        found: Symbol = agree_op(stack(sizes), mesh=mesh.shape, axes=axes, names=names)
+    return found

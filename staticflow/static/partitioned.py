@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -14,14 +15,15 @@ from staticflow.errors import DTypeError, RankError, ShapeError
 from staticflow.graph.articles import with_article
 from staticflow.graph.graph import Graph
 from staticflow.graph.locs import format_locs, here
+from staticflow.graph.node import Node
 from staticflow.ops.declaring.communicator import current
 from staticflow.ops.symbols.captured import part_of
 from staticflow.passes.partition.again import gather_again
-from staticflow.passes.partition.bundles import bundle_sums
 from staticflow.passes.partition.layouts import Place
 from staticflow.passes.partition.partition import Axes, partition
+from staticflow.passes.partition.schedule import order_collectives
 from staticflow.passes.partition.shares import add_shares, scatter_sums
-from staticflow.static.fed_parts import Fed, feed_parts, hold_parts_alike
+from staticflow.static.fed_parts import agree_on_sizes, feed_parts
 from staticflow.static.written import Written, with_checked_sizes
 
 __all__ = ["for_mesh", "graph_of_rank"]
@@ -44,11 +46,12 @@ def for_mesh(written: Written, mesh: Mesh, local: bool = False) -> Written:
 def graph_of_rank(written: Written, mesh: Mesh, local: bool = False) -> Graph:
     """The graph of the process that is ``mesh.rank``, which need not be this one: nothing is
     sent."""
-    graph, fed = written.graph, Fed({}, {})
+    graph, count = written.graph, len(written.names)
+    fed: Mapping[Node, Axes] = {}
     if local:
-        graph, fed = feed_parts(graph, len(written.names), mesh)
+        graph, fed = feed_parts(graph, count, mesh)
     n_out = len(graph.outputs) - len(written.updated)
-    params = graph.params[len(written.names) :]
+    params = graph.params[count:]
     kept = {
         p: split
         for p, t in zip(params, written.variables, strict=True)
@@ -56,13 +59,11 @@ def graph_of_rank(written: Written, mesh: Mesh, local: bool = False) -> Graph:
     }
     updated = [_split_of(t, mesh) for t in written.updated]
     numbers = [i for i, p in enumerate(graph.params) if p in kept]
-    parts = {**fed.parts, **kept}
+    parts = {**fed, **kept}
     graph = partition(graph, mesh.names, mesh.shape, mesh.rank, n_out, parts, updated, kept)
-    graph = scatter_sums(
-        add_shares(hold_parts_alike(graph, fed, mesh)), Place(mesh.shape, mesh.rank)
-    )
+    graph = scatter_sums(add_shares(graph), Place(mesh.shape, mesh.rank))
     graph = gather_again(graph, [graph.params[i] for i in numbers])
-    return with_checked_sizes(bundle_sums(graph))
+    return with_checked_sizes(order_collectives(graph, agree_on_sizes(graph, count, mesh)))
 
 
 def _split_of(tensor: Tensor, mesh: Mesh) -> Axes | None:

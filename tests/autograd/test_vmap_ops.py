@@ -23,7 +23,7 @@ from staticflow.ops.batching.loops import DRAWS
 from staticflow.ops.batching.table import rule_of
 from staticflow.ops.symbols.symbol import Symbol
 
-REFUSED = {"begin_sums", "end_sums", "measure", "prefix", "unprefix", "print"}
+REFUSED = {"agree", "begin", "end", "measure", "prefix", "unprefix", "print"}
 """Ops without a rule: of sizes that would differ from row to row, prints, and what only a pass
 writes."""
 

@@ -10,6 +10,7 @@ import pytest
 import staticflow as sf
 from staticflow import distributed, nn
 from staticflow.distributed import shard
+from staticflow.measure.messages import messages_of
 from staticflow.nn import functional as F
 
 ROWS = np.random.default_rng(0).standard_normal((3, 12, 6))
@@ -43,15 +44,59 @@ def test_parts_are_as_good_as_the_whole(rows: int | None, ranks: int) -> None:
         np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
-def test_parts_of_other_sizes_are_told() -> None:
+@pytest.mark.parametrize("local", [True, False])
+def test_other_sizes_are_told_before_anything_is_sent(local: bool) -> None:
+    """Of parts, and of whole arrays, of which each rank would have taken another part."""
+
     def run() -> None:
         mesh = distributed.mesh(data=-1)
-        step = training(None, mesh, local=True)
+        step = training(None, mesh, local=local)
         rows = 4 + (mesh.rank == 1)
         step(ROWS[0, :rows], CLASSES[0, :rows])
 
-    with pytest.raises(sf.ArgumentError, match="x_0 is not the same on all processes along data"):
-        distributed.simulate(run, 2)
+    wanted = r"rank 1 is given 5 as the size of dim 0 of 'x', and rank 0 4; .*nothing was updated"
+    with pytest.raises(sf.RankError, match=wanted):
+        distributed.simulate(run, 3)
+
+
+def test_ranks_along_an_axis_that_exchange_nothing_agree_too() -> None:
+    """Over both axes of the mesh, though sums are over one."""
+
+    def run() -> None:
+        mesh = distributed.mesh(data=2, model=2)
+        x = sf.placeholder((None, 6), name="x")
+        step = sf.compile([x], shard(x, "data", None).sum(), mesh=mesh)
+        step(sf.ones(4 + (mesh.axis("model").rank == 1), 6))
+
+    with pytest.raises(sf.RankError, match="rank 1 is given 5 as the size of dim 0 of 'x'"):
+        distributed.simulate(run, 4)
+
+
+def test_sizes_cost_one_message_and_only_where_they_are_not_known() -> None:
+    def run() -> list[list[tuple[str, int, int]]]:
+        mesh = distributed.mesh(data=-1)
+        steps = [training(rows, mesh).plan.routine.steps for rows in (None, 12)]
+        return [
+            [(m.step.op.name, m.messages, m.bytes) for m in messages_of(s, lambda size: 12)]
+            for s in steps
+        ]
+
+    open_sizes, known = distributed.simulate(run, 3)[0]
+    assert open_sizes[0] == ("agree", 2, 2 * 12)
+    assert [name for name, *_ in open_sizes[1:]] == [name for name, *_ in known]
+    assert "agree" not in [name for name, *_ in known]
+
+
+def test_sizes_are_compared_where_nothing_else_is_sent() -> None:
+    def run() -> None:
+        mesh = distributed.mesh(data=-1)
+        x = sf.placeholder((None, 2), name="x")
+        step = sf.compile([x], shard(shard(x, "data", None) * 2, "data", None), mesh=mesh)
+        assert step(sf.ones(6, 2)).shape == (2, 2)
+        step(sf.ones(6 + mesh.rank, 2))
+
+    with pytest.raises(sf.RankError, match="rank 1 is given 7 as the size"):
+        distributed.simulate(run, 3)
 
 
 def test_what_is_read_whole_cannot_be_fed_in_parts() -> None:

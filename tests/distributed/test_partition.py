@@ -30,8 +30,8 @@ def collectives(program: Any) -> dict[str, int]:
 
     def count(graph: Any) -> None:
         for n in graph.nodes:
-            if n.op.name == "begin_sums":
-                found["all_reduce"] += len(n.args) - 1
+            if n.op.name == "begin":
+                found[n.attrs["collective"]] += len(n.args) - 1
             elif n.op.name in ("all_reduce", "all_gather", "reduce_scatter"):
                 found[n.op.name] += 1
             for region in regions_of(n):

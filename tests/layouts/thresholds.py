@@ -77,7 +77,8 @@ NO_SIZES: Mapping[str, str] = {
             "runtime.pool.SPINS",
         ),
         "bytes of sums that are sent together, of which tests/distributed/test_bundles.py has fewer and more": (
-            "passes.partition.bundles.BUNDLE",
+            "passes.partition.schedule.BUNDLE",
+            "passes.partition.schedule.PARTS",
         ),
         "sizes of whole programs, on both sides of which tests/static/test_row_blocks.py and "
         "tests/ops/loops/test_loop_memory.py are": (

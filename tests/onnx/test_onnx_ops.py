@@ -22,8 +22,8 @@ pytest.importorskip("onnx.checker", reason="models of ONNX are written and check
 pytest.importorskip("onnxruntime", reason="models of ONNX are run by onnxruntime")
 
 REFUSED = {
-    "all_gather", "all_reduce", "all_to_all", "begin_sums", "broadcast", "cholesky", "eigh", "eigvalsh",
-    "end_sums", "exchange", "gcd", "lcm", "print", "qr", "reduce_scatter", "slogdet", "solve", "solve_lower", "solve_upper", "svd", "svdvals",
+    "agree", "all_gather", "all_reduce", "all_to_all", "begin", "broadcast", "cholesky", "eigh", "eigvalsh",
+    "end", "exchange", "gcd", "lcm", "print", "qr", "reduce_scatter", "slogdet", "solve", "solve_lower", "solve_upper", "svd", "svdvals",
 }  # fmt: skip
 """Ops that have no form in ONNX."""
 

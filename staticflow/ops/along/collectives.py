@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
 from staticflow.errors import DTypeError, RankError, ShapeError
 from staticflow.graph.dims import Size
-from staticflow.graph.dtypes import bool_, dtype_of, int64
+from staticflow.graph.dtypes import bool_, dtype_of
 from staticflow.graph.op import OUT, Op
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.basics.arithmetic import where
@@ -32,8 +33,23 @@ from staticflow.ops.declaring.declare import per_arg, strict
 from staticflow.ops.declaring.lowering import Host, View
 
 __all__ = [
-    "COLLECTIVES", "all_gather_op", "all_reduce_op", "all_to_all_op", "begin_sums_op",
-    "broadcast_op", "end_sums_op", "exchange_op", "group_of", "reduce_scatter_op", "shard_op",
+    "AT_ONCE",
+    "all_gather_op",
+    "all_reduce_op",
+    "all_to_all_op",
+    "broadcast_op",
+    "check_axes",
+    "exchange_op",
+    "gather_together",
+    "group_of",
+    "join_flat",
+    "members_of",
+    "own_array",
+    "part_flat",
+    "reduce_flat",
+    "reduce_scatter_op",
+    "scatter_together",
+    "shard_op",
 ]  # fmt: skip
 
 Array = np.ndarray[Any, Any]
@@ -62,12 +78,13 @@ def _count(mesh: Numbers, axes: Numbers) -> int:
     return math.prod(mesh[a] for a in axes)
 
 
-def _check_axes(mesh: Numbers, axes: Numbers) -> None:
+def check_axes(mesh: Numbers, axes: Numbers) -> None:
+    """Raise `ShapeError` for axes that a mesh does not have."""
     if not all(a < len(mesh) for a in axes) or list(axes) != sorted(set(axes)):
         raise ShapeError(f"the axes are {axes}; they must be of a mesh {mesh}, and ascend")
 
 
-def _members(mesh: Numbers, axes: Numbers) -> tuple[Communicator, list[int]]:
+def members_of(mesh: Numbers, axes: Numbers) -> tuple[Communicator, list[int]]:
     """Who carries the messages of this rank, and its group. Raises `RankError` if there are not as
     many ranks as the mesh has."""
     communicator, wanted = current(), math.prod(mesh)
@@ -84,19 +101,19 @@ def _exchange(
 ) -> list[Array]:
     """One part from each member of the group, where ``parts(place, count)`` are those that it gets
     of the member at this place."""
-    communicator, members = _members(mesh, axes)
+    communicator, members = members_of(mesh, axes)
     kind = TensorType(dtype_of(like.dtype), like.shape)
     what = f"{name} of {kind} over {list(axes)} of a mesh {list(mesh)}"
-    flat = [
-        np.ascontiguousarray(p).reshape(-1)
-        for p in parts(members.index(communicator.rank), len(members))
-    ]
+    flat = [p.ravel() for p in parts(members.index(communicator.rank), len(members))]
     return communicator.exchange(what, members, flat)
 
 
-def _host(x: Any) -> Array:
-    """The elements in the memory of the host."""
-    found: Array = x.get() if hasattr(x, "get") else np.asarray(x)
+def own_array(x: Any) -> Array:
+    """The elements where they are sent from: those of a GPU there, if something carries them, else
+    in the memory of the host."""
+    if not hasattr(x, "get"):
+        return np.asarray(x)
+    found: Array = x if current().carrier is not None else x.get()
     return found
 
 
@@ -111,27 +128,39 @@ def _combine(parts: Sequence[Array], reduce: str) -> Array:
     return total.astype(dtype, copy=False)
 
 
+def join_flat(xs: Sequence[Array]) -> Array:
+    """The elements of some arrays of one dtype in one row; of one array alone a view, if it may
+    be."""
+    flat = [x.reshape(-1) for x in xs]
+    return flat[0] if len(flat) == 1 else np.concatenate(flat)
+
+
+def part_flat(flat: Array, shapes: Sequence[tuple[int, ...]]) -> list[Array]:
+    """Views of a row of elements as arrays of these shapes, one behind the other."""
+    ends = list(accumulate(map(math.prod, shapes), initial=0))
+    return [flat[a:b].reshape(shape) for a, b, shape in zip(ends, ends[1:], shapes, strict=False)]
+
+
 # -- all_reduce ----------------------------------------------------------------------------------
 
 
 def _reduce_infer(
     facts: Facts, x: TensorType, *, mesh: Numbers, axes: Numbers, reduce: str
 ) -> TensorType:
-    _check_axes(mesh, axes)
+    check_axes(mesh, axes)
     if x.dtype is bool_ and reduce == "sum":
         raise DTypeError("bools are not added; take an integer dtype")
     return x
 
 
-def _reduce_together(own: Array, mesh: Numbers, axes: Numbers, reduce: str) -> Array:
+def reduce_flat(flat: Array, mesh: Numbers, axes: Numbers, reduce: str) -> Array:
     """The elements of all members of the group combined, one behind the other."""
-    flat = own.reshape(-1)
     count = _count(mesh, axes)
 
     def exchange(parts: Callable[[int, int], Sequence[Any]]) -> list[Array]:
-        return _exchange(f"all_reduce ({reduce})", own, mesh, axes, parts)
+        return _exchange(f"all_reduce ({reduce})", flat, mesh, axes, parts)
 
-    if own.nbytes <= AT_ONCE or count == 1:
+    if flat.nbytes <= AT_ONCE or count == 1:
         return _combine(exchange(lambda place, n: [flat] * n), reduce)
     ends = [flat.size * i // count for i in range(count + 1)]
     mine = exchange(lambda place, n: [flat[ends[i] : ends[i + 1]] for i in range(n)])
@@ -140,8 +169,8 @@ def _reduce_together(own: Array, mesh: Numbers, axes: Numbers, reduce: str) -> A
 
 
 def _reduce_reference(xp: Any, x: Any, *, mesh: Numbers, axes: Numbers, reduce: str) -> Any:
-    own = _host(x)
-    return xp.asarray(_reduce_together(own, mesh, axes, reduce).reshape(own.shape))
+    own = own_array(x)
+    return xp.asarray(reduce_flat(own.reshape(-1), mesh, axes, reduce).reshape(own.shape))
 
 
 def _reduce_vjp(ct: Any, out: Any, x: Any, *, mesh: Numbers, axes: Numbers, reduce: str) -> Any:
@@ -168,79 +197,6 @@ all_reduce_op = Op(
 )
 
 
-# -- sums that are begun and ended -----------------------------------------------------------------
-
-
-def _begin_infer(
-    facts: Facts, before: TensorType, *xs: TensorType, mesh: Numbers, axes: Numbers
-) -> TensorType:
-    _check_axes(mesh, axes)
-    _check_tickets(before)
-    if not xs or any(x.dtype is not xs[0].dtype for x in xs):
-        raise DTypeError(f"what is added up together is {list(map(str, xs))}; it has one dtype")
-    if xs[0].dtype is bool_:
-        raise DTypeError("bools are not added; take an integer dtype")
-    return before
-
-
-def _check_tickets(*tickets: TensorType) -> None:
-    if any(t != TensorType(int64, ()) for t in tickets):
-        raise DTypeError(f"the numbers are {list(map(str, tickets))}; they must be i64 of no dims")
-
-
-def _begin_reference(xp: Any, before: Any, *xs: Any, mesh: Numbers, axes: Numbers) -> Any:
-    communicator, members = _members(mesh, axes)
-    if len(members) == 1:
-        return xp.asarray(before).copy()
-    if before == 0:
-        communicator.forget()
-    flat = np.concatenate([_host(x).reshape(-1) for x in xs])
-    return xp.asarray(communicator.begin(lambda: _reduce_together(flat, mesh, axes, "sum")))
-
-
-begin_sums_op = Op(
-    name="begin_sums",
-    doc="Begins to add up ``xs`` over the ranks of a group, all in one message. Gives the number "
-    "that `end_sums` takes. ``before`` is the number of what was begun before it, or 0.",
-    infer=_begin_infer,
-    reference=strict(_begin_infer, _begin_reference),
-    vjp=None,
-    lowering=Host(),
-)
-
-
-def _end_infer(
-    facts: Facts, own: TensorType, last: TensorType, *xs: TensorType, mesh: Numbers, axes: Numbers
-) -> tuple[TensorType, ...]:
-    _begin_infer(facts, own, *xs, mesh=mesh, axes=axes)
-    _check_tickets(last)
-    return xs
-
-
-def _end_reference(
-    xp: Any, own: Any, last: Any, *xs: Any, mesh: Numbers, axes: Numbers
-) -> tuple[Any, ...]:
-    communicator, members = _members(mesh, axes)
-    if len(members) == 1:
-        return tuple([xp.asarray(x).copy() for x in xs])
-    flat, at, found = communicator.end(int(own)), 0, []
-    for x in xs:
-        found.append(xp.asarray(flat[at : at + x.size].reshape(x.shape)))
-        at += x.size
-    return tuple(found)
-
-
-end_sums_op = Op(
-    name="end_sums",
-    doc="The sums of ``xs`` over the ranks of a group that `begin_sums` has begun, and numbered "
-    "``own``. All that was begun up to the number ``last`` was begun before it waits.",
-    infer=_end_infer,
-    reference=strict(_end_infer, _end_reference),
-    vjp=None,
-    lowering=Host(),
-)
-
-
 # -- all_gather and reduce_scatter ---------------------------------------------------------------
 
 
@@ -258,7 +214,7 @@ def _split(facts: Facts, x: TensorType, dim: int, count: int) -> Size:
 def _gather_infer(
     facts: Facts, x: TensorType, *, mesh: Numbers, axes: Numbers, dim: int
 ) -> TensorType:
-    _check_axes(mesh, axes)
+    check_axes(mesh, axes)
     _check_dims(x, dim)
     shape = list(x.shape)
     shape[dim] = shape[dim] * _count(mesh, axes)
@@ -266,9 +222,19 @@ def _gather_infer(
 
 
 def _gather_reference(xp: Any, x: Any, *, mesh: Numbers, axes: Numbers, dim: int) -> Any:
-    own = _host(x)
+    return xp.asarray(gather_together([own_array(x)], mesh, axes, (dim,))[0])
+
+
+def gather_together(
+    xs: Sequence[Array], mesh: Numbers, axes: Numbers, dims: Numbers
+) -> list[Array]:
+    """What all members of the group have as each of ``xs``, joined along its dim, at once."""
+    own = join_flat(xs)
     parts = _exchange("all_gather", own, mesh, axes, lambda place, n: [own] * n)
-    return xp.asarray(np.concatenate([p.reshape(own.shape) for p in parts], dim))
+    pieces = [part_flat(p, [x.shape for x in xs]) for p in parts]
+    return [
+        np.concatenate(of_x, d) for of_x, d in zip(zip(*pieces, strict=True), dims, strict=True)
+    ]
 
 
 all_gather_op = Op(
@@ -287,7 +253,7 @@ all_gather_op = Op(
 def _scatter_infer(
     facts: Facts, x: TensorType, *, mesh: Numbers, axes: Numbers, dim: int
 ) -> TensorType:
-    _check_axes(mesh, axes)
+    check_axes(mesh, axes)
     _check_dims(x, dim)
     if x.dtype is bool_:
         raise DTypeError("bools are not added; take an integer dtype")
@@ -297,10 +263,18 @@ def _scatter_infer(
 
 
 def _scatter_reference(xp: Any, x: Any, *, mesh: Numbers, axes: Numbers, dim: int) -> Any:
-    own = _host(x)
-    shares = np.split(own, _count(mesh, axes), dim)
-    parts = _exchange("reduce_scatter", own, mesh, axes, lambda place, n: shares)
-    return xp.asarray(_combine(parts, "sum").reshape(shares[0].shape))
+    return xp.asarray(scatter_together([own_array(x)], mesh, axes, (dim,))[0])
+
+
+def scatter_together(
+    xs: Sequence[Array], mesh: Numbers, axes: Numbers, dims: Numbers
+) -> list[Array]:
+    """This rank's part, along its dim, of the sum of each of ``xs``, at once."""
+    count = _count(mesh, axes)
+    shares = [np.split(x, count, d) for x, d in zip(xs, dims, strict=True)]
+    to_each = [join_flat(of_rank) for of_rank in zip(*shares, strict=True)]
+    parts = _exchange("reduce_scatter", to_each[0], mesh, axes, lambda place, n: to_each)
+    return part_flat(_combine(parts, "sum"), [of_x[0].shape for of_x in shares])
 
 
 reduce_scatter_op: Op = Op(
@@ -322,7 +296,7 @@ reduce_scatter_op: Op = Op(
 def _to_all_infer(
     facts: Facts, x: TensorType, *, mesh: Numbers, axes: Numbers, dim0: int, dim1: int
 ) -> TensorType:
-    _check_axes(mesh, axes)
+    check_axes(mesh, axes)
     _check_dims(x, dim0, dim1)
     count = _count(mesh, axes)
     shape = list(x.shape)
@@ -334,7 +308,7 @@ def _to_all_infer(
 def _to_all_reference(
     xp: Any, x: Any, *, mesh: Numbers, axes: Numbers, dim0: int, dim1: int
 ) -> Any:
-    own = _host(x)
+    own = own_array(x)
     shares = np.split(own, _count(mesh, axes), dim0)
     parts = _exchange("all_to_all", own, mesh, axes, lambda place, n: shares)
     return xp.asarray(np.concatenate([p.reshape(shares[0].shape) for p in parts], dim1))
@@ -362,14 +336,14 @@ all_to_all_op: Op = Op(
 def _broadcast_infer(
     facts: Facts, x: TensorType, *, mesh: Numbers, axes: Numbers, root: int
 ) -> TensorType:
-    _check_axes(mesh, axes)
+    check_axes(mesh, axes)
     if root >= _count(mesh, axes):
         raise ShapeError(f"the root is {root}; it must be below {_count(mesh, axes)}")
     return x
 
 
 def _broadcast_reference(xp: Any, x: Any, *, mesh: Numbers, axes: Numbers, root: int) -> Any:
-    own = _host(x)
+    own = own_array(x)
     nothing = own.reshape(-1)[:0]
     parts = _exchange(
         f"broadcast from {root}", own, mesh, axes,
@@ -403,7 +377,7 @@ def _pairs_infer(
     facts: Facts, x: TensorType, *, mesh: Numbers, axes: Numbers, senders: Numbers,
     receivers: Numbers,
 ) -> TensorType:  # fmt: skip
-    _check_axes(mesh, axes)
+    check_axes(mesh, axes)
     said = f"{list(senders)} send to {list(receivers)}"
     if len(senders) != len(receivers):
         raise ShapeError(f"{said}; there must be as many of either")
@@ -417,7 +391,7 @@ def _pairs_infer(
 def _pairs_reference(
     xp: Any, x: Any, *, mesh: Numbers, axes: Numbers, senders: Numbers, receivers: Numbers
 ) -> Any:
-    own = _host(x)
+    own = own_array(x)
     target = dict(zip(senders, receivers, strict=True))
     source = dict(zip(receivers, senders, strict=True))
     nothing = own.reshape(-1)[:0]
@@ -427,9 +401,13 @@ def _pairs_reference(
 
     name = f"exchange from {list(senders)} to {list(receivers)}"
     found = _exchange(name, own, mesh, axes, parts)
-    _, members = _members(mesh, axes)
+    _, members = members_of(mesh, axes)
     at = source.get(members.index(current().rank))
-    return xp.zeros_like(own) if at is None else xp.asarray(found[at].reshape(own.shape).copy())
+    return (
+        xp.zeros(own.shape, own.dtype)
+        if at is None
+        else xp.asarray(found[at].reshape(own.shape).copy())
+    )
 
 
 exchange_op: Op = Op(
@@ -473,10 +451,3 @@ shard_op: Op = Op(
     lowering=View(lambda i, src, dst, *, spec: i),
     grad_name="ShardBackward",
 )
-
-
-COLLECTIVES = (
-    all_gather_op, all_reduce_op, all_to_all_op, begin_sums_op, broadcast_op, end_sums_op,
-    exchange_op, reduce_scatter_op,
-)  # fmt: skip
-"""The ops that send messages."""

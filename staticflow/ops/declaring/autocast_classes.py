@@ -37,32 +37,33 @@ _WIDEST = "cat index_copy stack"
 
 _GIVEN = """
     GRU abs acos acosh adaptive_avg_pool adaptive_max_index adaptive_spread add addcdiv
-    addcmul addmv addr all all_gather all_reduce all_to_all amax amin any argmax
+    addcmul addmv addr agree all all_gather all_reduce all_to_all amax amin any argmax
     argmax_across argmin argmin_across as_strided asin asinh asserted atan atan2 atanh
-    attend attend_back avg_pool batch_norm begin_sums bilinear bitcast bitwise_and
+    attend attend_back avg_pool batch_norm begin bilinear bitcast bitwise_and
     bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift bitwise_xor border
     broadcast budget cast ceil clamp class_index clone cond constant contiguous
     convolution_kernel copysign correlate correlate_kernel cos cosh count cummax cummin
     cumprod cumsum custom deg2rad diag_embed diagonal digamma div dot effect elu embed
-    embedding end_sums eq erf erfc erfcx erfinv exchange exp exp2 expand expm1 flip floor
+    embedding end eq erf erfc erfcx erfinv exchange exp exp2 expand expm1 flip floor
     floor_divide fmax fmin fmod fold frac frexp frexp_exponent full gather gcd ge gelu
-    gelu_tanh group_norm gt hardshrink hardsigmoid hardswish hardtanh heaviside hypot i0 i0e
-    i1 i1e index index_add index_put index_select integers interleave iota isfinite isinf
-    isnan item keep_history kthvalue layer_norm lcm le leaky_relu lerp lgamma log log10
-    log1p log2 log_ndtr log_softmax logaddexp logaddexp2 logcumsumexp logical_and
+    gelu_tanh group_norm gt hardshrink hardsigmoid hardswish hardtanh heaviside hypot i0
+    i0e i1 i1e index index_add index_put index_select integers interleave iota isfinite
+    isinf isnan item keep_history kthvalue layer_norm lcm le leaky_relu lerp lgamma log
+    log10 log1p log2 log_ndtr log_softmax logaddexp logaddexp2 logcumsumexp logical_and
     logical_not logical_or logical_xor logit logsigmoid logsumexp lt masked_fill
     masked_scatter masked_select masked_take max max_dim max_dim_across max_pool
-    max_pool_index maximum mean measure median median_dim min min_dim min_dim_across minimum
-    mish mul multilabel_soft_margin_loss mv nan_to_num nansum ndtr ne neg nextafter nonzero
-    normal of_rank once_differentiable param patches permute place_gather place_scatter
-    polygamma pow prefix print product_of_others rad2deg random_bits read reciprocal
-    recurrence reduce_scatter relu remainder repeat repeated_index required resample reshape
-    roll round rsqrt scan scatter scatter_add scatter_reduce searchsorted select shard shift
-    sigmoid sign signbit silu sin sinc sinh size slice slice_scatter slogdet softmax
-    softplus softshrink solve_lower solve_upper sort sqrt squeeze std stop_gradient sub sum
-    supremum t take tan tanh threefry threshold tied top_few top_select topk transpose tril
-    triu trunc unborder unfold uniform unpatches unprefix unresample unsqueeze var vdot
-    vector_norm watch where while xlogy
+    max_pool_index maximum mean measure median median_dim min min_dim min_dim_across
+    minimum mish mul multilabel_soft_margin_loss mv nan_to_num nansum ndtr ne neg
+    nextafter nonzero normal of_rank once_differentiable param patches permute
+    place_gather place_scatter polygamma pow prefix print product_of_others rad2deg
+    random_bits read reciprocal recurrence reduce_scatter relu remainder repeat
+    repeated_index required resample reshape roll round rsqrt scan scatter scatter_add
+    scatter_reduce searchsorted select shard shift sigmoid sign signbit silu sin sinc
+    sinh size slice slice_scatter slogdet softmax softplus softshrink solve_lower
+    solve_upper sort sqrt squeeze std stop_gradient sub sum supremum t take tan tanh
+    threefry threshold tied top_few top_select topk transpose tril triu trunc unborder
+    unfold uniform unpatches unprefix unresample unsqueeze var vdot vector_norm watch
+    where while xlogy
 """
 
 _LISTS: Mapping[AutocastClass, str] = {

@@ -19,12 +19,31 @@ import numpy as np
 
 from staticflow.errors import RankError
 
-__all__ = ["ENDED", "Communicator", "current", "running", "serve", "using"]
+__all__ = ["ENDED", "Carrier", "Communicator", "current", "running", "serve", "using"]
 
 Array = np.ndarray[Any, Any]
 
 ENDED = "ended: "
 """How the label of a message begins by which a rank says that it sends no other, and why."""
+
+
+class Carrier(ABC):
+    """What carries arrays of GPUs between ranks, where the host does not."""
+
+    @abstractmethod
+    def exchange(
+        self, members: Sequence[int], parts: Sequence[Any], counts: Sequence[int]
+    ) -> list[Any]:
+        """One part from each of the members, flat and of so many elements, for the one that each is
+        given; all know that the others are at the same exchange."""
+
+    @abstractmethod
+    def aside(self, work: Callable[[], Any]) -> Callable[[], Any]:
+        """Have ``work`` done beside what is computed meanwhile; gives what waits for its result."""
+
+    @abstractmethod
+    def abort(self) -> None:
+        """End all exchanges, since another rank is at none of them."""
 
 
 class Communicator(ABC):
@@ -48,6 +67,8 @@ class Communicator(ABC):
         self._begun = 0
         self._waiting: deque[tuple[int, Callable[[], Any]]] = deque()
         self._done: dict[int, tuple[Any, Exception | None]] = {}
+        self._aside: set[int] = set()
+        self._carried_by: Carrier | None = None
         self._working = threading.RLock()
         self._is_working = False
 
@@ -67,7 +88,8 @@ class Communicator(ABC):
 
     def exchange(self, what: str, members: Sequence[int], parts: Sequence[Array]) -> list[Array]:
         """One part from each of the ``members`` (ranks, of which this is one), in their order, for
-        the one that each is given. Parts are flat, of one dtype.
+        the one that each is given. Parts are flat, of one dtype; those of a GPU go by the
+        `carrier`, and the host says how long they are.
 
         ``what`` names it in errors. Raises `RankError` where a member is at another exchange, or
         has ended, and from then on always: what the others have sent meanwhile fits nothing.
@@ -75,7 +97,24 @@ class Communicator(ABC):
         with self._working:
             if not self._is_working:
                 self.work_off()
-            return self._exchange(what, members, parts)
+            if isinstance(parts[0], np.ndarray):
+                return self._exchange(what, members, parts)
+            sizes = [np.array([p.size], np.int64) for p in parts]
+            given = self._exchange(f"{what} on GPUs", members, sizes)
+            carrier = self._carried_by = self.carrier
+            assert carrier is not None  # or the parts would be the host's
+            return carrier.exchange(members, parts, [int(n[0]) for n in given])
+
+    def exchange_on_host(
+        self, what: str, members: Sequence[int], parts: Sequence[Array]
+    ) -> list[Array]:
+        """What `exchange` gives, in the middle of another exchange."""
+        return self._exchange(what, members, parts)
+
+    @property
+    def carrier(self) -> Carrier | None:
+        """What carries arrays of GPUs; None where they go by the memory of the host."""
+        return None
 
     def _exchange(self, what: str, members: Sequence[int], parts: Sequence[Array]) -> list[Array]:
         if self._failure:
@@ -91,6 +130,8 @@ class Communicator(ABC):
             theirs, part = self.take(members[i], label)
             if theirs != label:
                 self._failure = self._differs(label, members[i], theirs)
+                if self._carried_by is not None:
+                    self._carried_by.abort()
                 raise RankError(self._failure)
             found[i] = part.view(parts[at].dtype)
         self.finish()
@@ -110,12 +151,25 @@ class Communicator(ABC):
         self._waiting.append((self._begun, work))
         return self._begun
 
+    def begin_aside(self, work: Callable[[], Any]) -> int:
+        """Have the `carrier` do ``work`` beside what is computed. Gives its number, as `begin`."""
+        self.work_off()
+        carrier = self.carrier
+        assert carrier is not None
+        self._begun += 1
+        self._done[self._begun] = carrier.aside(work), None
+        self._aside.add(self._begun)
+        return self._begun
+
     def end(self, number: int) -> Any:
         """What the work of this number gives. It is done now if it was not yet."""
         self.work_off(number)
         result, error = self._done.pop(number)
         if error is not None:
             raise error
+        if number in self._aside:
+            self._aside.remove(number)
+            result = result()
         return result
 
     def forget(self) -> None:
@@ -123,6 +177,7 @@ class Communicator(ABC):
         program ended by an error in between."""
         self.work_off()
         self._done.clear()
+        self._aside.clear()
 
     def work_off(self, last: int = sys.maxsize) -> None:
         """Do what was begun up to the number ``last``, and is not done."""

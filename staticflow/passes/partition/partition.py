@@ -18,7 +18,8 @@ from staticflow.graph.locs import format_locs, using
 from staticflow.graph.node import Node, item, param, toposort
 from staticflow.graph.op import Op
 from staticflow.graph.types import TensorType, types_of
-from staticflow.ops.along.collectives import COLLECTIVES, all_gather_op, all_reduce_op, shard_op
+from staticflow.ops.along.collectives import all_gather_op, all_reduce_op, shard_op
+from staticflow.ops.along.ordered_collectives import COLLECTIVES
 from staticflow.ops.basics.arithmetic import keep_history
 from staticflow.ops.basics.creation import zeros_like
 from staticflow.ops.basics.slicing import embed_op, slice_op

@@ -21,7 +21,7 @@ from opinfo.core import (
     values,
 )
 from staticflow.errors import DTypeError, ShapeError
-from staticflow.graph.dtypes import DType, bool_
+from staticflow.graph.dtypes import DType, bool_, int64
 from staticflow.ops import OPS
 
 __all__ = ["ROWS"]
@@ -55,6 +55,10 @@ def _whole(dtype: DType, smooth: bool) -> Iterator[Sample]:
 
 def _alone(name: str) -> Any:
     return lambda *xs, **attrs: OPS[name](*xs, **{"mesh": (1,), "axes": (0,)} | attrs)
+
+
+def _begun(name: str) -> Any:
+    return lambda *xs: _alone(name)(*xs, collective="all_reduce", dims=(0, 0))
 
 
 def _copy(x: Array, **attrs: Any) -> Array:
@@ -138,7 +142,17 @@ ROWS = (
         ),
     ),
     OpInfo(
-        OPS["begin_sums"], lambda n, x: _alone("begin_sums")(n, x, x), lambda n, x: n,
+        OPS["agree"],
+        lambda n: _alone("agree")(OPS["sum"](n, dims=(0,), keepdim=True), names=("size of 'x'",)),
+        lambda n: np.asarray(0, np.int64),
+        lambda dtype, smooth: (Sample((np.full(n, 7),)) for n in (2, 3, 4)),
+        (int64,), grad=False, exact=True, sized=lambda dtype, n: Sample((np.full(n, 7),)),
+        failures=(
+            Failure(Sample((np.full((2, 2), 7),)), DTypeError, "one for each of 1"),
+        ),
+    ),
+    OpInfo(
+        OPS["begin"], lambda n, x: _begun("begin")(n, x, x), lambda n, x: n,
         lambda dtype, smooth: (
             Sample((np.asarray(7), x)) for x in layouts(lambda shape: values(shape, dtype))
         ),
@@ -150,8 +164,8 @@ ROWS = (
         ),
     ),
     OpInfo(
-        OPS["end_sums"],
-        lambda n, x: _alone("end_sums")(n, n, x, x)[1], lambda n, x: x.copy(),
+        OPS["end"],
+        lambda n, x: _begun("end")(n, n, x, x)[1], lambda n, x: x.copy(),
         lambda dtype, smooth: (
             Sample((np.asarray(7), x)) for x in layouts(lambda shape: values(shape, dtype))
         ),
