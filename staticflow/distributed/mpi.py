@@ -7,6 +7,7 @@ for. One that comes to its end says so, and the others find that where they woul
 from __future__ import annotations
 
 import atexit
+import functools
 import os
 import sys
 import threading
@@ -20,7 +21,14 @@ import numpy as np
 from staticflow.config import config
 from staticflow.errors import RankError
 from staticflow.graph.locs import format_locs, here
-from staticflow.ops.declaring.communicator import ENDED, Array, Communicator, current, serve
+from staticflow.ops.declaring.communicator import (
+    ENDED,
+    Array,
+    Carrier,
+    Communicator,
+    current,
+    serve,
+)
 
 __all__ = ["join"]
 
@@ -49,6 +57,13 @@ class _MPI(Communicator):
         self._wanted = threading.Semaphore(0)
         self._helper: threading.Thread | None = None
         self._said = ""
+
+    @functools.cached_property
+    def carrier(self) -> Carrier | None:
+        """NCCL, where cupy has it."""
+        from staticflow.distributed.nccl import find_nccl
+
+        return find_nccl(self)
 
     def post(self, to: int, label: str, part: Array) -> None:
         """Send a label, and then the bytes."""

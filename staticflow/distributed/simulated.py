@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 import threading
 from collections import deque
@@ -12,7 +13,7 @@ import numpy as np
 
 from staticflow.errors import ArgumentError, RankError
 from staticflow.graph.locs import format_locs, here
-from staticflow.ops.declaring.communicator import ENDED, Array, Communicator, using
+from staticflow.ops.declaring.communicator import ENDED, Array, Carrier, Communicator, using
 from staticflow.runtime.turn import updating
 
 __all__ = ["simulate"]
@@ -80,6 +81,13 @@ class _Simulated(Communicator):
     def __init__(self, stage: _Stage, rank: int, lost_at: int | None) -> None:
         super().__init__(rank, stage.size)
         self.stage, self.lost_at = stage, lost_at
+
+    @functools.cached_property
+    def carrier(self) -> Carrier | None:
+        """NCCL, where cupy has it."""
+        from staticflow.distributed.nccl import find_nccl
+
+        return find_nccl(self)
 
     def _exchange(self, what: str, members: Any, parts: Any) -> list[Array]:
         if self._exchanges == self.lost_at:

@@ -15,7 +15,7 @@ from staticflow.distributed.parts import (
     keep_part_of_parameter,
     refuse_other_elements,
 )
-from staticflow.errors import DTypeError, SymbolicError
+from staticflow.errors import DeviceError, DTypeError, SymbolicError
 from staticflow.graph.articles import with_article
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.declaring.communicator import current
@@ -35,8 +35,9 @@ def split_state(optimizer: Any, axis: Axis) -> None:
 
     ``optimizer.state_dict()`` gives the whole state, on every process, which all call; so what was
     saved by four is loaded by one or by three: ``load_state_dict`` takes whole states. Tensors of
-    less than 16 KiB stay whole. Raises `DTypeError` for what is no optimiser or no axis, and
-    `SymbolicError` for an optimiser with a step of its own. ``optimizer.step()``, which runs now,
+    less than 16 KiB stay whole. Raises `DTypeError` for what is no optimiser or no axis,
+    `DeviceError` for parameters on a GPU, and `SymbolicError` for an optimiser with a step of its
+    own. ``optimizer.step()``, which runs now,
     is a `SymbolicError` from then on.
 
     >>> import staticflow as sf
@@ -110,6 +111,12 @@ def _check(name: str, optimizer: Any, axis: Any) -> None:
         raise SymbolicError(
             f"{name}: {type(optimizer).__name__} has a step of its own, which runs now and is "
             f"no part of a program; give it a rule (update) instead, at {format_locs(here())}"
+        )
+    where = {p.device.type for group in optimizer.param_groups for p in group.params}
+    if where - {"cpu"}:
+        raise DeviceError(
+            f"{name}: the parameters are on {', '.join(sorted(where))}; parts are kept on the CPU "
+            f"alone, at {format_locs(here())}"
         )
     if not isinstance(axis, Axis):
         raise DTypeError(

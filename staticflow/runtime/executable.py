@@ -14,12 +14,9 @@ import numpy as np
 from staticflow.codegen.llvm.arena import capacities_at
 from staticflow.codegen.statuses import NO_MEMORY
 from staticflow.data_classes import dataclass
-from staticflow.errors import LinAlgError, RankError
-from staticflow.graph.called import named_call
 from staticflow.graph.device import device
 from staticflow.graph.dim_queries import evaluate_dim, symbols_of
 from staticflow.graph.dims import Sym
-from staticflow.graph.locs import format_locs
 from staticflow.graph.rowmajor import row_major
 from staticflow.graph.types import TensorType
 from staticflow.runtime.fastcall import NativeEntry, decline
@@ -28,7 +25,7 @@ from staticflow.runtime.native import NativeModule, load_native
 from staticflow.runtime.object_layout import BoxType
 from staticflow.runtime.prepared import prepare
 from staticflow.runtime.program_code import ProgramCode
-from staticflow.runtime.runnable import Runnable
+from staticflow.runtime.runnable import Runnable, run_reference
 from staticflow.runtime.sealed import Sealed
 from staticflow.runtime.threads import pool_symbols
 from staticflow.runtime.turn import updating
@@ -228,7 +225,7 @@ def _is_late(t: TensorType, values: Mapping[Sym, int]) -> bool:
 def _answer(step: Ask) -> Callable[[int], None]:
     """What runs an op's reference. It is given the address of the arrays' addresses, and then of
     their sizes."""
-    op, attrs, count = step.op, step.attrs, len(step.values)
+    count = len(step.values)
     words_of = ctypes.c_int64 * (len(step.types) + sum(t.ndim for t in step.types))
 
     def answer(at: int) -> None:
@@ -238,14 +235,7 @@ def _answer(step: Ask) -> Callable[[int], None]:
             _array_at(address, [next(sizes) for _ in t.shape], t)
             for address, t in zip(addresses, step.types, strict=True)
         ]
-        try:
-            with np.errstate(all="ignore"):
-                given = op.reference(np, *arrays[:count], **attrs)
-        except (LinAlgError, RankError) as error:
-            operands = ", ".join(str(t) for t in step.types[:count])
-            what = named_call(f"{op.name}({operands}): {error}", step.locs)
-            raise type(error)(f"{what}, at {format_locs(step.locs)}; nothing was updated") from None
-        results = given if isinstance(given, tuple) else (given,)
+        results = run_reference(step, np, arrays[:count])
         for (i, _), array in zip(step.results, arrays[count:], strict=True):
             array[...] = results[i]
 

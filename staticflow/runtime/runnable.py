@@ -6,9 +6,11 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
+import numpy as np
+
 from staticflow.codegen.lower.refusals import REFUSALS
 from staticflow.codegen.statuses import NO_MEMORY, NO_ROOM, SIZES_DIFFER
-from staticflow.errors import ShapeError
+from staticflow.errors import LinAlgError, RankError, ShapeError
 from staticflow.graph.articles import with_article
 from staticflow.graph.binding import Sizes, bind_arguments, check_equalities
 from staticflow.graph.called import named_call
@@ -18,11 +20,11 @@ from staticflow.graph.locs import format_locs
 from staticflow.runtime.sealed import Sealed
 
 if TYPE_CHECKING:
-    from staticflow.codegen.program.routine import Routine
+    from staticflow.codegen.program.routine import Ask, Routine
     from staticflow.runtime.draft import Draft, Signature
     from staticflow.runtime.plan import Plan
 
-__all__ = ["Runnable"]
+__all__ = ["Runnable", "run_reference"]
 
 
 class Runnable(Sealed):
@@ -153,3 +155,17 @@ class Runnable(Sealed):
         error, why = [*REFUSALS.values()][code - 1]
         what = named_call(f"{failure.what}{why}", failure.locs)
         raise error(f"{what}, at {where}; nothing was updated")
+
+
+def run_reference(step: Ask, xp: Any, values: Sequence[Any]) -> tuple[Any, ...]:
+    """What the op of a step gives for these ``values``, arrays of the module ``xp``. Its errors say
+    that nothing was updated: what a program updates waits for all that may fail."""
+    try:
+        with np.errstate(all="ignore"):
+            given = step.op.reference(xp, *values, **step.attrs)
+    except (LinAlgError, RankError) as error:
+        operands = ", ".join(str(t) for t in step.types[: len(step.values)])
+        what = named_call(f"{step.op.name}({operands}): {error}", step.locs)
+        where = format_locs(step.locs)
+        raise type(error)(f"{what}, at {where}; nothing was updated") from None
+    return given if isinstance(given, tuple) else (given,)

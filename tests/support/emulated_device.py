@@ -90,6 +90,17 @@ class EmulatedDevice:
         self._hold(values)
         return int(values.ctypes.data)
 
+    def array_at(self, address: int, shape: Sequence[int], dtype: np.dtype[Any]) -> Any:
+        self._outside("an array")
+        strides = [int(np.prod(shape[d + 1 :])) * dtype.itemsize for d in range(len(shape))]
+        matrices = MatricesAt(address, dtype, tuple(shape), tuple(strides))
+        return fake_cupy.ndarray(_array_at(matrices), self.number)
+
+    def compute(self, work: Callable[[Any], Any]) -> Any:
+        self.counts["compute"] += 1
+        with fake_cupy.cuda.Device(self.number):
+            return work(fake_cupy)
+
     def upload(self, target: Any, source: Array) -> None:
         self._outside("a copy from the host")
         kept, values = source.copy(), values_now(target)

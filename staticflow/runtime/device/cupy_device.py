@@ -7,10 +7,11 @@ what eager tensors do; memory is of cupy's pool.
 from __future__ import annotations
 
 import importlib
+import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -21,6 +22,8 @@ from staticflow.runtime.device.cublas import Cublas
 from staticflow.runtime.device.interface import Argument, Dim3, MatricesAt, Pointer
 
 __all__ = ["CupyDevice"]
+
+T = TypeVar("T")
 
 _HOST_TO_DEVICE, _DEVICE_TO_HOST, _DEVICE_TO_DEVICE = 1, 2, 3
 """The kinds of copies, as the runtime of CUDA numbers them."""
@@ -59,6 +62,18 @@ class CupyDevice:
     def address(self, array: Any) -> int:
         """Where the first element of an array lies."""
         return int(array.data.ptr)
+
+    def compute(self, work: Callable[[Any], T]) -> T:
+        """What ``work`` gives of cupy."""
+        with self._here() as cupy:
+            return work(cupy)
+
+    def array_at(self, address: int, shape: Sequence[int], dtype: np.dtype[Any]) -> Any:
+        """The memory from an address on as an array."""
+        with self._here() as cupy:
+            bytes_ = math.prod(shape) * dtype.itemsize
+            memory = cupy.cuda.UnownedMemory(address, bytes_, self, self._device.id)
+            return cupy.ndarray(tuple(shape), dtype, cupy.cuda.MemoryPointer(memory, 0))
 
     def upload(self, target: Any, source: np.ndarray[Any, Any]) -> None:
         """Copy an array of the host to ``target``."""

@@ -41,6 +41,7 @@ from staticflow.graph.dims import Sym
 from staticflow.graph.dtypes import bfloat16
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.types import TensorType
+from staticflow.ops.along.ordered_collectives import COLLECTIVES
 from staticflow.runtime.device.guards import BRANCH, COPIES, GO_ON, VOTE
 from staticflow.runtime.device.interface import Device
 from staticflow.runtime.device.masked import can_be_masked
@@ -370,7 +371,7 @@ def _shape_of(t: TensorType, values: Mapping[Sym, int]) -> list[int]:
 def _refuse_what_has_no_kernel(routine: Routine, draft: Draft, device: Device) -> None:
     """Raise `CompileError` for what a GPU does not do."""
     for step in walk_steps(routine.steps):
-        if isinstance(step, Ask):
+        if isinstance(step, Ask) and step.op not in COLLECTIVES:
             operands = ", ".join(str(t) for t in step.types[: len(step.values)])
             raise CompileError(
                 f"{step.op.name}({operands}) is computed by the host, and a program for "

@@ -13,7 +13,7 @@ is none. Memory that nobody holds any more is given out again to the stream that
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -24,6 +24,8 @@ __all__ = ["Argument", "Device", "Dim3", "MatricesAt", "Pointer"]
 
 Array: TypeAlias = Any
 """An array on the device."""
+
+T = TypeVar("T")
 
 Dim3: TypeAlias = tuple[int, int, int]
 
@@ -71,6 +73,14 @@ class Device(Protocol):
 
     def address(self, array: Array) -> int:
         """Where the first element of an array lies."""
+
+    def compute(self, work: Callable[[Any], T]) -> T:
+        """What ``work`` gives of the module of arrays, cupy or what does as it, with this as its
+        current device."""
+
+    def array_at(self, address: int, shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
+        """The memory from an address on as an array in one row. Who holds it must hold the memory,
+        too."""
 
     def upload(self, target: Array, source: np.ndarray[Any, Any]) -> None:
         """Copy an array of the host, which may be changed at once, to ``target``, which lies in one

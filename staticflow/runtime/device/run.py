@@ -20,6 +20,7 @@ from staticflow.codegen.cuda.render import code_of, launch_geometry
 from staticflow.codegen.program.routine import (
     Ahead,
     Arena,
+    Ask,
     Carry,
     Choose,
     Copy,
@@ -44,9 +45,12 @@ from staticflow.data_classes import dataclass
 from staticflow.graph.dim_queries import as_symbol, evaluate_dim
 from staticflow.graph.dims import Size, Sym
 from staticflow.graph.dtypes import int32
+from staticflow.graph.types import TensorType
+from staticflow.ops.along.ordered_collectives import NUMBERS, agree_op, begin_op
 from staticflow.runtime.device.guarding import Guards
 from staticflow.runtime.device.interface import Argument, Device, MatricesAt, Pointer
 from staticflow.runtime.device.masked import Mask
+from staticflow.runtime.runnable import run_reference
 
 if TYPE_CHECKING:
     from staticflow.runtime.device.executable import DeviceExecutable
@@ -55,6 +59,7 @@ __all__ = ["Run", "Vote"]
 
 _BYTES = np.dtype(np.uint8)
 _WORDS = np.dtype(np.int32)
+_NUMBERS = np.dtype(np.int64)
 
 
 @dataclass(slots=True)
@@ -96,6 +101,7 @@ class Run:
         self._first_word = self.device.address(self._words)
         self._workspace = self._memory(self.device.workspace_bytes if program.multiplies else 0)
         self._in_doubt = False  # whether a word may have been written since they were read
+        self._begun: dict[Place, int] = {}  # the numbers of collectives, where they lie
         self.guards = Guards(program, self._first_word)
         """What launches the kernels that guard others."""
         self._captures = False  # whether what is asked for is not done yet
@@ -173,7 +179,7 @@ class Run:
 
     def begin_anew(self) -> None:
         """Forget what grew, and what was found of the run before."""
-        self.given, self._grown = {}, {}
+        self.given, self._grown, self._begun = {}, {}, {}
         self._in_doubt, self.failed = False, 0
 
     def clear_words(self) -> None:
@@ -362,6 +368,35 @@ class Run:
     def _give(self, step: Give) -> None:
         self.given[step.slot] = self._grown.pop(step.buffer, None)
 
+    def _ask(self, step: Ask) -> None:
+        """Have a collective done, on arrays where they are. A run of which a value was refused
+        sends nothing. The numbers of what was begun are the host's."""
+        self.check()
+        arrays = [
+            self.device.array_at(self.address(p), self._shape(t), np.dtype(t.dtype.numpy))
+            for p, t in zip(step.places, step.types, strict=True)
+        ]
+        count, first = len(step.values), NUMBERS.get(step.op, 0)
+        numbers = [np.int64(self._begun_at(p)) for p in step.values[:first]]
+
+        def work(cupy: Any) -> None:
+            given = run_reference(step, cupy, [*numbers, *arrays[first:count]])
+            for (i, place), array in zip(step.results, arrays[count:], strict=True):
+                if step.op in (agree_op, begin_op):
+                    self._begun[place] = int(given[i])
+                    array[...] = self._begun[place]
+                else:
+                    array[...] = given[i]
+
+        self.device.compute(work)
+
+    def _begun_at(self, place: Place) -> int:
+        """The number of what was begun, which the host has, but for the first of all."""
+        return self._begun[place] if place in self._begun else self._read(place, _NUMBERS)
+
+    def _shape(self, t: TensorType) -> list[int]:
+        return [self.size(n) for n in t.shape]
+
     # -- failures ------------------------------------------------------------------------------
 
     def check(self) -> bool:
@@ -398,6 +433,7 @@ _PLACES: dict[type, Callable[[Run, Any], int]] = {
 }
 
 _STEPS: dict[type, Callable[[Run, Any], None]] = {
+    Ask: Run._ask,
     Vote: Run._vote,
     Launch: Run._launch,
     Multiply: Run._multiply,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from staticflow.codegen.program.routine import (
     Ahead,
     Arena,
+    Ask,
     Carry,
     Choose,
     Copy,
@@ -273,6 +274,7 @@ def _because(why: str) -> Callable[[_Splitter, Any], str]:
 
 
 _REFUSALS: dict[type, Callable[[_Splitter, Any], str | None]] = {
+    Ask: _because("exchanges messages with other processes"),
     Launch: _Splitter._launch,
     Copy: _Splitter._copy,
     Multiply: _Splitter._multiply,

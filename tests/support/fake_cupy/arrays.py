@@ -7,9 +7,10 @@ place the first stays, where NumPy takes the last and cupy any.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -20,8 +21,18 @@ __all__ = ["CURRENT", "Function", "call", "inside", "ndarray", "unwrap", "wrap"]
 Array = np.ndarray[Any, Any]
 Function = Callable[..., Any]
 
-CURRENT = SimpleNamespace(device=0, modules={})
-"""The device that arrays are made on, and the modules of the stand-in by their names."""
+
+class _Current(threading.local):
+    """The device that arrays are made on, each thread's own, and the modules of the stand-in by
+    their names."""
+
+    device = 0
+    linalg = "ignore"
+    stream: Any = None
+    modules: ClassVar[dict[str, Any]] = {}
+
+
+CURRENT = _Current()
 
 _METHODS = NAMES["cupy.ndarray"]
 _OVER_VALUES = frozenset((

@@ -262,9 +262,6 @@ def errstate(**named: Any) -> Iterator[None]:
         CURRENT.linalg = before
 
 
-CURRENT.linalg = "ignore"
-
-
 def _solver(name: str) -> Any:
     """A function of ``cupy.linalg``, which says nothing of a matrix that it cannot do, unless
     ``cupyx.errstate`` wants it, and gives any numbers."""
