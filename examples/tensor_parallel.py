@@ -54,7 +54,7 @@ def apply_layer(layer, x):
     return x + by_rows(hidden, "down")
 
 
-def main(steps: int = 60, dtype: str = "float32") -> list[float]:
+def main(steps: int = 60, dtype: str = "float32", layers: int = 2) -> list[float]:
     """Train for some steps; returns the losses."""
     alone = distributed.mesh(data=-1).size
     mesh = distributed.mesh(data=-1, model=2 if alone % 2 == 0 else 1)
@@ -62,7 +62,7 @@ def main(steps: int = 60, dtype: str = "float32") -> list[float]:
     model = nn.ModuleDict({
         "letters": nn.Embedding(LETTERS, WIDTH),
         "places": nn.Embedding(LENGTH, WIDTH),
-        "layers": nn.ModuleList([make_layer(), make_layer()]),
+        "layers": nn.ModuleList([make_layer() for _ in range(layers)]),
         "scores": nn.Linear(WIDTH, LETTERS),
     }).to(getattr(sf, dtype))  # fmt: skip
     optimiser = sf.optim.Adam(model.parameters(), lr=3e-3)

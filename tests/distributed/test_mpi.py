@@ -183,17 +183,18 @@ RESUMED = """
 
 
 def test_a_transformer_in_parts_of_its_heads_has_the_losses_of_one(tmp_path: Path) -> None:
+    """Of one layer: each process compiles a program of its own, which is most of the time."""
     example = EXAMPLE.with_name("tensor_parallel.py")
     script = f"""
         import json, runpy
-        losses = runpy.run_path({str(example)!r})["main"](20, "float64")
+        losses = runpy.run_path({str(example)!r})["main"](20, "float64", layers=1)
         print("losses", json.dumps(losses), flush=True)
     """
     run = launch(4, script, tmp_path)
     assert run.returncode == 0, run.stderr
     found = [json.loads(x[7:]) for x in run.stdout.splitlines() if x.startswith("losses")]
     assert len(found) == 4
-    alone = runpy.run_path(str(example))["main"](20, "float64")
+    alone = runpy.run_path(str(example))["main"](20, "float64", layers=1)
     for losses in found:
         assert losses == pytest.approx(alone, rel=1e-12)
 
