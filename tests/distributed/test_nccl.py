@@ -18,9 +18,9 @@ Array = np.ndarray[Any, Any]
 
 
 @pytest.fixture
-def nccl(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeNccl]:
-    with emulated_gpus():
-        yield fake_nccl(monkeypatch)
+def nccl() -> Iterator[FakeNccl]:
+    with emulated_gpus(), pytest.MonkeyPatch.context() as patch:
+        yield fake_nccl(patch)
 
 
 def own(rank: int, *shape: int) -> Array:

@@ -41,6 +41,7 @@ from staticflow.passes.partition.layouts import Layout, Place, Split, same_layou
 from staticflow.passes.partition.loops import split_loop
 from staticflow.passes.partition.plans import Plan, stretch
 from staticflow.passes.partition.rules import rule_of
+from staticflow.passes.partition.vocabulary import add_up_part, pick_from_parts
 from staticflow.passes.rewrite import with_args
 
 __all__ = ["Axes", "partition"]
@@ -179,6 +180,10 @@ class Walk:
         self.local[node] = made, tuple(whole(t.ndim) for t in types_of(node.type))
 
     def _split(self, node: Node, layouts: Sequence[Layout]) -> None:
+        picked = pick_from_parts(node, layouts, self)
+        if picked is not None:
+            self.local[node] = picked
+            return
         rule = rule_of(node.op)
         plan = None if rule is None else rule(node, layouts, self.place)
         if plan is not None:
@@ -257,6 +262,8 @@ class Walk:
             return made
         if not any(now) and self.depth < DEEPEST and _is_by_element(node):
             return self._compute_part(node, layout)
+        if not any(now) and (part := add_up_part(node, layout, self)) is not None:
+            return part
         shape = node.tensor_type.shape
         value = Symbol(made)
         with using((user or node).locs), behind((made,)):
