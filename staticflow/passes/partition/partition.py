@@ -40,7 +40,7 @@ from staticflow.passes.partition.branches import split_branches
 from staticflow.passes.partition.layouts import Layout, Place, Split, same_layout, whole
 from staticflow.passes.partition.loops import split_loop
 from staticflow.passes.partition.plans import Plan, stretch
-from staticflow.passes.partition.rules import rule_of
+from staticflow.passes.partition.rules import rule_of, turn_back
 from staticflow.passes.partition.vocabulary import add_up_part, pick_from_parts
 from staticflow.passes.rewrite import with_args
 
@@ -264,6 +264,12 @@ class Walk:
             return self._compute_part(node, layout)
         if not any(now) and (part := add_up_part(node, layout, self)) is not None:
             return part
+        turned = turn_back(node, layout)
+        if turned is not None and any(a and not b for a, b in zip(now, layout, strict=True)):
+            source = self.take(node.args[0], turned, user)  # once, whichever way it is read
+            with using((user or node).locs), behind((source,)):
+                made = node.op(Symbol(source), **node.attrs).node
+            return made
         shape = node.tensor_type.shape
         value = Symbol(made)
         with using((user or node).locs), behind((made,)):

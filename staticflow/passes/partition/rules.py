@@ -43,7 +43,7 @@ from staticflow.passes.partition.index_rules import INDEX_RULES
 from staticflow.passes.partition.layouts import Layout, Place, Split, whole
 from staticflow.passes.partition.plans import Plan, Rule, meet, once_each, shapes_of, stretch
 
-__all__ = ["rule_of"]
+__all__ = ["rule_of", "turn_back"]
 
 
 def _elementwise(node: Node, layouts: Sequence[Layout], place: Place) -> Plan:
@@ -200,6 +200,22 @@ def _transpose(node: Node, layouts: Sequence[Layout], place: Place) -> Plan:
 
 def _t(node: Node, layouts: Sequence[Layout], place: Place) -> Plan:
     return Plan((layouts[0],), (layouts[0][::-1],))
+
+
+def turn_back(node: Node, layout: Layout) -> Layout | None:
+    """The layout of the argument of a node that only changes the order of dims, where that has this
+    one; None of any other node."""
+    places = list(range(len(layout)))
+    if node.op is permute_op:
+        places = list(node.attrs["dims"])
+    elif node.op is t_op:
+        places = places[::-1]
+    elif node.op is transpose_op:
+        i, j = node.attrs["dim0"], node.attrs["dim1"]
+        places[i], places[j] = j, i
+    else:
+        return None
+    return tuple([layout[places.index(d)] for d in range(len(layout))])
 
 
 def _flip(node: Node, layouts: Sequence[Layout], place: Place) -> Plan:
