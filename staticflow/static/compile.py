@@ -144,9 +144,9 @@ def compile(
     With a ``mesh`` of several processes, each compiles and calls the program, on the same arrays,
     and computes its part of what `staticflow.distributed.shard` splits, and of all that follows.
     Outputs are the same on every process, but for those that are split. Raises `RankError` if the
-    processes have other graphs or tensors. With ``local`` a process gives its own part of each
-    input that is split, and not the whole: as many rows as all others, where their number is not
-    known before.
+    processes have other graphs or tensors, and a call does if they are given other sizes. With
+    ``local`` a process gives its own part of each input that is split, and not the whole: as many
+    rows as all others, where their number is not known before.
 
     The program is compiled once, here; unknown sizes are taken from the arrays of each call.
 

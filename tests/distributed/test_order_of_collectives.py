@@ -210,3 +210,17 @@ def test_ranks_with_smaller_parts_have_the_same_order(split: Any) -> None:
     orders = {tuple(name for name in names if name) for names, *_ in found}
     wanted = {tuple(name for name in order if not name.startswith("end")) for order in orders}
     assert len(wanted) == 1
+
+
+def test_groups_that_send_other_bundles_count_their_own_exchanges() -> None:
+    """Of sums whose sizes are split over another axis unevenly, ranks along that axis may send one
+    message where others send two; what they do together is numbered by itself."""
+
+    def run() -> float:
+        mesh = distributed.mesh(data=2, model=2)
+        data, model = mesh.axis("data"), mesh.axis("model")
+        for _ in range(1 + model.rank):
+            distributed.all_reduce(sf.ones(2), data)
+        return distributed.all_reduce(sf.tensor(1.0), model).item()
+
+    assert distributed.simulate(run, 4) == [2.0] * 4

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 import threading
 from abc import ABC, abstractmethod
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -63,6 +63,7 @@ class Communicator(ABC):
     def __init__(self, rank: int, size: int) -> None:
         self.rank, self.size = rank, size
         self._exchanges = 0
+        self._in_group: Counter[tuple[int, ...]] = Counter()  # ranks of others may make more
         self._failure = ""
         self._begun = 0
         self._waiting: deque[tuple[int, Callable[[], Any]]] = deque()
@@ -119,7 +120,9 @@ class Communicator(ABC):
     def _exchange(self, what: str, members: Sequence[int], parts: Sequence[Array]) -> list[Array]:
         if self._failure:
             raise RankError(self._failure)
-        label = f"exchange {self._exchanges}, {what}"
+        group = tuple(members)
+        label = f"exchange {self._in_group[group]}, {what}"
+        self._in_group[group] += 1
         self._exchanges += 1
         at = members.index(self.rank)
         others = [(at + i) % len(members) for i in range(1, len(members))]
