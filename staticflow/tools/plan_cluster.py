@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from staticflow.errors import ArgumentError
@@ -10,6 +12,7 @@ from staticflow.errors import ArgumentError
 if TYPE_CHECKING:
     from staticflow.distributed.mesh import Mesh
     from staticflow.graph.dims import Size
+    from staticflow.runtime.draft import Draft
     from staticflow.static.written import Written
 
 __all__ = ["add_arguments", "run"]
@@ -38,13 +41,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--bandwidth", type=float, default=10.0, help="gigabytes that a process sends a second (10)"
     )
+    parser.add_argument(
+        "--flops",
+        type=float,
+        help="billions of operations on floats that a process does a second (as this machine on "
+        "one thread)",
+    )
+    parser.add_argument(
+        "--memory",
+        type=float,
+        help="gigabytes that a process reads and writes a second (as this machine on one thread)",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the plan of the first process, whose parts are the largest."""
     from staticflow.distributed.mesh import Mesh
     from staticflow.graph.dim_queries import symbols_of
-    from staticflow.measure.messages import explain_messages
+    from staticflow.measure.messages import explain_messages, messages_of
     from staticflow.measure.tables import table
     from staticflow.measure.units import bytes_in_words
     from staticflow.runtime.drafting import draft_program
@@ -80,7 +94,40 @@ def run(arguments: argparse.Namespace) -> int:
     ]
     cost = arguments.latency * 1e-6, 1 / (arguments.bandwidth * 1e9)
     print("\n".join([*table(rows, "<<"), "", *explain_messages(routine.steps, evaluate, at, cost)]))
+    once = [m for m in messages_of(routine.steps, evaluate) if not m.inside]
+    messages = sum(m.messages * cost[0] + m.bytes * cost[1] for m in once)
+    print(_least_time(draft, at, (arguments.flops, arguments.memory), messages))
     return 0
+
+
+def _least_time(
+    draft: Draft,
+    at: Mapping[str, int],
+    given: tuple[float | None, float | None],
+    messages: float,
+) -> str:
+    """What the kernels of a call do, and how long that takes at least, alone and with messages of
+    so many seconds that nothing hides. Rates that are not given are those of this machine."""
+    from staticflow.measure.machine import least_seconds, machine
+    from staticflow.measure.units import bytes_in_words, flops_in_words, seconds_in_words
+    from staticflow.measure.work import work_of_routine
+    from staticflow.ops.along.ordered_collectives import COLLECTIVES
+
+    here = machine(1, measure=None in given)
+    if given[0] is not None:
+        here = replace(here, flops_per_second=given[0] * 1e9)
+    if given[1] is not None:
+        here = replace(here, bytes_per_second=given[1] * 1e9, bandwidth=())
+    sending = {op.name for op in COLLECTIVES}
+    work = [
+        k for k in work_of_routine(draft.plan.routine, draft.signature, at) if k.name not in sending
+    ]
+    least = sum(least_seconds(k.bytes, k.flops, here) or 0.0 for k in work)
+    flops, touched = sum(k.flops for k in work), sum(k.bytes for k in work)
+    return (
+        f"kernels {flops_in_words(flops)} and {bytes_in_words(touched)} a call, at least "
+        f"{seconds_in_words(least)}; with all messages {seconds_in_words(least + messages)}"
+    )
 
 
 def _write_program(target: str, mesh: Mesh) -> Written:

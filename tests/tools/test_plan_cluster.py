@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -38,11 +39,30 @@ def test_the_plan_of_a_thousand_processes(target: str, capsys: pytest.CaptureFix
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].endswith("1000, mesh(data=500, model=2)")
     assert "of 97." in lines[1] and "on each" in lines[1]  # 3 times 32.5 KiB
-    (scatter,) = [line for line in lines if "reduce_scatter" in line]
+    (scatter,) = [line for line in lines if "begin reduce_scatter" in line]
     # of 500 parts of a row each, of which 128 are not empty, 499 are sent, of 64 floats
     assert "f32[500, 64]" in scatter and "125 KiB" in scatter and "[0] of [500, 2]" in scatter
     assert "at x_0 = 4000" in lines
-    assert "10.0 µs each, and 954 MiB a second, as was given" in lines[-1]
+    assert "10.0 µs each, and 954 MiB a second, as was given" in lines[-2]
+
+
+def test_the_least_time_of_a_call_is_that_of_kernels_and_messages(
+    target: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What the kernels do is counted of the plan: a product forward and one backward, of 8 rows."""
+
+    def last_line(*options: str) -> str:
+        arguments = ["plan-cluster", f"{target}:train", "--mesh", "data=4", "--sizes", "x_0=32"]
+        assert main([*arguments, *options]) == 0
+        return capsys.readouterr().out.splitlines()[-1]
+
+    slow = last_line("--flops", "0.001", "--memory", "1000", "--latency", "0", "--bandwidth", "1")
+    found = re.search(r"kernels (\d+) kFLOP .* at least (\d+) ms; with all messages (\d+) ms", slow)
+    assert found is not None, slow
+    assert float(found[1]) >= 2 * (2 * 8 * 64 * 128) / 1000
+    assert float(found[2]) == pytest.approx(float(found[1]), rel=0.02)  # a million a second
+    assert found[3] == found[2]
+    assert "at least" in last_line()  # of what this machine reaches
 
 
 @pytest.mark.parametrize(
