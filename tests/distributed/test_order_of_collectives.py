@@ -224,3 +224,28 @@ def test_groups_that_send_other_bundles_count_their_own_exchanges() -> None:
         return distributed.all_reduce(sf.tensor(1.0), model).item()
 
     assert distributed.simulate(run, 4) == [2.0] * 4
+
+
+def test_collectives_of_an_iteration_have_one_order_too() -> None:
+    """Of a loop over rows of which the last of three ranks has none; two sums in each iteration need
+    nothing of each other."""
+
+    def run(mesh: Any = None) -> tuple[list[float], list[str]]:
+        x = sf.placeholder((4, 4), sf.float64, name="x")
+        part = shard(x, "data", None)
+
+        def body(h: Any, _: Any) -> tuple[Any, Any]:
+            new = (part.sin() * h).sum() / 9 + (part.cos() @ sf.ones(4, dtype=sf.float64)).sum() * h
+            return new.tanh(), (part * h).sum()
+
+        end, rows = sf.scan(body, sf.tensor(0.5, dtype=sf.float64), sf.zeros(3, dtype=sf.float64))
+        step = sf.compile([x], [end, rows.sum()], mesh=mesh)
+        messages = messages_of(step.plan.routine.steps, int)
+        given = np.random.default_rng(0).standard_normal((4, 4))
+        return [y.item() for y in step(given)], [str(m.step.locs) for m in messages if m.inside]
+
+    expected, _ = run()
+    found = distributed.simulate(lambda: run(distributed.mesh(data=-1)), 3)
+    for values, _ in found:
+        np.testing.assert_allclose(values, expected, rtol=1e-12)
+    assert len({tuple(lines) for _, lines in found}) == 1 and len(found[0][1]) >= 2

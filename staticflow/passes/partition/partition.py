@@ -268,8 +268,8 @@ class Walk:
         if turned is not None and any(a and not b for a, b in zip(now, layout, strict=True)):
             source = self.take(node.args[0], turned, user)  # once, whichever way it is read
             with using((user or node).locs), behind((source,)):
-                made = node.op(Symbol(source), **node.attrs).node
-            return made
+                again: Node = node.op(Symbol(source), **node.attrs).node
+            return again
         shape = node.tensor_type.shape
         value = Symbol(made)
         with using((user or node).locs), behind((made,)):

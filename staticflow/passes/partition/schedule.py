@@ -19,7 +19,8 @@ from dataclasses import replace
 
 from staticflow.data_classes import dataclass
 from staticflow.graph.dims import Size
-from staticflow.graph.graph import Graph, close, regions_of
+from staticflow.graph.dtypes import int64
+from staticflow.graph.graph import Graph, close, map_attrs, regions_of
 from staticflow.graph.locs import Locs, merge_locs, using
 from staticflow.graph.node import Node, item, toposort
 from staticflow.graph.op import Op
@@ -29,6 +30,7 @@ from staticflow.ops.basics.slicing import embed_op, slice_op
 from staticflow.ops.declaring.late import tied_op
 from staticflow.ops.declaring.lowering import View
 from staticflow.ops.declaring.thread import for_itself
+from staticflow.ops.symbols.captured import constant_node
 from staticflow.ops.symbols.symbol import Symbol
 from staticflow.passes.rewrite import with_args
 
@@ -70,6 +72,21 @@ def order_collectives(graph: Graph, first: Symbol) -> Graph:
         if not units and outputs and first.node.args:
             outputs[0] = tied_op(Symbol(outputs[0]), first).node
     return close(graph.params, outputs, graph.equalities, graph.declared)
+
+
+def _order_region(region: Graph) -> Graph:
+    """A region whose collectives come one behind the other. None is begun early: what is begun in
+    an iteration would have to end in it."""
+    level, depth = _levels(region), _depths(region)
+    alone = [_Unit((n,), False, (level[n], depth[n])) for n in filter(_sends, region.nodes)]
+    if not alone:
+        return region
+    alone.sort(key=lambda unit: unit.place)
+    chain = _Chain(region, alone, Symbol(constant_node(0, int64)))
+    for i, unit in enumerate(alone):
+        chain.add(i, unit)
+    outputs = [chain.rebuild(o) for o in region.outputs]
+    return close(region.params, outputs, region.equalities, region.declared)
 
 
 # -- units in their order ------------------------------------------------------------------------
@@ -205,7 +222,8 @@ class _Chain:
             args = [self.rebuild(a) for a in node.args]
             if self.token.node.args and args:
                 args[0] = tied_op(Symbol(args[0]), self.token).node
-            self.new[node] = with_args(node, tuple(args))
+            attrs = map_attrs(node.attrs, lambda size: size, _order_region)
+            self.new[node] = Node(node.op, tuple(args), attrs, node.type, node.locs)
             if i + 1 < len(self.units):
                 self.token = tied_op(self.token, Symbol(self._result_of(node)))
         self.tickets.append(self.token)
