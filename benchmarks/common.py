@@ -33,7 +33,7 @@ os.environ.setdefault("TORCHINDUCTOR_FORCE_DISABLE_CACHES", "1")
 
 __all__ = [
     "Contestant", "brief", "call_program", "eager_libraries", "import_libraries", "main",
-    "most_rounds", "options_of", "repeated", "settle_threads", "threads", "training",
+    "most_rounds", "options_of", "repeated", "settle_threads", "size", "threads", "training",
 ]  # fmt: skip
 
 FEWEST = 3
@@ -250,6 +250,12 @@ def settle_threads(count: int) -> None:
         wanted["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false"
     if any(os.environ.get(name) != value for name, value in wanted.items()):
         os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | wanted)
+
+
+def size(name: str, number: int) -> str | int:
+    """A size of a placeholder: unknown, and so its ``name``; or the ``number`` in a process whose
+    environment says ``SIZES=known``."""
+    return number if os.environ.get("SIZES") == "known" else name
 
 
 def threads() -> int:

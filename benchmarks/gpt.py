@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from common import Contestant, main, repeated, threads, training
+from common import Contestant, main, repeated, size, threads, training
 
 LAYERS, WIDTH, HEADS, WORDS = 4, 128, 4, 512
 BATCH, LENGTH, DECODED = 16, 64, 128
@@ -82,12 +82,13 @@ def objective(library: Any, p: Any, tokens: Any, following: Any) -> Any:
 
 
 def staticflow_static() -> Contestant:
-    """``minimize``; batch and length are unknown sizes."""
+    """``minimize``; batch and length are each a `size`."""
     import staticflow as sf
 
     arrays = texts()
     p = {name: sf.nn.Parameter(value) for name, value in values().items()}
-    tokens, following = (sf.placeholder(("B", "T"), "int64", name=n) for n in ("x", "y"))
+    sizes = size("B", BATCH), size("T", LENGTH)
+    tokens, following = (sf.placeholder(sizes, "int64", name=n) for n in ("x", "y"))
     loss = objective(sf, p, tokens, following)
     optimiser = sf.optim.AdamW(p.values(), LR, BETAS, EPS, DECAY)
     step = sf.compile([tokens, following], loss, updates=optimiser.minimize(loss))

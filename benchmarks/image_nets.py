@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from common import Contestant, main
+from common import Contestant, main, size
 from steps import Task, jax_training
 
 RESIDUAL_BATCH, DEPTHWISE_BATCH, SIDE, CLASSES = 16, 32, 32, 10
@@ -81,8 +81,9 @@ def scores(nn: Any) -> list[Any]:
 
 
 def task(make: Any, count: int) -> Task:
-    """The training of a net on so many images; their number is an unknown size."""
-    sizes = [(("N", 3, SIDE, SIDE), "float32"), (("N",), "int64")]
+    """The training of a net on so many images; their number is a `size`."""
+    batch = size("N", count)
+    sizes = [((batch, 3, SIDE, SIDE), "float32"), ((batch,), "int64")]
     return Task(make, objective, partial(images, count), sizes, LR)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from common import Contestant, main, threads
+from common import Contestant, main, size, threads
 
 N, CLASSES = 64, 10
 LR = 0.05
@@ -42,14 +42,15 @@ def _scores(F: Any, x: Any, params: Any) -> Any:
 
 
 def staticflow_static() -> Contestant:
-    """The compiled step; the batch is an unknown size."""
+    """The compiled step; the batch is a `size`."""
     import staticflow as sf
 
     F = sf.nn.functional
     x, target, arrays = data()
     params = [sf.nn.Parameter(a) for a in arrays]
-    xs = sf.placeholder(("N", 1, 32, 32), name="x")
-    ts = sf.placeholder(("N",), "int64", name="target")
+    batch = size("N", len(x))
+    xs = sf.placeholder((batch, 1, 32, 32), name="x")
+    ts = sf.placeholder((batch,), "int64", name="target")
     total = F.cross_entropy(_scores(F, xs, params), ts)
     grads = sf.grad(total, params)
     updates = {p: p - LR * g for p, g in zip(params, grads, strict=True)}

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from common import Contestant, main, threads
+from common import Contestant, main, size, threads
 
 SIZES = [(50, 32, 64, 128), (200, 1, 32, 32)]  # T, B, I, H
 LR = 0.01
@@ -40,11 +40,11 @@ def staticflow_model(sizes: Sizes) -> tuple[Any, Any, Any]:
 
 
 def staticflow_static(sizes: Sizes) -> Contestant:
-    """The compiled step; length and batch are unknown sizes."""
+    """The compiled step; length and batch are each a `size`."""
     import staticflow as sf
 
     x, layer, optimiser = staticflow_model(sizes)
-    xs = sf.placeholder(("T", "B", sizes[2]), name="xs")
+    xs = sf.placeholder((size("T", sizes[0]), size("B", sizes[1]), sizes[2]), name="xs")
     total = layer(xs)[0].square().mean()
     step = sf.compile([xs], total, updates=optimiser.minimize(total))
     loss = None

@@ -21,16 +21,20 @@ def main_of_processes(
     tables: Mapping[str, Mapping[str, Child]],
     most: int = 5,
     units: Mapping[str, str] | None = None,
+    one_processor: bool = False,
 ) -> None:
     """Run a benchmark of whole processes: each contestant gives the text of a Python program that
     prints how many seconds its work took, and what to set in its environment.
 
     Of ``--rounds`` at most ``most`` are made, each of one process a contestant, and none begins
     once a table has taken half of ``--most`` seconds. A table whose title is among the ``units``
-    counts those instead of seconds: ``"B"`` is bytes.
+    counts those instead of seconds: ``"B"`` is bytes. With ``one_processor`` a process of one
+    thread has no more, whatever threads it makes.
     """
     options = options_of(description)
     settle_threads(options.threads)
+    if one_processor and options.threads == 1 and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     report = Report(options.threads, options.json)
     for title, children in tables.items():
         unit = (units or {}).get(title, "s")

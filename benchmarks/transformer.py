@@ -10,7 +10,7 @@ import math
 from typing import Any
 
 import numpy as np
-from common import Contestant, main, threads, training
+from common import Contestant, main, size, threads, training
 
 B, T, D, HEADS, FF = 8, 128, 256, 4, 1024
 LR = 0.01
@@ -49,12 +49,13 @@ def staticflow_model() -> tuple[Any, Any, Any, Any]:
 
 
 def staticflow_static() -> Contestant:
-    """The compiled step; the batch is an unknown size."""
+    """The compiled step; the batch is a `size`."""
     import staticflow as sf
 
     x, target, layer, optimiser = staticflow_model()
-    xs = sf.placeholder(("B", T, D), name="xs")
-    ts = sf.placeholder(("B", T, D), name="ts")
+    batch = size("B", B)
+    xs = sf.placeholder((batch, T, D), name="xs")
+    ts = sf.placeholder((batch, T, D), name="ts")
     total = sf.nn.functional.mse_loss(layer(xs), ts)
     step = sf.compile([xs, ts], total, updates=optimiser.minimize(total))
     loss = None

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from common import Contestant, call_program, main, threads
+from common import Contestant, call_program, main, size, threads
 
 N, D_IN, H, D_OUT = 64, 1000, 100, 10
 LR = 1e-6
@@ -54,13 +54,14 @@ def numpy_by_hand() -> Contestant:
 
 
 def staticflow_static() -> Contestant:
-    """The compiled step; the batch is an unknown size."""
+    """The compiled step; the batch is a `size`."""
     import staticflow as sf
 
     x, y, *weights = data()
     w1, w2 = map(sf.from_numpy, weights)
-    xs = sf.placeholder(("N", D_IN), name="x")
-    ys = sf.placeholder(("N", D_OUT), name="y")
+    batch = size("N", N)
+    xs = sf.placeholder((batch, D_IN), name="x")
+    ys = sf.placeholder((batch, D_OUT), name="y")
     total = (xs.mm(w1).clamp(min=0).mm(w2) - ys).pow(2).sum()
     g1, g2 = sf.grad(total, [w1, w2])
     step = sf.compile([xs, ys], total, updates={w1: w1 - LR * g1, w2: w2 - LR * g2})
