@@ -35,6 +35,7 @@ from staticflow.codegen.kernel import (
     Splat,
     Stmt,
     Store,
+    Streams,
     Var,
     Worker,
     Workers,
@@ -340,4 +341,5 @@ _EXPRESSIONS: dict[type, Callable[[_Run, Reg, Any], Array]] = {
     Worker: _Run.number,
     Workers: _Run.count,
     Aligned: lambda run, reg, expr: np.array([True]),
+    Streams: lambda run, reg, expr: np.array([True]),
 }

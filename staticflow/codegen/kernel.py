@@ -98,6 +98,7 @@ __all__ = [
     "KINDS",
     "LANE",
     "LAUNCHED",
+    "LINE_BYTES",
     "PLACES",
     "SHARED",
     "TEAMS",
@@ -130,6 +131,7 @@ __all__ = [
     "Splat",
     "Stmt",
     "Store",
+    "Streams",
     "Var",
     "Worker",
     "Workers",
@@ -145,6 +147,9 @@ ENDLESS = 1 << 62
 
 VECTOR_BYTES = 16
 """What a thread of a GPU loads or stores at once, at most."""
+
+LINE_BYTES = 64
+"""A line of the caches of a CPU: what memory is read and written by."""
 
 PLACES = ("shared", "private")
 ACCESSES = ("in", "out", "inout", "grows")
@@ -290,8 +295,30 @@ class Workers:
     number each time. It is there to cut work for threads; no result may depend on it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Streams:
+    """Whether what is stored to a buffer is to go past the caches, a bool: a run of the kernel
+    moves so many ``bytes`` that they would hold none of it, the buffer begins at a line of theirs
+    (`LINE_BYTES`), and does not lie over one that is read. No result may depend on it."""
+
+    buffer: str
+    bytes: Size
+
+
 Expr: TypeAlias = (
-    Apply | Load | Cast | Bitcast | Splat | Fold | Zip | Index | Active | Worker | Workers | Aligned
+    Apply
+    | Load
+    | Cast
+    | Bitcast
+    | Splat
+    | Fold
+    | Zip
+    | Index
+    | Active
+    | Worker
+    | Workers
+    | Aligned
+    | Streams
 )
 
 
@@ -330,12 +357,14 @@ class Accumulate:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """Write lanes to a buffer; with ``bound``, only those below it."""
+    """Write lanes to a buffer; with ``bound``, only those below it. They are whole lines of the
+    caches if there is a register ``past``, of `Streams`, and go past these where it is true."""
 
     buffer: str
     index: Size
     value: Operand
     bound: Size | None = None
+    past: Reg | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,7 @@ from staticflow.codegen.kernel import (
     Splat,
     Stmt,
     Store,
+    Streams,
     Var,
     Worker,
     Workers,
@@ -51,6 +52,7 @@ T = TypeVar("T")
 _PARTS = (
     Let, Var, Set, Accumulate, Store, Loop, If, Bind, Check, Reserve, Local,
     Apply, Load, Cast, Bitcast, Splat, Fold, Zip, Index, Active, Worker, Workers, Aligned,
+    Streams,
 )  # fmt: skip
 _FIELDS: dict[type, tuple[str, ...]] = {c: tuple(f.name for f in fields(c)) for c in _PARTS}
 

@@ -15,7 +15,8 @@ class Target:
     ``masks`` whether a load or store can leave out lanes without a branch for each, ``avx512``
     whether the text of a kernel may name instructions of AVX-512 that LLVM has no word for.
     ``workers`` is how many threads may have memory of their own to work in, in one kernel.
-    ``teams`` says that it is no CPU but a GPU, whose threads work in teams.
+    ``teams`` says that it is no CPU but a GPU, whose threads work in teams. From
+    ``streamed_bytes`` on that a kernel moves, what it writes goes past the caches.
     """
 
     vector_bits: int
@@ -24,6 +25,7 @@ class Target:
     avx512: bool = False
     workers: int = 16
     teams: bool = False
+    streamed_bytes: int = 3 << 24
 
 
 PORTABLE = Target(vector_bits=128, fma=False, masks=False)

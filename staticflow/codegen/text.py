@@ -43,6 +43,7 @@ from staticflow.codegen.kernel import (
     Splat,
     Stmt,
     Store,
+    Streams,
     Var,
     Worker,
     Workers,
@@ -133,6 +134,12 @@ def _bound_text(bound: Size | None) -> str:
     return "" if bound is None else f" if lane < {bound}"
 
 
+def _format_store(stmt: Store) -> str:
+    past = "" if stmt.past is None else f" past {_operand(stmt.past)}"
+    value = f"{_operand(stmt.value)}{_bound_text(stmt.bound)}{past}"
+    return f"store {stmt.buffer}[{stmt.index}] = {value}"
+
+
 def _format_loop(stmt: Loop) -> str:
     step = "" if stmt.step == 1 else f" step {stmt.step}"
     kind = "" if stmt.kind == "serial" else f" {stmt.kind}"
@@ -151,7 +158,7 @@ _FORMAT: dict[type, Callable[[Any], str]] = {
     Var: lambda s: f"var {_binding(s.reg)} = {_operand(s.init)}",
     Set: lambda s: f"set %{s.reg.name} = {_operand(s.value)}",
     Accumulate: lambda s: f"accumulate %{s.reg.name} {s.op} {_operand(s.value)}",
-    Store: lambda s: f"store {s.buffer}[{s.index}] = {_operand(s.value)}{_bound_text(s.bound)}",
+    Store: _format_store,
     Loop: _format_loop,
     If: lambda s: f"if {_operand(s.cond)}",
     Bind: _format_bind,
@@ -170,6 +177,7 @@ _FORMAT: dict[type, Callable[[Any], str]] = {
     Worker: lambda e: f"worker {e.most}",
     Workers: lambda e: "workers",
     Aligned: lambda e: " ".join(["aligned", *e.buffers]),
+    Streams: lambda e: f"streams {e.buffer} of {e.bytes}",
 }
 
 # -- parsing ---------------------------------------------------------------------------------------
@@ -258,8 +266,9 @@ class _Parser:
     def store(self) -> Store:
         buffer, index = self.element()
         self.tokens.expect("=")
-        value = self.operand()
-        return Store(buffer, index, value, self.read_bound())
+        value, bound = self.operand(), self.read_bound()
+        past = self.reg() if self.tokens.accept("past") else None
+        return Store(buffer, index, value, bound, past)
 
     def loop(self) -> Loop:
         name = self.tokens.name("the loop's variable")
@@ -324,6 +333,11 @@ class _Parser:
         while self.tokens.next in self.buffers:
             names.append(self.tokens.take())
         return Aligned(tuple(names))
+
+    def streams(self) -> Streams:
+        name = self.buffer_name()
+        self.tokens.expect("of")
+        return Streams(name, self.size())
 
     def fold(self) -> Fold:
         return Fold(self.one_of(COMBINES), self.operand())
@@ -427,4 +441,5 @@ _EXPRESSIONS: dict[str, Callable[[_Parser], Expr]] = {
     "worker": lambda p: Worker(p.size()),
     "workers": lambda p: Workers(),
     "aligned": _Parser.read_aligned,
+    "streams": _Parser.streams,
 }

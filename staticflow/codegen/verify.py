@@ -10,6 +10,7 @@ from staticflow.codegen.kernel import (
     IN_ORDER,
     KINDS,
     LAUNCHED,
+    LINE_BYTES,
     PLACES,
     SHARED,
     TEAMS,
@@ -37,6 +38,7 @@ from staticflow.codegen.kernel import (
     Set,
     Splat,
     Store,
+    Streams,
     Var,
     Worker,
     Workers,
@@ -133,6 +135,17 @@ class _Verifier(Scope):
         )
         self.lane_index(stmt.index, stmt.value.lanes)
         self.check_bound(stmt.bound)
+        if stmt.past is not None:
+            self.operand(stmt.past)
+            bytes_ = stmt.value.lanes * buffer.dtype.itemsize
+            require(
+                stmt.past.dtype is bool_ and stmt.past.lanes == 1,
+                f"what goes past the caches is said by one bool, not {describe_type(stmt.past)}",
+            )
+            require(
+                stmt.bound is None and bytes_ % LINE_BYTES == 0,
+                f"{bytes_} bytes, or some of them, are no lines of {LINE_BYTES}",
+            )
 
     def loop(self, stmt: Loop) -> None:
         self.size(stmt.lo, "the loop's start")
@@ -304,6 +317,11 @@ class _Verifier(Scope):
             self.buffer(name)
         self.result(reg, bool_, 1)
 
+    def streams(self, reg: Reg, expr: Streams) -> None:
+        self.buffer(expr.buffer)
+        self.size(expr.bytes, "the number of bytes")
+        self.result(reg, bool_, 1)
+
     def worker(self, reg: Reg, expr: Worker) -> None:
         require(
             self.depth == self.shared,
@@ -360,5 +378,6 @@ _EXPRESSIONS: dict[type, Callable[[_Verifier, Reg, Any], None]] = {
     Active: _Verifier.active,
     Worker: _Verifier.worker,
     Aligned: _Verifier.check_aligned,
+    Streams: _Verifier.streams,
     Workers: lambda verifier, reg, expr: verifier.result(reg, int64, 1),
 }

@@ -100,7 +100,19 @@ def host_target() -> Target:
         fma=host.has("fma") or host.has("neon"),
         masks=wide or has_avx2,
         avx512=wide and host.has("avx512vl"),
+        streamed_bytes=_largest_cache() * 3 // 2,
     )
+
+
+def _largest_cache(folder: Path = Path("/sys/devices/system/cpu/cpu0/cache")) -> int:
+    """The bytes of the largest cache that the first processor has, alone or with others; 32 MiB
+    where the system does not say."""
+    try:
+        sizes = [file.read_text().strip() for file in folder.glob("index*/size")]
+    except OSError:
+        sizes = []
+    kibibytes = [int(s[:-1]) for s in sizes if s[:-1].isdigit() and s[-1] == "K"]
+    return max(kibibytes, default=1 << 15) << 10
 
 
 def vector_bits() -> int:

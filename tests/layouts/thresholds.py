@@ -111,13 +111,17 @@ NO_SIZES: Mapping[str, str] = {
         "how a kernel is spread over a GPU, on both sides of which tests/codegen/cuda is, or which "
         "follows from the machine": (
             "codegen.kernel.TEAMS.blocks", "codegen.kernel.WARP", "codegen.kernel.VECTOR_BYTES",
-            "codegen.target.GPU.vector_bits", "codegen.target.GPU.workers", "codegen.cuda.teams.BLOCK",
+            "codegen.target.GPU.vector_bits", "codegen.target.GPU.workers", "codegen.target.GPU.streamed_bytes", "codegen.cuda.teams.BLOCK",
             "codegen.cuda.writer.LATER", "codegen.schedule.gpu.OWNERS", "codegen.schedule.gpu.ROW_OWNERS",
             "codegen.schedule.gpu._SOME", "codegen.schedule.gpu._WARP_ROW", "codegen.schedule.groups._ENOUGH",
             "codegen.schedule.groups._MOST", "codegen.schedule.teams.FEW", "codegen.schedule.teams._MANY",
             "codegen.lower.team_products._TILE", "codegen.lower.team_products._PITCH", "codegen.lower.team_products._DEEP",
             "codegen.lower.team_products._SIDE", "codegen.lower.team_products._DEPTH",
             "ops.along.rank_merge._ROUNDS", "ops.along.rank_merge._HALVINGS",
+        ),
+        "bytes of a line, from how many of which on stores go past the caches says the machine, or in "
+        "tests/codegen/test_streams.py the test": (
+            "codegen.kernel.LINE_BYTES",
         ),
         "objects that the collector of Python is told of, which tests/house/test_import.py looks at": (
             "graph.collector._OF_PYTHON",

@@ -28,6 +28,8 @@ from staticflow.codegen.kernel import Kernel
 from staticflow.codegen.lower.cluster import Lowered
 from staticflow.codegen.schedule.gpu import schedule_gpu
 from staticflow.codegen.schedule.loops import bind_grid, parallel, unroll, vectorize
+from staticflow.codegen.schedule.streams import stream_stores
+from staticflow.codegen.target import Target
 from staticflow.codegen.text import parse_kernel, print_kernel
 from staticflow.codegen.verify import verify_kernel
 from staticflow.errors import StaticflowError
@@ -53,6 +55,9 @@ KERNEL_COMMANDS: dict[str, Callable[..., Kernel]] = {
     "unroll": lambda kernel, var, factor: unroll(kernel, Sym(var), int(factor)),
     "parallel": lambda kernel, var: parallel(kernel, Sym(var)),
     "bind_grid": bind_grid,
+    "stream": lambda kernel, least: stream_stores(
+        kernel, Target(512, True, True, streamed_bytes=int(least))
+    ),
     "gpu": lambda kernel: schedule_gpu(Lowered(kernel)).kernel,
 }
 

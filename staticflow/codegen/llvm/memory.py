@@ -6,7 +6,9 @@ itself, and takes these masked ones in their older form in every version.
 
 from __future__ import annotations
 
-from staticflow.codegen.kernel import LANE, LANE_SYM, Buffer
+from collections.abc import Sequence
+
+from staticflow.codegen.kernel import LANE, LANE_SYM, LINE_BYTES, Buffer, Streams
 from staticflow.codegen.llvm.index import IndexWriter, at_lane
 from staticflow.codegen.llvm.text import FunctionText, Type, memory_type
 from staticflow.codegen.llvm.values import Value
@@ -15,7 +17,7 @@ from staticflow.graph.dim_queries import coefficient
 from staticflow.graph.dims import Size, is_provably_ge
 from staticflow.graph.dtypes import DType, bool_
 
-__all__ = ["load", "store"]
+__all__ = ["goes_past", "load", "store", "store_past"]
 
 _DENSE = (2, 3, 4)  # strides at which vectors that hold all lanes beat a load for each
 
@@ -177,6 +179,41 @@ def store(
         for lane in range(value.lanes):
             one = text.op(f"extractelement {place.type} {raw}, i64 {lane}")
             text.do(f"store {element} {one}, ptr {place.address(lane)}, align {place.align}")
+
+
+def store_past(indices: IndexWriter, buffer: Buffer, index: Size, value: Value, past: str) -> None:
+    """The lanes of ``value``, whole lines of memory, to their elements: past the caches where the
+    bool ``past`` is true. They are in place for another thread behind the next atomic change of
+    something, which each thread of the pool makes at the end of its work (``serve`` in `pool`)."""
+    text = indices.text
+    place = _place(indices, buffer, index, value.lanes, None)
+    given = f"store {place.type} {_to_memory(text, value)}, ptr {place.address()}, align"
+    streaming, usual, stored = map(text.new_block, ("past", "usual", "stored"))
+    text.branch(past, streaming, usual, rare=True)  # so that the others fall through
+    text.start(streaming)
+    text.do(f"{given} {LINE_BYTES}, !nontemporal !{{i32 1}}")
+    text.jump(stored)
+    text.start(usual)
+    text.do(f"{given} {place.align}")
+    text.jump(stored)
+    text.start(stored)
+
+
+def goes_past(indices: IndexWriter, expr: Streams, read: Sequence[str], least: int) -> str:
+    """What `Streams` says, of a kernel that has ``read`` these buffers, of at ``least`` so many
+    bytes."""
+    text = indices.text
+    at = text.op(f"ptrtoint ptr {indices.base(expr.buffer)} to i64")
+    found = text.op(f"icmp eq i64 {text.op(f'and i64 {at}, {LINE_BYTES - 1}')}, 0")
+    tests = []
+    if not isinstance(expr.bytes, int) or expr.bytes < least:
+        tests.append(f"icmp sge i64 {indices.value(expr.bytes)}, {least}")
+    for name in read:
+        other = text.op(f"ptrtoint ptr {indices.base(name)} to i64")
+        tests.append(f"icmp ne i64 {at}, {other}")
+    for test in tests:
+        found = text.op(f"and i1 {found}, {text.op(test)}")
+    return found
 
 
 def _store_masked(text: FunctionText, place: _Place, raw: str) -> None:

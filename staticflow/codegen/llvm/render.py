@@ -41,6 +41,7 @@ from staticflow.codegen.kernel import (
     Splat,
     Stmt,
     Store,
+    Streams,
     Var,
     Worker,
     Workers,
@@ -50,7 +51,12 @@ from staticflow.codegen.llvm.arena import make_room
 from staticflow.codegen.llvm.float_parts import PARTS, float_part
 from staticflow.codegen.llvm.index import IndexWriter
 from staticflow.codegen.llvm.loops import write_loop
-from staticflow.codegen.llvm.memory import load, store
+from staticflow.codegen.llvm.memory import (
+    goes_past,
+    load,
+    store,
+    store_past,
+)
 from staticflow.codegen.llvm.parallel import (
     DECLARATIONS,
     WANTED,
@@ -203,8 +209,12 @@ class KernelWriter:
         )
 
     def store(self, stmt: Store) -> None:
-        value = self.operand(stmt.value)
-        store(self.indices, self.buffers[stmt.buffer], stmt.index, value, stmt.bound)
+        value, buffer = self.operand(stmt.value), self.buffers[stmt.buffer]
+        if stmt.past is None:
+            store(self.indices, buffer, stmt.index, value, stmt.bound)
+        else:
+            past = self.operand(stmt.past).name
+            store_past(self.indices, buffer, stmt.index, value, past)
 
     def bind(self, stmt: Bind) -> None:
         value = cast(self.text, self.operand(stmt.value), int64).name
@@ -358,6 +368,11 @@ class KernelWriter:
             return Value(self.indices.mask(expr.bound, reg.lanes), bool_, reg.lanes)
         return Value(self.text.op(f"icmp sgt i64 {self.indices.value(expr.bound)}, 0"), bool_)
 
+    def streams(self, expr: Streams, reg: Reg) -> Value:
+        read = [b.name for b in self.kernel.buffers if b.access == "in"]
+        least = self.target.streamed_bytes
+        return Value(goes_past(self.indices, expr, read, least), bool_)
+
     def number(self, expr: Worker, reg: Reg) -> Value:
         return Value(self.worker, int64)
 
@@ -390,4 +405,5 @@ _EXPRESSIONS: dict[type[Expr], Callable[..., Value]] = {
     Active: KernelWriter.active,
     Worker: KernelWriter.number,
     Workers: KernelWriter.count,
+    Streams: KernelWriter.streams,
 }

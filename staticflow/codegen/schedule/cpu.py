@@ -16,6 +16,7 @@ from staticflow.codegen.parts import walk
 from staticflow.codegen.rewrite import find_loop
 from staticflow.codegen.schedule.loops import is_vectorizable, split, vectorize
 from staticflow.codegen.schedule.short_loops import write_out_short
+from staticflow.codegen.schedule.streams import stream_stores
 from staticflow.codegen.schedule.strips import strips
 from staticflow.codegen.target import Target
 from staticflow.graph.dim_queries import coefficient
@@ -66,7 +67,7 @@ def schedule_cpu(lowered: Lowered, target: Target) -> Kernel:
             width = lanes * beside if variables == [var] else lanes
             for inner in variables:
                 kernel = vectorize(kernel, inner, width)
-    return kernel
+    return stream_stores(kernel, target) if innermost else kernel
 
 
 def _scatters(body: Block, var: Sym) -> bool:
