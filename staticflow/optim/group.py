@@ -89,7 +89,7 @@ class ParamGroup(Mapping[str, Any]):
             return self._notes[name]
         if name not in self._values:
             self._refuse_name(name, "is not there")
-        return _each(_number, self._held(name))
+        return _each(_number, self._value_of(name))
 
     def __iter__(self) -> Iterator[str]:
         return iter(("params", *self._values, *self._notes))
@@ -202,9 +202,9 @@ class ParamGroup(Mapping[str, Any]):
             self._built = {n: bool(self[n]) for n in self._values if self._is_switch(n)}
             self._built_at = here()
         used = [n for n in self._values if self._in_use(n, self[n])]
-        return {n: _each(_symbol, self._held(n)) for n in used}
+        return {n: _each(_symbol, self._value_of(n)) for n in used}
 
-    def _held(self, name: str) -> Any:
+    def _value_of(self, name: str) -> Any:
         """A bool, a variable, or several, or of steps on the tape a tensor that was given."""
         held = self._values[name]
         return _or_tensor(held, self._given[name]) if self.is_recorded else held

@@ -40,7 +40,7 @@ __all__ = ["stream_stores"]
 def stream_stores(kernel: Kernel, target: Target) -> Kernel:
     """The kernel with stores past the caches (`Streams`) of what it writes only, line by line,
     where a run may move more bytes than the ``target``'s caches hold."""
-    steps, written = _steps(kernel.body), _written(kernel)
+    steps, written = _steps(kernel.body), _buffers_to_write(kernel)
     lines = {
         s.buffer
         for s in walk(kernel.body)
@@ -60,7 +60,7 @@ def stream_stores(kernel: Kernel, target: Target) -> Kernel:
     return replace(kernel, body=(*lets, *_past(kernel.body, past, written, steps)))
 
 
-def _written(kernel: Kernel) -> Mapping[str, int]:
+def _buffers_to_write(kernel: Kernel) -> Mapping[str, int]:
     """The buffers that the kernel stores to and never reads, with the bytes of an element."""
     read = {
         s.expr.buffer for s in walk(kernel.body) if isinstance(s, Let) and isinstance(s.expr, Load)
@@ -130,7 +130,7 @@ class _Access:
 
 
 def _accesses(kernel: Kernel, counts: Mapping[Sym, Size]) -> dict[str, _Access]:
-    """Of each argument the access that goes through most of it."""
+    """The access of each argument that goes through most of it."""
     sizes = {b.name: b.dtype.itemsize for b in kernel.buffers if b.access in ("in", "out")}
     found: dict[str, _Access] = {}
     for stmt in walk(kernel.body):
