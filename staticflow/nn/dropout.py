@@ -53,7 +53,7 @@ class Dropout1d(_Dropout):
 
 
 class Dropout2d(_Dropout):
-    """`F.dropout2d`: whole channels of (N, C, H, W) or (C, H, W) are left out."""
+    """`F.dropout2d`: whole channels of (N, C, H, W) are left out."""
 
     _drop = staticmethod(F.dropout2d)
 

@@ -218,6 +218,13 @@ def test_feature_dropout_leaves_out_whole_channels() -> None:
     out = F.dropout2d(sf.ones(20, 5, 3, 3), 0.4).numpy()
     assert set(np.unique(out)) == {np.float32(0), np.float32(1 / 0.6)}
     assert (out == out[:, :, :1, :1]).all()
+    for shape, other in (((20, 5, 3), "dropout1d"), ((20, 5), "dropout")):
+        sf.manual_seed(0)
+        with pytest.warns(UserWarning, match=f"dropout2d: .* as PyTorch does; write {other},"):
+            out = F.dropout2d(sf.ones(shape), 0.4)
+        sf.manual_seed(0)
+        assert out.equal(getattr(F, other)(sf.ones(shape), 0.4))
+        assert 0 < (out == 0).sum() < out.numel()
 
 
 def test_alpha_dropout_keeps_mean_and_variance() -> None:

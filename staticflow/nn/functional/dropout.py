@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from staticflow.errors import ShapeError
-from staticflow.graph.locs import format_locs, here
+from staticflow.graph.locs import format_locs, here, warn
 from staticflow.ops.basics.creation import full
 from staticflow.ops.random.dropout import dropout
 from staticflow.ops.random.sampling import bernoulli
@@ -18,10 +18,18 @@ __all__ = [
 
 def _channels(x: Any, rank: int, name: str) -> Any:
     """Ones with an element for each channel of ``x`` (N, C, ...) or (C, ...)."""
+    if rank == 2 and x.ndim in (2, 3):
+        shape, other = ("(N, C, L)", "dropout1d") if x.ndim == 3 else ("(N, C)", "dropout")
+        warn(
+            f"{name}: an input of {x.ndim} dims is taken as {shape}, as PyTorch does; write "
+            f"{other}, which leaves out the same"
+        )
+        return _ones(x, (*x.shape[:2], *(1,) * (x.ndim - 2)))
     if x.ndim not in (rank + 1, rank + 2):
+        alone = "" if rank == 2 else f" or {rank + 1} (C, ...)"
         raise ShapeError(
-            f"{name}: takes an input of {rank + 2} dims (N, C, ...) or {rank + 1} (C, ...), not of "
-            f"shape {list(x.shape)}, at {format_locs(here())}"
+            f"{name}: takes an input of {rank + 2} dims (N, C, ...){alone}, not of shape "
+            f"{list(x.shape)}, at {format_locs(here())}"
         )
     return _ones(x, (*x.shape[: x.ndim - rank], *(1,) * rank))
 
@@ -37,8 +45,8 @@ def dropout1d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
 
 
 def dropout2d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
-    """``input`` (N, C, H, W) or (C, H, W) with whole channels left out, as `dropout` does
-    elements."""
+    """``input`` (N, C, H, W) with whole channels left out, as `dropout` does elements; as in
+    PyTorch, (N, C, L) and (N, C) with a warning."""
     return _feature_dropout(2, input, p, training, inplace)
 
 
