@@ -202,12 +202,16 @@ def test_factors_l_and_u_are_pytorchs(shape: tuple[int, ...]) -> None:
             torch.testing.assert_close(actual, wanted)
 
 
-def test_factors_without_pivots_are_refused() -> None:
-    compiled = torch.compile(
-        lambda a: torch.linalg.lu_factor_ex(a, pivot=False)[0], backend=sf.torch.backend
-    )
-    with pytest.raises(sf.SymbolicError, match="pivot=False"):
-        compiled(torch.eye(2))
+def test_factors_without_pivots() -> None:
+    """PyTorch has none on a CPU."""
+
+    def factors(a: torch.Tensor) -> Any:
+        return torch.linalg.lu_factor_ex(a, pivot=False)[0], *torch.linalg.lu(a, pivot=False)
+
+    a = torch.tensor([[4.0, 3.0], [6.0, 3.0]])
+    packed, P, L, U = torch.compile(factors, backend=sf.torch.backend)(a)
+    assert packed.tolist() == [[4.0, 3.0], [1.5, -1.5]]
+    assert P.shape == (0,) and torch.equal(L @ U, a) and torch.equal(U, packed.triu())
 
 
 @pytest.mark.parametrize("dim", [0, 1, None])

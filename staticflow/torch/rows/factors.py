@@ -72,7 +72,8 @@ def _lu_unpack(
 
 
 def _lu(A: Any, pivot: bool = True) -> tuple[Any, ...]:
-    return _lu_unpack(*lu_factor(A, pivot=pivot))
+    P, L, U = _lu_unpack(*lu_factor(A, pivot=pivot))
+    return P if pivot else later(full, (0,), 0, dtype=A.dtype), L, U
 
 
 def _lu_factor(A: Any, pivot: bool = True, check_errors: bool = False) -> tuple[Any, ...]:
