@@ -17,7 +17,7 @@ from typing import IO, Any
 import numpy as np
 
 from staticflow.eager.tensor import Tensor
-from staticflow.errors import ArgumentError, CheckpointError
+from staticflow.errors import ArgumentError, CheckpointError, DeviceError
 from staticflow.graph.articles import with_article
 from staticflow.graph.dtypes import BY_NUMPY, DTYPES, bool_
 from staticflow.graph.locs import format_locs, here
@@ -75,12 +75,12 @@ def save(obj: Any, f: str | os.PathLike[str] | IO[bytes]) -> None:
 def load(
     f: str | os.PathLike[str] | IO[bytes], map_location: Any = None, *, weights_only: bool = True
 ) -> Any:
-    """What `save` wrote to ``f``, a path or an open file, with new tensors on the CPU or on
-    ``map_location``. A safetensors file from elsewhere gives a dict of its tensors. No file runs
-    code, whatever ``weights_only`` says.
+    """What `save` wrote to ``f``, a path or an open file, with new tensors on ``map_location``, or
+    each where it was saved from. A safetensors file from elsewhere gives a dict of its tensors, on
+    the CPU. No file runs code, whatever ``weights_only`` says.
 
     Raises `CheckpointError` for a file that is damaged or none of the kind, `FileNotFoundError` for
-    none.
+    none, and `DeviceError` where there is no such GPU.
     """
     library = _library()
     if isinstance(f, str | os.PathLike):
@@ -102,7 +102,7 @@ def load(
     if _KEY not in metadata:
         return tensors
     try:
-        return _rebuilt(json.loads(metadata[_KEY]), tensors)
+        return _rebuilt(json.loads(metadata[_KEY]), tensors, map_location is None)
     except (ValueError, LookupError, TypeError, RecursionError) as error:
         raise CheckpointError(
             f"load: {path} is damaged: its structure does not fit its tensors "
@@ -115,9 +115,12 @@ def load(
 
 def _describe(obj: Any, path: tuple[str, ...], arrays: dict[str, np.ndarray[Any, Any]]) -> Any:
     """``obj`` as JSON: ["tensor", its name in ``arrays``], ["value", it], or the name of a
-    container and what is in it."""
+    container and what is in it. A tensor of a GPU is ["on", [the GPU, its name]]."""
+    if isinstance(obj, Tensor) and obj.is_cuda:
+        _, name = _describe(obj.cpu(), path, arrays)
+        return ["on", [str(obj.device), name]]
     if isinstance(obj, Tensor):
-        obj = obj.detach().cpu().numpy()
+        obj = obj.detach().numpy()
     if isinstance(obj, np.ndarray) and _is_tensor(obj):
         name = ".".join(path)
         while name in arrays or name == _METADATA:  # the keys have dots of their own
@@ -158,15 +161,27 @@ def _is_tensor(array: np.ndarray[Any, Any]) -> bool:
     return array.dtype.newbyteorder("=") in BY_NUMPY and not is_masked_array(array)
 
 
-def _rebuilt(described: Any, tensors: Mapping[str, Tensor]) -> Any:
-    """What `_describe` made ``described`` of."""
+def _rebuilt(described: Any, tensors: Mapping[str, Tensor], moves: bool) -> Any:
+    """What `_describe` made ``described`` of. If it ``moves`` them, tensors of a GPU are brought
+    there."""
 
     def of(part: Any) -> Any:
         kind, inside = part
         return makers[kind](inside)
 
+    def on(inside: Any) -> Tensor:
+        place, name = inside
+        try:
+            return tensors[name].to(place) if moves else tensors[name]
+        except DeviceError as error:
+            raise DeviceError(
+                f"load: {name!r} was saved from {place}; map_location='cpu' reads it without a "
+                f"GPU: {error}"
+            ) from None
+
     makers: dict[str, Callable[[Any], Any]] = {
         "tensor": lambda name: tensors[name],
+        "on": on,
         "value": lambda value: value,
         "dict": lambda pairs: {of(k): of(v) for k, v in pairs},
         "list": lambda items: [of(v) for v in items],

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from staticflow.eager.autocast import check_device
+from staticflow.eager.device import CPU, find_device
 from staticflow.errors import ArgumentError, CheckpointError, DTypeError, SymbolicError
+from staticflow.graph.device import device_of
 from staticflow.graph.dtypes import float16
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.basics.arithmetic import where
@@ -40,6 +41,9 @@ class GradScaler:
     bfloat16 has the range of float32 and needs no scale. With ``enabled=False`` nothing is scaled
     and every step is made.
 
+    The scale is on ``device``: ``"cuda"`` for losses on a GPU, where a compiled step need not wait
+    for it. Raises `DeviceError` where there is no such device.
+
     >>> import staticflow as sf
     >>> w = sf.tensor([1.0, 2.0], requires_grad=True)
     >>> opt, scaler = sf.optim.SGD([w], lr=0.25), GradScaler(init_scale=4.0)
@@ -62,14 +66,14 @@ class GradScaler:
         growth_interval: int = 2000,
         enabled: bool = True,
     ) -> None:
-        check_device("GradScaler", device)
-        self._device = device
+        named = device_of(device)
         self._enabled = as_bool("GradScaler: 'enabled'", enabled)
         self.set_growth_factor(growth_factor)
         self.set_backoff_factor(backoff_factor)
         self.set_growth_interval(growth_interval)
-        self._scale = eager.wrap(np.array(init_scale, np.float32))
-        self._growth_tracker = eager.wrap(np.array(0, np.int32))
+        place = find_device(named) if self._enabled else CPU
+        self._scale = eager.wrap(np.array(init_scale, np.float32)).to(place)
+        self._growth_tracker = eager.wrap(np.array(0, np.int32)).to(place)
         self._scale.name, self._growth_tracker.name = "scale", "growth_tracker"
         self._seen: dict[Optimizer, tuple[str, bool]] = {}  # until the update: what was done last
 

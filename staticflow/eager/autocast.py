@@ -22,32 +22,40 @@ F = TypeVar("F", bound=Callable[..., Any])
 _DTYPES = (bfloat16, float16)
 
 
+_USUAL = {"cpu": bfloat16, "cuda": float16}
+"""The kinds of devices, and the dtype of a block for each that does not say: PyTorch's."""
+
+
 def check_device(what: str, device_type: Any) -> None:
-    """Raise `ArgumentError`, which calls the caller ``what``, unless the device is the CPU."""
-    if device_type != "cpu":
+    """Raise `ArgumentError`, which calls the caller ``what``, unless there is such a kind of
+    device."""
+    if not isinstance(device_type, str) or device_type not in _USUAL:
         raise ArgumentError(
-            f"{what}: device_type must be 'cpu', which stands for tensors of every device, not "
-            f"{device_type!r}, at {format_locs(here())}"
+            f"{what}: device_type must be 'cpu' or 'cuda', not {device_type!r}, "
+            f"at {format_locs(here())}"
         )
 
 
 class autocast:
     """A ``with`` block or decorator in which each operation casts its floating operands to the
     dtype that it computes in, as PyTorch's does on a CPU: products, convolutions and attention to
-    ``dtype`` (bfloat16, unless a block around says float16), losses, factors of matrices and a few
-    more to float32, ``cat`` and ``stack`` to the widest of theirs; all others take what they are
-    given. float64 and integers stay. ``autocast(enabled=False)`` ends it for a block.
+    ``dtype``, losses, factors of matrices and a few more to float32, ``cat`` and ``stack`` to the
+    widest of theirs; all others take what they are given. float64 and integers stay.
+    ``autocast(enabled=False)`` ends it for a block.
 
-    It holds for tensors and for symbols, and so for what ``compile`` and ``jit`` are given, and in
-    the bodies of loops. It is for the forward pass: a derivative is computed in the dtypes of the
-    operations that it is of, and arrives in that of the parameters. What writes in place stays in
-    the dtype of what is written, and is not cast for.
+    Without ``dtype`` that of a block around holds, or else bfloat16 for the ``device_type``
+    ``"cpu"`` and float16 for ``"cuda"``. This is all that ``device_type`` says: a block holds for
+    tensors of every device, since a graph does not know its own.
+
+    It holds for symbols, too, and so for what ``compile`` and ``jit`` are given, and in the bodies
+    of loops. It is for the forward pass: a derivative is computed in the dtypes of the operations
+    that it is of, and arrives in that of the parameters. What writes in place stays in the dtype of
+    what is written, and is not cast for.
 
     A parameter is cast once, and kept until the outermost block ends, unless ``cache_enabled`` is
     False; in a graph equal casts are one in any case.
 
-    Raises `ArgumentError` for another ``device_type`` than ``"cpu"`` and `DTypeError` for another
-    ``dtype``.
+    Raises `ArgumentError` for another ``device_type`` and `DTypeError` for another ``dtype``.
 
     >>> import staticflow as sf
     >>> model = sf.nn.Linear(3, 2)
@@ -68,7 +76,7 @@ class autocast:
     ) -> None:
         check_device("autocast", device_type)
         self.device = device_type
-        wanted = thread.state.autocast_dtype if dtype is None else dtype_of(dtype)
+        wanted = get_autocast_dtype(device_type) if dtype is None else dtype_of(dtype)
         if wanted not in _DTYPES:
             raise DTypeError(
                 f"autocast: dtype must be bfloat16 or float16, not {wanted.name}, "
@@ -109,10 +117,10 @@ def is_autocast_enabled(device_type: str = "cpu") -> bool:
 
 
 def get_autocast_dtype(device_type: str = "cpu") -> DType:
-    """The dtype that `autocast` casts to, or would: bfloat16, unless a block of this thread says
-    float16."""
+    """The dtype that `autocast` casts to, or would: that of the innermost block of this thread, or
+    else bfloat16 for ``"cpu"`` and float16 for ``"cuda"``."""
     check_device("get_autocast_dtype", device_type)
-    return thread.state.autocast_dtype
+    return thread.state.autocast_dtype or _USUAL[device_type]
 
 
 def is_autocast_cache_enabled() -> bool:
@@ -128,5 +136,5 @@ def clear_autocast_cache() -> None:
 
 
 def is_autocast_available(device_type: str = "cpu") -> bool:
-    """Whether `autocast` takes ``device_type``: ``"cpu"`` it does."""
-    return device_type == "cpu"
+    """Whether `autocast` takes ``device_type``: ``"cpu"`` and ``"cuda"`` it does."""
+    return isinstance(device_type, str) and device_type in _USUAL

@@ -79,12 +79,26 @@ def test_other_threads_are_not_cast_for() -> None:
 
 
 def test_what_it_refuses() -> None:
-    with pytest.raises(sf.ArgumentError, match="must be 'cpu'"):
-        sf.autocast("cuda")
+    with pytest.raises(sf.ArgumentError, match="must be 'cpu' or 'cuda', not 'xpu'"):
+        sf.autocast("xpu")
     with pytest.raises(sf.DTypeError, match="must be bfloat16 or float16, not float32"):
         sf.autocast("cpu", dtype=sf.float32)
     with pytest.raises(sf.DTypeError, match="'enabled' must be bool"):
         sf.autocast("cpu", enabled="no")
+
+
+def test_a_block_for_a_gpu_casts_to_float16() -> None:
+    assert sf.get_autocast_dtype("cuda") is sf.float16
+    assert sf.get_autocast_dtype("cpu") is sf.get_autocast_dtype() is sf.bfloat16
+    assert sf.amp.is_autocast_available("cuda") and not sf.amp.is_autocast_available("xpu")
+    x, w = sf.tensor(X), sf.tensor(W)
+    with sf.autocast("cuda"):
+        assert (x @ w).dtype is sf.float16 and sf.is_autocast_enabled("cuda")
+        with sf.autocast("cpu"):  # whose dtype is that of the block around
+            assert (x @ w).dtype is sf.get_autocast_dtype("cpu") is sf.float16
+    with sf.autocast("cuda", dtype=sf.bfloat16):
+        assert (x @ w).dtype is sf.bfloat16
+    assert (x @ w).dtype is sf.float32
 
 
 def test_float64_and_integers_stay() -> None:

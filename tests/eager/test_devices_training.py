@@ -207,9 +207,9 @@ def test_state_is_saved_and_loaded(tmp_path: Path) -> None:
     model(sf.ones(4, 3, device="cuda")).sum().backward()
     optimiser.step()
     sf.save({"model": model.state_dict(), "optimiser": optimiser.state_dict()}, tmp_path / "state")
-    for location in ("cpu", "cuda"):
+    for location in ("cpu", "cuda", None):
         state = sf.load(tmp_path / "state", map_location=location)
-        assert {t.device.type for t in state["model"].values()} == {location}
+        assert {t.device.type for t in state["model"].values()} == {location or "cuda"}
         twin = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2)).to("cuda")
         twin.load_state_dict(state["model"])
         other = sf.optim.Adam(twin.parameters())
@@ -217,3 +217,40 @@ def test_state_is_saved_and_loaded(tmp_path: Path) -> None:
         for p, q in zip(model.parameters(), twin.parameters(), strict=True):
             assert q.is_cuda and p.tolist() == q.tolist()
             assert other.state[q]["exp_avg"].is_cuda
+
+
+def losses_in_few_bits(device: str) -> list[float]:
+    """The losses of a script of mixed precision that names its device once."""
+    sf.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1)).to(device)
+    optimiser = sf.optim.SGD(model.parameters(), lr=0.1)
+    scaler = sf.amp.GradScaler(device, init_scale=2.0**40, growth_interval=2)
+    x = sf.linspace(-1, 1, 12, device=device).reshape(3, 4)
+    found = []
+    for _ in range(30):
+        optimiser.zero_grad()
+        with sf.autocast(device, dtype=sf.float16):
+            loss = (model(x).float() - 1).square().mean()
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimiser)
+        nn.utils.clip_grad_norm_(model.parameters(), 5.0)
+        scaler.step(optimiser)
+        scaler.update()
+        found.append(loss.item())
+    state = scaler.state_dict()
+    scaler.load_state_dict(state)
+    return [*found, scaler.get_scale()]
+
+
+def test_mixed_precision() -> None:
+    on_gpu, on_cpu = map(losses_in_few_bits, DEVICES)
+    np.testing.assert_allclose(on_gpu, on_cpu, rtol=5e-3)
+    assert on_gpu[-1] < 2.0**40 and on_gpu[-2] < on_gpu[0] / 2  # the first steps were left out
+
+
+def test_the_scale_is_where_the_losses_are() -> None:
+    loss = sf.ones(2, device="cuda").sum()
+    assert sf.amp.GradScaler("cuda").scale(loss).is_cuda
+    assert sf.amp.GradScaler("cpu").scale(loss).is_cuda  # of no dims, it may stand beside it
+    with pytest.raises(sf.DeviceError, match=r"cuda:0 and cpu|cpu and cuda:0"):
+        sf.amp.GradScaler("cuda").scale(sf.ones(2))

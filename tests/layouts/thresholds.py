@@ -115,8 +115,10 @@ NO_SIZES: Mapping[str, str] = {
             "codegen.cuda.writer.LATER", "codegen.schedule.gpu.OWNERS", "codegen.schedule.gpu.ROW_OWNERS",
             "codegen.schedule.gpu._SOME", "codegen.schedule.gpu._WARP_ROW", "codegen.schedule.groups._ENOUGH",
             "codegen.schedule.groups._MOST", "codegen.schedule.teams.FEW", "codegen.schedule.teams._MANY",
-            "codegen.lower.team_products._TILE", "codegen.lower.team_products._PITCH", "codegen.lower.team_products._DEEP",
-            "codegen.lower.team_products._SIDE", "codegen.lower.team_products._DEPTH",
+            "codegen.lower.team_tiles.TILE", "codegen.lower.team_tiles._PITCH", "codegen.lower.team_products._DEEP",
+            "codegen.lower.team_tiles.SIDE", "codegen.lower.team_tiles._DEPTH",
+            "codegen.lower.team_attention._SHARED_ROW",
+            "codegen.lower.team_results._REGISTERS",
             "ops.along.rank_merge._ROUNDS", "ops.along.rank_merge._HALVINGS",
         ),
         "bytes of a line, from how many of which on stores go past the caches says the machine, or in "

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from staticflow.data_classes import dataclass
-from staticflow.graph.dtypes import DType, bfloat16
+from staticflow.graph.dtypes import DType
 from staticflow.graph.locs import Locs
 
 __all__ = ["Autocast", "State", "autocasting", "for_itself", "recording", "stabilizing", "thread"]
@@ -40,8 +40,8 @@ class State:
     - ``saved_hooks``: what packs and unpacks the tensors that are saved for backward, or None.
     - ``anomaly``: backward looks for NaN.
     - ``autocast``: the `Autocast` by which operations cast what they are given, or None;
-      ``autocast_dtype``: the dtype of one that does not say; ``casts``: the parameters that were
-      cast and are kept.
+      ``autocast_dtype``: the dtype of the innermost block, or None; ``casts``: the parameters that
+      were cast and are kept.
     - ``calls``: while a graph is written, the calls of modules in the outermost of them, or None.
     - ``guards``: while ``jit`` traces, what the trace depends on beside its arguments, or None.
     - ``noted``: the operations of the general path (the op, operands, attributes and what it gave),
@@ -102,7 +102,7 @@ class State:
         self.saved_hooks: Any = None
         self.owned: Any = None
         self.autocast: Autocast | None = None
-        self.autocast_dtype = bfloat16
+        self.autocast_dtype: DType | None = None
         self.casts: dict[Any, Any] = {}
         self.noted: list[Any] | None = None
         self.calls: list[Any] | None = None

@@ -137,6 +137,18 @@ def test_numbers_of_the_cpu_beside_a_gpu(gpu: EmulatedDevice) -> None:
     assert w.cpu().tolist() == [0.0] * 3 and count.item() == 2 and not count.is_cuda
 
 
+def test_a_scale_of_losses_is_on_the_gpu(gpu: EmulatedDevice) -> None:
+    w = sf.nn.Parameter(sf.tensor([1.0, 2.0]).cuda())
+    opt, scaler = sf.optim.SGD([w], lr=0.25), sf.amp.GradScaler("cuda", init_scale=4.0)
+    x = sf.placeholder((2,), name="x")
+    loss = (w * x).sum()
+    step = sf.compile([x], loss, updates=scaler.minimize(opt, loss))
+    step(np.ones(2, np.float32))
+    assert w.tolist() == [0.75, 1.75] and scaler.get_scale() == 4.0
+    step(np.array([np.inf, 1.0], np.float32))
+    assert w.tolist() == [0.75, 1.75] and scaler.get_scale() == 2.0
+
+
 # -- what is refused --------------------------------------------------------------------------------
 
 
