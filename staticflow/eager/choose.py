@@ -333,17 +333,25 @@ def bound(
 
 
 def by_numpy(op: Op, arrays: Sequence[Any], attrs: Mapping[str, Any]) -> Callable[..., Any] | None:
-    """The one function of NumPy that `Op.reference` comes to on arrays like these."""
+    """What `Op.reference` comes to on arrays like these, a function of NumPy or two."""
     if op is cast:
         return methodcaller("astype", attrs["dtype"].numpy)
     if op is matmul_op and arrays[0].dtype in _WIDE:
         return np.multiply if arrays[0].shape[-1] == 1 else np.matmul
+    if op is linear_op and arrays[0].dtype in _WIDE and arrays[0].ndim == 2 < arrays[0].shape[1]:
+        return _add_to_product
     if op is sum_op and arrays[0].dtype not in _HALVES:
         dtype = None if arrays[0].dtype.kind == "f" else arrays[0].dtype  # NumPy's are wider
         return functools.partial(
             np.add.reduce, axis=attrs["dims"], keepdims=attrs["keepdim"], dtype=dtype
         )
     return None
+
+
+def _add_to_product(x: Array, weight: Array, bias: Array) -> Array:
+    out: Array = np.matmul(x, weight.T)
+    out += bias
+    return out
 
 
 @functools.cache
