@@ -1,12 +1,12 @@
 """How much work arrays are to NumPy, in elements, in native code and in Python by one function.
 
 NumPy goes along the last dim, and begins anew with each row. Where rows are short that is most of
-its work: a short row is counted as `ROW` elements.
+its work: a short row is counted as `ROW` elements, and as `SUMMED_ROW` where it is reduced.
 """
 
 from __future__ import annotations
 
-from staticflow.eager.costs import ROW
+from staticflow.eager.costs import ROW, SUMMED_ROW
 from staticflow.native.language import Row, native
 
 __all__ = ["joint_work", "work_by_rows"]
@@ -44,4 +44,4 @@ def work_by_rows(sizes: Row[int], ndim: int) -> int:
     for k in range(ndim - 1):
         rows *= sizes[k]
     last = sizes[ndim - 1] if ndim > 0 else 1
-    return rows * last if ndim < 2 or last < 2 else rows * max(last, ROW)
+    return rows * last if ndim < 2 or last < 2 else rows * max(last, SUMMED_ROW)

@@ -367,7 +367,9 @@ def test_reductions_of_turned_arrays_copy_nothing(
     assert all(a.flags.c_contiguous for arrays in given for a in arrays)
 
 
-@pytest.mark.parametrize("shape", [(200, 130), (3, 90, 100), (5, 7, 600), (40000, 1), (1, 40000)])
+@pytest.mark.parametrize(
+    "shape", [(200, 130), (9000, 3), (3, 90, 100), (5, 7, 600), (40000, 1), (1, 40000)]
+)
 def test_row_major_copies(shape: tuple[int, ...]) -> None:
     x = np.random.default_rng(0).random(shape)
     for order in {tuple(range(x.ndim)), tuple(range(x.ndim))[::-1], (*range(1, x.ndim), 0)}:
@@ -499,8 +501,8 @@ def test_what_broadcasts_to_a_large_array_is_a_kernel(compilations: list[Any]) -
 def test_short_rows_are_a_kernels_sooner(compilations: list[Any]) -> None:
     """NumPy begins anew with each: where they are reduced, and where another array is broadcast
     along them."""
-    rows = LARGE // costs.ROW
-    for n, made in ((rows - 1, 0), (rows, 1), (rows + 1, 1)):
+    summed, added = LARGE // costs.SUMMED_ROW, LARGE // costs.ROW
+    for n in (summed - 1, summed, added - 1, added, added + 1):
         x = np.random.default_rng(n).random((n, 3), np.float32)
         t, row = sf.from_numpy(x), sf.from_numpy(x[0])
         general = EAGER.general(OPS["sum"], (t,), {"dims": (1,), "keepdim": False})
@@ -508,9 +510,10 @@ def test_short_rows_are_a_kernels_sooner(compilations: list[Any]) -> None:
             np.testing.assert_array_equal((t + row).numpy(), x + x[0])
             np.testing.assert_array_equal(t.sum(1).numpy(), general.numpy())
         np.testing.assert_allclose(general.numpy(), x.sum(1), 1e-6)
-        assert compilations.count("sum") == compilations.count("add") == made
+        assert compilations.count("sum") == (n >= summed)
+        assert compilations.count("add") == (n >= added)
         assert (t + t).numpy().sum() == (x + x).sum()  # one row of memory to NumPy, too
-        assert compilations.count("add") == made
+        assert compilations.count("add") == (n >= added)
 
 
 @pytest.mark.parametrize("batch", [(), (3,)], ids=str)

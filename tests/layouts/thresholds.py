@@ -39,6 +39,7 @@ SIZES: Mapping[str, str] = {
     "eager.costs.SHORT": "length",
     "eager.costs.NARROW": "length",
     "eager.costs.ROW": "length",
+    "eager.costs.SUMMED_ROW": "length",
     "eager.costs.FEW_IN_ROW": "length",
     "eager.costs.LONG": "length",
     "eager.costs.HALF_LONG": "length",
@@ -91,7 +92,7 @@ NO_SIZES: Mapping[str, str] = {
         "a width of vectors or of a tile, to whose multiples no other size is even": (
             "codegen.lower.blocks._EVEN", "codegen.gemm.tile._CHAINS", "codegen.llvm.sqrt._LANES",
             "codegen.lower.correlate._UNROLLED", "codegen.lower.window_products._UNROLLED", "codegen.lower.loops._ROWS_PART", "codegen.schedule.cpu._ALONG_COLUMNS",
-            "codegen.schedule.cpu._STRIP", "graph.rowmajor._SOME", "graph.rowmajor._WIDTH",
+            "codegen.schedule.cpu._STRIP", "graph.rowmajor._SOME", "graph.rowmajor._STRIP", "graph.rowmajor._WIDTH",
             "eager.ranges._PIECE",
         ),
         "products that make an element of a convolution, of which tests/codegen/test_long_sums.py has many": (

@@ -3,7 +3,7 @@ that did so last on large arrays, or by NumPy."""
 
 from __future__ import annotations
 
-from staticflow.eager.costs import LARGE, ROW
+from staticflow.eager.costs import LARGE, ROW, SUMMED_ROW
 from staticflow.eager.fast.classes import State, asarray
 from staticflow.eager.fast.entry import find_edges
 from staticflow.eager.fast.objects import has_flag, operand_array
@@ -161,7 +161,7 @@ def has_short_rows(call: Call) -> bool:
     if not has_flag(call.op, REDUCES):
         return False
     x = call.operands[0]
-    if x.size * ROW < LARGE:
+    if x.size * SUMMED_ROW < LARGE:
         return False
     a = operand_array(x)
     return work_by_rows(a.dims, a.ndim) >= LARGE
