@@ -43,7 +43,8 @@ def _draw_mask(r: random.Random) -> Step:
 
 
 def _hide(r: random.Random) -> Step:
-    mask, fill = _draw_mask(r), r.choice([-math.inf, -math.inf, -1e9])
+    # a number from which on sums keep nine digits, where a row is hidden as a whole
+    mask, fill = _draw_mask(r), r.choice([-math.inf, -math.inf, -1e5])
     how = r.choice(["where", "where not", "fill", "bias"])
 
     def hide(s: Any, more: Callable[[], Any]) -> Any:
