@@ -45,7 +45,15 @@ from staticflow.errors import VerifyError
 from staticflow.graph.dim_queries import substitute_dim
 from staticflow.graph.dims import Dim, Size, Sym
 
-__all__ = ["Names", "copy_block", "find_loop", "replace_loop", "rewrite", "symbol_of"]
+__all__ = [
+    "Names",
+    "copy_block",
+    "find_loop",
+    "rename_buffers",
+    "replace_loop",
+    "rewrite",
+    "symbol_of",
+]
 
 T = TypeVar("T")
 
@@ -145,6 +153,16 @@ def copy_block(block: Block, sizes: Mapping[Sym, Size], names: Names | None = No
             reg = stmt.reg
             regs[reg.name] = Reg(names.fresh(reg.name), reg.dtype, reg.lanes)
     return rewrite(block, values, syms, regs)
+
+
+def rename_buffers(block: Block, names: Mapping[str, str]) -> Block:
+    """A copy of ``block`` that loads from and stores to buffers of other names."""
+    change: dict[type, Callable[[Any], Any]] = {
+        kind: lambda part: replace(part, buffer=names[part.buffer]) for kind in (Load, Store)
+    }
+    change[Aligned] = lambda part: Aligned(tuple(names[b] for b in part.buffers))
+    result: Block = _rewrite(block, change)
+    return result
 
 
 def find_loop(kernel: Kernel, var: Sym) -> Loop:

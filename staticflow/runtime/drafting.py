@@ -19,6 +19,7 @@ from staticflow.codegen.llvm.routine import render_routine
 from staticflow.codegen.llvm.subnormals import FLUSH_MODES
 from staticflow.codegen.program.assemble import Wanted, assemble
 from staticflow.codegen.program.donations import find_donations
+from staticflow.codegen.program.joined_launches import join_launches
 from staticflow.codegen.program.routine import Ask, Routine, walk_steps
 from staticflow.codegen.program.update_order import root_of
 from staticflow.codegen.verify import verify_kernel
@@ -32,6 +33,7 @@ from staticflow.graph.graph import Graph, bound_symbols, free_symbols, regions_o
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.node import Node, constant
 from staticflow.graph.types import TensorType
+from staticflow.ops.loops.budget import budgets_in
 from staticflow.passes.cluster import cluster
 from staticflow.passes.pipeline import optimize
 from staticflow.runtime.aligned import ALIGNED_FROM, aligned_array_address
@@ -107,6 +109,8 @@ def draft_program(recipe: Recipe, ahead: Ahead | None = None) -> Draft:
     program, signature = lay_out(recipe, graph, None if ahead is None else ahead.take)
     if recipe.flushes:
         program = replace(program, flushes=_machine_that_flushes())
+    if recipe.target.teams and not any(budgets_in(recipe.graph)):  # which bounds what may wait
+        program = join_launches(program)
     if config.verify:
         for kernel in program.kernels:
             verify_kernel(kernel)

@@ -120,6 +120,7 @@ NO_SIZES: Mapping[str, str] = {
             "codegen.lower.team_tiles.SIDE", "codegen.lower.team_tiles._DEPTH",
             "codegen.lower.team_attention._SHARED_ROW",
             "codegen.lower.team_results._REGISTERS",
+            "codegen.program.joined_launches._FEW", "codegen.program.joined_launches._BUFFERS",
             "ops.along.rank_merge._ROUNDS", "ops.along.rank_merge._HALVINGS",
         ),
         "bytes of a line, from how many of which on stores go past the caches says the machine, or in "
