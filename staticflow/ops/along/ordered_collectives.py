@@ -106,13 +106,13 @@ def _begin_infer(
     collective: str,
     mesh: Numbers,
     axes: Numbers,
-    dims: Numbers,
+    along: Numbers,
 ) -> TensorType:
     check_axes(mesh, axes)
     _check_tickets(before)
-    if collective not in _TOGETHER or len(dims) != len(xs):
+    if collective not in _TOGETHER or len(along) != len(xs):
         raise ShapeError(
-            f"{len(xs)} tensors have {len(dims)} dims in {collective}; there is one for each, in "
+            f"{len(xs)} tensors have {len(along)} dims in {collective}; there is one for each, in "
             f"{', '.join(_TOGETHER)}"
         )
     if not xs or any(x.dtype is not xs[0].dtype for x in xs):
@@ -128,7 +128,7 @@ def _check_tickets(*tickets: TensorType) -> None:
 
 
 def _begin_reference(
-    xp: Any, before: Any, *xs: Any, collective: str, mesh: Numbers, axes: Numbers, dims: Numbers
+    xp: Any, before: Any, *xs: Any, collective: str, mesh: Numbers, axes: Numbers, along: Numbers
 ) -> Any:
     communicator, members = members_of(mesh, axes)
     if before == 0:
@@ -138,7 +138,7 @@ def _begin_reference(
     own = [own_array(x).copy("C") for x in xs]
 
     def work() -> list[Array]:
-        return _TOGETHER[collective](own, mesh, axes, dims)
+        return _TOGETHER[collective](own, mesh, axes, along)
 
     begin = communicator.begin if isinstance(own[0], np.ndarray) else communicator.begin_aside
     return xp.asarray(begin(work))
@@ -146,8 +146,8 @@ def _begin_reference(
 
 begin_op = Op(
     name="begin",
-    doc="Begins a ``collective`` of ``xs`` over the ranks of a group, each along its dim of "
-    "``dims``, all in one message. Gives the number that `end` takes. ``before`` is the number of "
+    doc="Begins a ``collective`` of ``xs`` over the ranks of a group, each ``along`` a dim of its "
+    "own, all in one message. Gives the number that `end` takes. ``before`` is the number of "
     "what was begun before it, or 0.",
     infer=_begin_infer,
     reference=strict(_begin_infer, _begin_reference),
@@ -164,21 +164,21 @@ def _end_infer(
     collective: str,
     mesh: Numbers,
     axes: Numbers,
-    dims: Numbers,
+    along: Numbers,
 ) -> tuple[TensorType, ...]:
     attrs = {"mesh": mesh, "axes": axes}
-    _begin_infer(facts, own, *xs, collective=collective, dims=dims, **attrs)
+    _begin_infer(facts, own, *xs, collective=collective, along=along, **attrs)
     _check_tickets(last)
     if collective == "all_reduce":
         return xs
     infer = _BY_DIM[collective].infer
-    found = [types_of(infer(facts, x, dim=d, **attrs)) for x, d in zip(xs, dims, strict=True)]
+    found = [types_of(infer(facts, x, dim=d, **attrs)) for x, d in zip(xs, along, strict=True)]
     return tuple([t for (t,) in found])
 
 
 def _end_reference(
     xp: Any, own: Any, last: Any, *xs: Any, collective: str, mesh: Numbers, axes: Numbers,
-    dims: Numbers,
+    along: Numbers,
 ) -> tuple[Any, ...]:  # fmt: skip
     communicator, members = members_of(mesh, axes)
     if len(members) == 1:

@@ -283,7 +283,7 @@ def _attrs(unit: _Unit) -> dict[str, object]:
         "collective": node.op.name,
         "mesh": node.attrs["mesh"],
         "axes": node.attrs["axes"],
-        "dims": tuple([n.attrs.get("dim", 0) for n in unit.nodes]),
+        "along": tuple([n.attrs.get("dim", 0) for n in unit.nodes]),
     }
 
 

@@ -58,7 +58,7 @@ def _alone(name: str) -> Any:
 
 
 def _begun(name: str) -> Any:
-    return lambda *xs: _alone(name)(*xs, collective="all_reduce", dims=(0, 0))
+    return lambda *xs: _alone(name)(*xs, collective="all_reduce", along=(0, 0))
 
 
 def _copy(x: Array, **attrs: Any) -> Array:
