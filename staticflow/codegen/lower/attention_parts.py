@@ -71,8 +71,8 @@ class AttentionParts:
         return score
 
     def divisor(self, whole: Operand, lanes: int = 1) -> Operand:
-        """What is divided by a sum of exponentials; 1 where there are no keys at all, and zeros
-        come out."""
+        """The divisor of weighted values: ``whole``, a query's sum of exponentials, or
+        1 where there are no keys and that sum is 0: then the result is zeros, and no NaN."""
         if is_provably_ge(self.keys, 1):
             return whole
         k, one = self.k, self.k.const(1.0, self.dtype, lanes)

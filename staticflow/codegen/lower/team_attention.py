@@ -250,7 +250,8 @@ class _Forward(_TeamAttention):
             yield t, row, part * (self.step // _PARTS)
 
     def _base(self, peak: Operand) -> Operand:
-        """What is taken from scores: where all are -inf, they must not meet themselves."""
+        """The number that is subtracted from a query's scores before their exponentials: ``peak``,
+        the largest of them, or 0 where all are -inf, since -inf less -inf is NaN."""
         return self.k.select(self.k.compare("eq", peak, -math.inf), 0.0, peak)
 
     def _finish(self, queries: Rows, result: TeamResult) -> None:
