@@ -16,11 +16,11 @@ from staticflow.ops.declaring.declare import normalize_dim
 from staticflow.ops.declaring.foreign import refuses_foreign_in
 from staticflow.ops.declaring.sizes import as_sizes
 from staticflow.ops.elementwise.maths import abs
-from staticflow.ops.loops.lu import lu, lu_factor, lu_solve
 from staticflow.ops.matrices.contract import matmul
 from staticflow.ops.matrices.factors import eigh, eigvalsh, qr, svd, svdvals
 from staticflow.ops.matrices.least_squares import cond as cond_of
 from staticflow.ops.matrices.least_squares import lstsq, matrix_rank, pinv, spectral_norm
+from staticflow.ops.matrices.lu import lu, lu_factor, lu_solve
 from staticflow.ops.matrices.products import cross as cross_of
 from staticflow.ops.matrices.products import multi_dot
 from staticflow.ops.matrices.solving import cholesky, det, inv, matrix_power, slogdet, solve

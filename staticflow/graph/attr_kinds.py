@@ -82,8 +82,8 @@ _PAIR = Kind("[size, size]", lambda value: _some(_PLACE).is_one(value) and len(v
 KINDS: Mapping[str, Kind] = {
     **dict.fromkeys(
         (
-            "accumulate", "ceil", "complete", "descending", "full", "include_pad", "keepdim",
-            "largest", "mean", "reverse", "right",
+            "accumulate", "ceil", "complete", "descending", "exchanges", "full", "include_pad",
+            "keepdim", "largest", "mean", "reverse", "right",
         ),
         _FLAG,
     ),
@@ -118,8 +118,8 @@ KINDS: Mapping[str, Kind] = {
     "size": _or(_SIZE, _some(_SIZE)),
     **dict.fromkeys(
         (
-            "fold.size", "masked_take.size", "repeated_index.size", "size.size", "unfold.size",
-            "unprefix.size", "unresample.size",
+            "fold.size", "masked_take.size", "repeated_index.size", "row_order.size", "size.size",
+            "unfold.size", "unprefix.size", "unresample.size",
         ),
         _SIZE,
     ),

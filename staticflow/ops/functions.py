@@ -216,7 +216,6 @@ from staticflow.ops.indexing.roll_repeat import repeat_interleave, roll
 from staticflow.ops.indexing.scatter_ops import index_reduce, one_hot, put, scatter, scatter_reduce
 from staticflow.ops.loops.associative import associative_scan
 from staticflow.ops.loops.cond import cond
-from staticflow.ops.loops.lu import lu_unpack
 from staticflow.ops.loops.printing import print
 from staticflow.ops.loops.scan import map, scan
 from staticflow.ops.loops.switch import switch
@@ -226,6 +225,7 @@ from staticflow.ops.matrices.einsum import einsum
 from staticflow.ops.matrices.factors import qr_by_some as qr
 from staticflow.ops.matrices.factors import svd_by_columns as svd
 from staticflow.ops.matrices.least_squares import pinverse
+from staticflow.ops.matrices.lu import lu_unpack
 from staticflow.ops.matrices.products import (
     addbmm,
     addmm,

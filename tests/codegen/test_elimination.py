@@ -61,7 +61,11 @@ def program(f: Callable[..., Any], is_open: bool, *arrays: np.ndarray) -> sf.Pro
 def close_to(found: Any, wanted: np.ndarray) -> None:
     """Within what rounding makes of a matrix that is far from singular."""
     found = np.asarray(found)
-    room = 200 * np.finfo(found.dtype).eps * max(1.0, np.abs(wanted).max(initial=0))
+    room = (
+        200
+        * np.finfo(found.dtype if found.dtype.kind == "f" else float).eps
+        * max(1.0, np.abs(wanted).max(initial=0))
+    )
     np.testing.assert_allclose(found, wanted, 0, room)
 
 
@@ -168,6 +172,60 @@ def test_factors_of_definite_matrices(n: int, dtype: str) -> None:
         close_to(lower, np.linalg.cholesky(a.astype("f8")))
 
 
+def multiplied(packed: np.ndarray, pivots: np.ndarray) -> np.ndarray:
+    """The matrix of these factors, in float64, its rows brought back one by one."""
+    m, n = packed.shape
+    k = min(m, n)
+    lower, upper = np.tril(packed[:, :k], -1) + np.eye(m, k), np.triu(packed[:k])
+    out = lower.astype("f8") @ upper.astype("f8")
+    for i in reversed(range(k)):
+        out[[i, pivots[i] - 1]] = out[[pivots[i] - 1, i]]
+    return out
+
+
+@by_dtype
+@by_size
+def test_factors_of_matrices_of_any_shape(n: int, dtype: str) -> None:
+    for columns in (n, n // 2, 2 * n + 3):
+        a = np.random.default_rng(n).uniform(-1, 1, (n, columns)).astype(dtype)
+        for factors in programs(linalg.lu_factor, a):
+            packed, pivots = map(np.asarray, factors(a))
+            close_to(multiplied(packed, pivots).astype(dtype), a)
+            assert (np.abs(np.tril(packed, -1)) <= 1).all()
+
+
+@open_or_not
+@pytest.mark.parametrize("at", [0, _BLOCK - 1, _BLOCK, 2 * _BLOCK + 2])
+def test_factors_of_what_is_singular(at: int, is_open: bool) -> None:
+    """A column of zeros stays one; a NaN does not become a number."""
+    a = regular(2 * _BLOCK + 3, "float64")
+    a[:, at] = 0
+    factors = program(linalg.lu_factor, is_open, a)
+    packed, pivots = map(np.asarray, factors(a))
+    assert not packed[:, at].any() and pivots[at] == at + 1
+    close_to(multiplied(packed, pivots), a)
+    a[at:, at] = np.nan
+    assert np.isnan(np.asarray(factors(a)[0])[-1, at])
+
+
+@pytest.mark.parametrize("shape", [(_BLOCK + 5,) * 2, (_BLOCK + 9, 4), (3, _BLOCK + 2)])
+def test_gradients_of_factors(shape: tuple[int, int]) -> None:
+    """Along one direction, against a difference in float64, and once more of that gradient."""
+    a, da = np.random.default_rng(3).uniform(-1, 1, (2, *shape))
+    a[: min(shape), : min(shape)] += 3 * np.eye(min(shape))[::-1]
+    x = sf.placeholder((None, None), "float64", name="x")
+    value = (linalg.lu_factor(x).LU ** 3).sum()
+    (first,) = sf.grad(value, [x])
+    along = (first * sf.tensor(da)).sum()
+    run = sf.compile([x], [value, along, (sf.grad(along, [x])[0] * sf.tensor(da)).sum()])
+    step = 1e-5
+    above, below = (run(a + s * step * da) for s in (1, -1))
+    _, slope, bend = run(a)
+    for found, of in ((slope, 0), (bend, 1)):
+        difference = (above[of].item() - below[of].item()) / (2 * step)
+        np.testing.assert_allclose(found.item(), difference, 1e-5)
+
+
 LAYOUTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "turned": lambda a: a.mT,
     "flipped": lambda a: a.flip(0, 1),
@@ -178,7 +236,7 @@ LAYOUTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("name", ["inv", "slogdet", "cholesky"])
+@pytest.mark.parametrize("name", ["inv", "slogdet", "cholesky", "lu_factor"])
 def test_views(name: str, layout: str) -> None:
     f, view = getattr(linalg, name), LAYOUTS[layout]
     a = (definite if name == "cholesky" else regular)(2 * _BLOCK + 11, "float64")
@@ -189,7 +247,7 @@ def test_views(name: str, layout: str) -> None:
     for is_open in (False, True):
         found = program(lambda a: f(view(a)), is_open, a)(a)
         wanted = f(view(sf.tensor(a)))
-        pairs = zip(found, wanted, strict=True) if name == "slogdet" else [(found, wanted)]
+        pairs = zip(found, wanted, strict=True) if isinstance(found, tuple) else [(found, wanted)]
         for one, other in pairs:
             close_to(one, other.numpy())
 
@@ -229,7 +287,7 @@ def test_what_is_no_number_stays_none(at: int) -> None:
     assert np.isnan(np.asarray(program(linalg.cholesky, True, a)(a))[at, at])
 
 
-@pytest.mark.parametrize("name", ["inv", "slogdet", "cholesky"])
+@pytest.mark.parametrize("name", ["inv", "slogdet", "cholesky", "lu_factor"])
 def test_threads_change_no_bit(name: str) -> None:
     a = definite(7 * _BLOCK + 5, "float32")
     run, found = program(getattr(linalg, name), True, a), []
@@ -280,7 +338,7 @@ def test_in_loops_and_branches() -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS.values(), ids=list(TARGETS))
-@pytest.mark.parametrize("name", ["inv", "slogdet", "cholesky"])
+@pytest.mark.parametrize("name", ["inv", "slogdet", "cholesky", "lu_factor"])
 def test_kernels_of_other_machines(name: str, target: Target) -> None:
     """Interpreted, at sizes around those of vectors and blocks."""
     x = sf.placeholder((None, None), name="x")
@@ -301,10 +359,14 @@ def test_kernels_of_other_machines(name: str, target: Target) -> None:
         arrays = {f"p{i}": x.ravel() for i, x in enumerate(inputs)}
         for i, o in enumerate(body.outputs):
             shape = [evaluate_dim(d, sizes) for d in o.tensor_type.shape]
-            arrays[f"o{i}"] = np.full(int(np.prod(shape)), np.nan, "f4")
+            dtype = o.tensor_type.dtype.numpy
+            arrays[f"o{i}"] = np.full(int(np.prod(shape)), np.nan if dtype == "f4" else 0, dtype)
         for s in lowered.scratch:
             arrays[s.name] = np.full(evaluate_dim(s.size, sizes), np.nan, s.dtype.numpy)
         assert interpret_kernel(kernel, arrays, sizes) == 0
+        if name == "lu_factor":
+            close_to(multiplied(arrays["o0"].reshape(n, n), arrays["o1"]).astype("f4"), a)
+            continue
         wanted = getattr(np.linalg, name)(a.astype("f8"))
         for i, w in enumerate(wanted if isinstance(wanted, tuple) else (wanted,)):
             close_to(arrays[f"o{i}"].reshape(w.shape), w)
@@ -317,7 +379,7 @@ def test_matrices_of_one_block_have_no_products() -> None:
         assert ("@parallel(" not in text.source("llvm")) is is_small
 
 
-@pytest.mark.parametrize("name", ["inv", "slogdet", "cholesky"])
+@pytest.mark.parametrize("name", ["inv", "slogdet", "cholesky", "lu_factor"])
 def test_tensors_run_the_kernel_of_large_matrices(name: str) -> None:
     """They give the bits that a program gives, from as many elements on as `LARGE` says."""
     n = int(LARGE**0.5)
@@ -325,7 +387,7 @@ def test_tensors_run_the_kernel_of_large_matrices(name: str) -> None:
     found, wanted = (
         f(sf.tensor(a)) for f in (getattr(linalg, name), sf.jit(getattr(linalg, name)))
     )
-    pairs = zip(found, wanted, strict=True) if name == "slogdet" else [(found, wanted)]
+    pairs = zip(found, wanted, strict=True) if isinstance(found, tuple) else [(found, wanted)]
     for one, other in pairs:
         np.testing.assert_array_equal(one.numpy(), other.numpy())
 

@@ -50,14 +50,14 @@ _GIVEN = """
     i0e i1 i1e index index_add index_put index_select integers interleave iota isfinite
     isinf isnan item keep_history kthvalue layer_norm lcm le leaky_relu lerp lgamma log
     log10 log1p log2 log_ndtr log_softmax logaddexp logaddexp2 logcumsumexp logical_and
-    logical_not logical_or logical_xor logit logsigmoid logsumexp lt masked_fill
+    logical_not logical_or logical_xor logit logsigmoid logsumexp lt lu masked_fill
     masked_scatter masked_select masked_take max max_dim max_dim_across max_pool
     max_pool_index maximum mean measure median median_dim min min_dim min_dim_across
     minimum mish mul multilabel_soft_margin_loss mv nan_to_num nansum ndtr ne neg
     nextafter nonzero normal of_rank once_differentiable param patches permute
     place_gather place_scatter polygamma pow prefix print product_of_others rad2deg
     random_bits read reciprocal recurrence reduce_scatter relu remainder repeat
-    repeated_index required resample reshape roll round rsqrt scan scatter scatter_add
+    repeated_index required resample reshape roll round row_order rsqrt scan scatter scatter_add
     scatter_reduce searchsorted select shard shift sigmoid sign signbit silu sin sinc
     sinh size slice slice_scatter slogdet softmax softplus softshrink solve_lower
     solve_upper sort sqrt squeeze std stop_gradient sub sum supremum t take tan tanh

@@ -1,4 +1,4 @@
-"""Elimination in kernels, block by block of columns: triangular factors, systems of equations,
+"""Elimination in kernels, block by block of columns: the factors L and U, systems of equations,
 Cholesky's factor.
 
 Most of the work are products of blocks, in tiles of registers. Inside of a block it is done column
@@ -16,7 +16,7 @@ from typing import Any
 
 from staticflow.graph.dims import Size, ceil_div, dim_min, is_provably_ge
 
-__all__ = ["Work", "each_matrix", "eliminate", "factor_definite", "solve_upper"]
+__all__ = ["Work", "each_matrix", "eliminate", "factor", "factor_definite", "solve_upper"]
 
 _BLOCK = 32
 """Columns of a block: 768 x 768 float32 take up to 1.16 times as long with 16 or 64."""
@@ -75,8 +75,8 @@ def each_matrix(
     behind it; gives its batch index. Of a symmetric one the ``lower`` part alone is read; if it is
     ``turned``, the last element comes first."""
     shape = nest.in_shape(0)
-    n = shape[-1]
-    work = Work(nest, n, n + more)
+    rows, n = shape[-2:]
+    work = Work(nest, rows, n + more)
     with nest.loops(shape[:-2], "serial") as b:
         if lower:
             for i in nest.each("i", 0, n):
@@ -100,10 +100,10 @@ def copy_in(
             work.put(i, at + j, nest.load(argument, (*batch, row, column)))
 
 
-def _blocks(work: Work) -> Iterator[tuple[Size, Size]]:
-    """The first and the end of each block of columns, or rows."""
-    for lo in work.nest.each("block", 0, work.rows, _BLOCK):
-        yield lo, work.nest.name_size(dim_min(lo + _BLOCK, work.rows))
+def _blocks(work: Work, end: Size) -> Iterator[tuple[Size, Size]]:
+    """The first and the end of each block of ``end`` columns, or rows."""
+    for lo in work.nest.each("block", 0, end, _BLOCK):
+        yield lo, work.nest.name_size(dim_min(lo + _BLOCK, end))
 
 
 def eliminate(work: Work, visit: Callable[[Size, Any], None]) -> None:
@@ -111,16 +111,51 @@ def eliminate(work: Work, visit: Callable[[Size, Any], None]) -> None:
     behind them is transformed with them. Leaves the upper factor, and below it the lower one
     without its diagonal, negated, whose rows are not in their last order.
 
-    ``visit`` is called for each column, as soon as its pivot stands on the diagonal, with whether
-    that stood there before.
+    ``visit`` is called for each column, as soon as its pivot stands on the diagonal, with the row
+    that the pivot stood in before.
     """
+
+    def bring_pivot(c: Size, lo: Size) -> None:
+        visit(c, _bring_pivot(work, c, lo))
+
+    _eliminate(work, work.rows, bring_pivot, lambda x, pivot: work.k.div(x, pivot))
+
+
+def factor(work: Work, pivots: Callable[[Size, Any], None] | None) -> None:
+    """The factors of matrices of any shape, in the form that `eliminate` leaves them in, but with
+    rows of the lower one in their last order. Below a pivot of 0 all is 0, and stays it.
+
+    ``pivots`` is called for each column with the row that the pivot stood in before. Without it no
+    rows are exchanged, and what a 0 divides becomes infinite or NaN.
+    """
+    k = work.k
+
+    def bring_pivot(c: Size, lo: Size) -> None:
+        if pivots is not None:
+            pivots(c, _bring_pivot(work, c, 0))
+
+    def divide(x: Any, pivot: Any) -> Any:
+        quotient = k.div(x, pivot)
+        return quotient if pivots is None else k.select(k.compare("eq", pivot, 0.0), 0.0, quotient)
+
+    _eliminate(work, dim_min(work.rows, work.columns), bring_pivot, divide)
+
+
+def _eliminate(
+    work: Work,
+    count: Size,
+    bring_pivot: Callable[[Size, Size], None],
+    divide: Callable[[Any, Any], Any],
+) -> None:
+    """Eliminate below the first ``count`` elements of the diagonal: ``bring_pivot`` is called for
+    each, with the first column of its block, before ``divide`` gives the quotients by it."""
     k, n = work.k, work.rows
-    for lo, hi in _blocks(work):
+    for lo, hi in _blocks(work, count):
         for c in work.nest.each("c", lo, hi):
-            visit(c, _pivot(work, c, lo))
+            bring_pivot(c, lo)
             diagonal = work.at(c, c)
             for r in work.nest.each("r", c + 1, n):
-                factor = k.neg(k.div(work.at(r, c), diagonal))
+                factor = k.neg(divide(work.at(r, c), diagonal))
                 work.put(r, c, factor)
                 work.add_multiple(r, factor, c, c + 1, hi)
         for strip in work.strips(hi, work.columns, _STRIP, "parallel"):
@@ -132,9 +167,9 @@ def eliminate(work: Work, visit: Callable[[Size, Any], None]) -> None:
             work.nest.add_product(to, a, b, n - hi, columns, _BLOCK)
 
 
-def _pivot(work: Work, c: Size, lo: Size) -> Any:
+def _bring_pivot(work: Work, c: Size, lo: Size) -> Any:
     """Bring the row from ``c`` on with the largest element in column ``c`` to row ``c``, from
-    column ``lo`` on; gives whether it was there."""
+    column ``lo`` on; gives the row that it was (int64)."""
     k = work.k
     best, position = k.var(k.abs(work.at(c, c))), k.var(k.index_value(c))
     for r in work.nest.each("r", c + 1, work.rows):
@@ -143,9 +178,9 @@ def _pivot(work: Work, c: Size, lo: Size) -> Any:
         larger = k.apply("or", k.compare("gt", size, best), unknown)
         k.set(position, k.select(larger, k.index_value(r), position))
         k.set(best, k.select(larger, size, best))
-    stays = k.compare("eq", position, k.index_value(c))
-    work.swap(c, k.bind(position, "p", work.rows), lo)
-    return stays
+    at = k.freeze(position)
+    work.swap(c, k.bind(at, "p", work.rows), lo)
+    return at
 
 
 def _subtract_rows(
@@ -190,7 +225,7 @@ def factor_definite(work: Work, visit: Callable[[Any], None]) -> None:
     """
     k, n, each = work.k, work.rows, work.nest.each
     turned = None if is_provably_ge(_BLOCK, n) else Work(work.nest, n, _BLOCK)
-    for lo, hi in _blocks(work):
+    for lo, hi in _blocks(work, n):
         if turned is not None:
             before = work.nest.matrix(work.name, lo * work.length, 1, work.length)
             work.nest.turn(before, turned.part(0, 0), lo, hi - lo)

@@ -35,7 +35,8 @@ from staticflow.ops.matrices.solving import (
 from staticflow.ops.matrices.triangle import diag_embed, tril, triu
 
 __all__ = [
-    "QR", "SVD", "Eigen", "eigh", "eigh_op", "eigvalsh", "eigvalsh_op", "is_some", "qr",
+    "QR", "SVD", "Eigen", "eigh", "eigh_op", "eigvalsh", "eigvalsh_op", "is_some", "matrix_sizes",
+    "qr",
     "qr_by_some", "qr_op", "svd", "svd_by_columns", "svd_op", "svdvals", "svdvals_op",
 ]  # fmt: skip
 
@@ -64,7 +65,7 @@ def _by_lapack(name: str, instead: str, what: str, **attrs: Any) -> Any:
     return with_our_errors(compute)
 
 
-def _matrix(x: TensorType) -> tuple[tuple[Any, ...], Any, Any]:
+def matrix_sizes(x: TensorType) -> tuple[tuple[Any, ...], Any, Any]:
     """The batch, the rows and the columns of matrices."""
     if x.dtype not in (float32, float64):
         raise DTypeError(f"of {x.dtype.name}; matrices are factored in float32 or float64")
@@ -77,7 +78,7 @@ def _matrix(x: TensorType) -> tuple[tuple[Any, ...], Any, Any]:
 
 
 def _qr_infer(facts: Facts, a: TensorType, *, complete: bool) -> Any:
-    batch, m, n = _matrix(a)
+    batch, m, n = matrix_sizes(a)
     k = m if complete else dim_min(m, n)
     return TensorType(a.dtype, (*batch, m, k)), TensorType(a.dtype, (*batch, k, n))
 
@@ -240,7 +241,7 @@ def _is_recorded(A: Any) -> bool:
 
 
 def _svd_infer(facts: Facts, a: TensorType, *, full: bool) -> Any:
-    batch, m, n = _matrix(a)
+    batch, m, n = matrix_sizes(a)
     k = dim_min(m, n)
     shapes = ((m, m if full else k), (k,), (n if full else k, n))
     return tuple(TensorType(a.dtype, (*batch, *s)) for s in shapes)

@@ -97,7 +97,7 @@ def _solve_emit(nest: Any) -> None:
         copy_in(nest, work, 1, b, columns, n, turned=False)
         eliminate(
             work,
-            lambda c, stays: nest.require(k.compare("ne", work.at(c, c), 0.0), "singular"),
+            lambda c, row: nest.require(k.compare("ne", work.at(c, c), 0.0), "singular"),
         )
         solve_upper(work)
         for i in nest.each("i", 0, n):
@@ -273,7 +273,8 @@ def _slogdet_emit(nest: Any) -> None:
     with each_matrix(nest) as (b, work):
         sign, total = k.var(k.const(1.0, dtype)), k.var(k.const(0.0, dtype))
 
-        def visit(c: Size, stays: Any) -> None:
+        def visit(c: Size, row: Any) -> None:
+            stays = k.compare("eq", row, k.index_value(c))
             k.set(sign, k.select(stays, sign, k.neg(sign)))
             value = work.at(c, c)
             k.set(sign, k.mul(sign, k.select(k.compare("eq", value, value), k.sign(value), 1.0)))

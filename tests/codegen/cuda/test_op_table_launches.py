@@ -30,6 +30,8 @@ IN_ORDER = {
     "repeated_index": "each index goes where those before it left off",
     "median": "of one row, the elements that are left are moved up one by one",
     "solve": "the pivots of one matrix are looked for in order",
+    "lu": "the matrices of a batch share working memory",
+    "row_order": "each exchange goes on where those before it left off",
     "slogdet": "the matrices of a batch share working memory",
     "cholesky": "the matrices of a batch share working memory",
 }

@@ -1,4 +1,4 @@
-"""Linear equations, determinants, Cholesky's factor."""
+"""Linear equations, determinants, the factors L and U, Cholesky's factor."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import staticflow as sf
 from opinfo.core import Array, Failure, OpInfo, Sample, values
 from staticflow.errors import DTypeError, LinAlgError, ShapeError
 from staticflow.graph.dims import same
-from staticflow.graph.dtypes import DType, float32, float64
+from staticflow.graph.dtypes import DType, float32, float64, int32, int64
 from staticflow.ops import OPS
 
 __all__ = ["ROWS"]
@@ -41,6 +41,29 @@ def _solved(a: Array, b: Array) -> Array:
     columns = b[:, None] if b.ndim == 1 else b
     out = np.linalg.inv(a.astype(np.float64)) @ columns.astype(np.float64)
     return (out[:, 0] if b.ndim == 1 else out).astype(a.dtype)
+
+
+def _factors(a: Array) -> tuple[Array, Array]:
+    """L and U by rows, in float64, of the rows that are exchanged one by one."""
+    x, least = a.astype(np.float64), min(a.shape[-2:])
+    pivots = np.zeros((*a.shape[:-2], least), np.int32)
+    for b in np.ndindex(*a.shape[:-2]):
+        for k in range(least):
+            at = k + int(np.abs(x[b][k:, k]).argmax())
+            pivots[b][k] = at + 1
+            x[b][[k, at]] = x[b][[at, k]]
+            for row in x[b][k + 1 :]:
+                row[k] /= x[b][k, k]
+                row[k + 1 :] -= row[k] * x[b][k, k + 1 :]
+    return x.astype(a.dtype), pivots
+
+
+def _rows_after(partners: Array, *, size: int) -> Array:
+    order = np.tile(np.arange(size), (*partners.shape[:-1], 1))
+    for b in np.ndindex(*partners.shape[:-1]):
+        for k, other in enumerate(partners[b]):
+            order[b][[k, other]] = order[b][[other, k]]
+    return order
 
 
 _REFUSED = (
@@ -97,6 +120,36 @@ _SLOGDET = OpInfo(
 )  # fmt: skip
 
 
+_LU = OpInfo(
+    OPS["lu"], lambda x: tuple(sf.linalg.lu_factor(x)), _factors,
+    lambda dtype, smooth: (
+        Sample((np.ascontiguousarray(_regular((*b, 4, 4), dtype)[..., :m, :n]),))
+        for b in ((), (2,), (2, 0)) for m, n in ((1, 1), (3, 3), (3, 4), (4, 2), (0, 2))
+    ),
+    (float32, float64), grad=True,
+    failures=(
+        Failure(Sample((np.zeros(3, "f4"),)), ShapeError, "takes matrices"),
+        Failure(Sample((np.eye(2, dtype="i8"),)), DTypeError, "takes matrices"),
+    ),
+    sized=lambda dtype, n: Sample((_regular((n, 3, 3), dtype),)),
+    ulps=64, absolute=64, zeros=False,
+)  # fmt: skip
+
+_ROW_ORDER = OpInfo(
+    OPS["row_order"], lambda partners, *, size: OPS["row_order"](partners, size=size), _rows_after,
+    lambda dtype, smooth: (
+        Sample((values(shape, dtype, 0, 3),), {"size": size})
+        for shape, size in (((3,), 4), ((4,), 4), ((2, 3), 5), ((0,), 3), ((2, 0, 3), 4))
+    ),
+    (int32, int64), grad=False,
+    failures=(
+        Failure(Sample((np.array([0, 4], "i4"),), {"size": 3}), IndexError, "outside", eager=True),
+        Failure(Sample((np.array([0, 1], "i4"),), {"size": 1}), ShapeError, "the partners"),
+    ),
+    sized=lambda dtype, n: Sample((values((n, 3), dtype, 0, 3),), {"size": 4}),
+)  # fmt: skip
+
+
 def _symmetric(x: Any) -> Any:
     """So that finite differences stay among symmetric matrices."""
     return sf.linalg.cholesky((x + x.mT) / 2) if x.dtype.is_floating and x.ndim > 1 and \
@@ -115,4 +168,12 @@ _CHOLESKY = OpInfo(
     ulps=64, absolute=64, zeros=False,
 )  # fmt: skip
 
-ROWS = (_SOLVE, _triangular(upper=True), _triangular(upper=False), _SLOGDET, _CHOLESKY)
+ROWS = (
+    _SOLVE,
+    _triangular(upper=True),
+    _triangular(upper=False),
+    _SLOGDET,
+    _LU,
+    _ROW_ORDER,
+    _CHOLESKY,
+)
