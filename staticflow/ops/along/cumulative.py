@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import inf
 from typing import Any
 
@@ -14,7 +14,15 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.along.extremes import Chosen, scatter_vjp
-from staticflow.ops.along.recurrence import recurrence_op, running, same_type, shift_op, walk
+from staticflow.ops.along.recurrence import (
+    goes_in_chunks,
+    recurrence_op,
+    running,
+    same_type,
+    shift_op,
+    walk,
+    walk_in_chunks,
+)
 from staticflow.ops.basics.arithmetic import where
 from staticflow.ops.basics.joining import cat
 from staticflow.ops.basics.reduce import (
@@ -85,20 +93,39 @@ def _logcumsumexp_emit(nest: Any) -> None:
     Where the largest is infinite or NaN it is the result."""
     k, dim, shape = nest.k, nest.attrs["dim"], nest.in_shape(0)
     dtype = wide(nest.out_type(0).dtype)
+    start = k.const(-inf, dtype), k.const(0.0, float64)
 
     def share(x: Any, largest: Any) -> Any:
         power = k.exp(k.sub(x, largest))
         return k.cast(k.select(k.compare("eq", x, largest), 1.0, power), float64)
 
+    def step(state: Sequence[Any], at: Any, j: Any = 0) -> None:
+        largest, total = state
+        x = k.cast(nest.load(0, at), dtype)
+        new = k.maximum(largest, x)
+        k.set(total, k.add(k.mul(total, share(largest, new)), share(x, new)))
+        k.set(largest, new)
+
+    def store(state: Sequence[Any], at: Any) -> None:
+        largest, total = state
+        found = k.add(largest, k.log(k.cast(total, dtype)))
+        nest.store(0, at, k.select(k.isfinite(largest), found, largest))
+
+    def combine(state: Sequence[Any], found: Sequence[Any], again: Any) -> None:
+        largest, total = state
+        new = k.maximum(largest, found[0])
+        own, others = (k.mul(t, share(m, new)) for m, t in (state, found))
+        k.set(total, k.add(own, others))
+        k.set(largest, new)
+
+    if goes_in_chunks(nest, dim):
+        walk_in_chunks(nest, dim, start, step, store, start, step, combine)
+        return
     with nest.rows(shape, dim) as at:
-        largest, total = k.var(k.const(-inf, dtype)), k.var(k.const(0.0, float64))
+        state = [k.var(x) for x in start]
         with k.loop("j", shape[dim]) as j:
-            x = k.cast(nest.load(0, at(j)), dtype)
-            new = k.maximum(largest, x)
-            k.set(total, k.add(k.mul(total, share(largest, new)), share(x, new)))
-            k.set(largest, new)
-            found = k.add(new, k.log(k.cast(total, dtype)))
-            nest.store(0, at(j), k.select(k.isfinite(new), found, new))
+            step(state, at(j))
+            store(state, at(j))
 
 
 def _logcumsumexp_infer(facts: Facts, x: TensorType, *, dim: int) -> TensorType:
@@ -182,23 +209,44 @@ def _extreme_emit(wins: str) -> Callable[[Any], None]:
     def emit(nest: Any) -> None:
         k, dim = nest.k, nest.attrs["dim"]
         shape, dtype = nest.in_shape(0), nest.out_type(0).dtype
-        zero = k.const(0, int64)
+        any_value = k.cast(k.const(0, int64), dtype)
+
+        def is_better(value: Any, best: Any) -> Any:
+            better = k.compare(wins, value, best)
+            return k.apply("or", better, k.isnan(value)) if dtype.is_floating else better
+
+        def step(state: Sequence[Any], at: Any, j: Any, *, alone: bool = False) -> None:
+            best, position = state
+            here, value = k.index_value(j), nest.load(0, at)
+            is_first = k.compare("eq", here, 0) if alone else k.compare("lt", position, 0)
+            better = k.apply("or", is_better(value, best), is_first)
+            if dim == len(shape) - 1:
+                with k.when(better):
+                    k.set(best, value)
+                    k.set(position, here)
+            else:
+                k.set(best, k.select(better, value, best))
+                k.set(position, k.select(better, here, position))
+
+        def store(state: Sequence[Any], at: Any) -> None:
+            for i, value in enumerate(state):
+                nest.store(i, at, value)
+
+        def combine(state: Sequence[Any], found: Sequence[Any], again: Any) -> None:
+            is_first = k.compare("lt", state[1], 0)
+            with k.when(k.apply("or", is_better(found[0], state[0]), is_first)):
+                for mine, other in zip(state, found, strict=True):
+                    k.set(mine, other)
+
+        if goes_in_chunks(nest, dim):
+            start = any_value, k.const(-1, int64)
+            walk_in_chunks(nest, dim, start, step, store, start, step, combine)
+            return
         with nest.rows(shape, dim) as at:
-            best, position = k.var(k.cast(zero, dtype)), k.var(zero)
+            state = k.var(any_value), k.var(k.const(0, int64))
             with k.loop("j", shape[dim]) as j:
-                here, value = k.index_value(j), nest.load(0, at(j))
-                better = k.apply("or", k.compare(wins, value, best), k.compare("eq", here, 0))
-                if dtype.is_floating:
-                    better = k.apply("or", better, k.isnan(value))
-                if dim == len(shape) - 1:
-                    with k.when(better):
-                        k.set(best, value)
-                        k.set(position, here)
-                else:
-                    k.set(best, k.select(better, value, best))
-                    k.set(position, k.select(better, here, position))
-                nest.store(0, at(j), best)
-                nest.store(1, at(j), position)
+                step(state, at(j), j, alone=True)
+                store(state, at(j))
 
     return emit
 

@@ -1,19 +1,34 @@
-"""Walks along a dim with a state, and the linear recurrences that derivatives of products are."""
+"""Walks along a dim with a state, by one thread or by a block of them for each row, and the linear
+recurrences that derivatives of products are."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from staticflow.graph.dims import Size
-from staticflow.graph.dtypes import dtype_of
+from staticflow.graph.dims import Size, ceil_div, dim_max, dim_min, prod
+from staticflow.graph.dtypes import dtype_of, float64
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.basics.reduce import longest, wide
 from staticflow.ops.declaring.declare import per_arg
-from staticflow.ops.declaring.lowering import LoopNest
+from staticflow.ops.declaring.lowering import LoopNest, delinear
 
-__all__ = ["recurrence_op", "running", "same_type", "shift_op", "walk"]
+__all__ = [
+    "goes_in_chunks", "recurrence_op", "running", "same_type", "shift_op", "walk", "walk_in_chunks",
+]  # fmt: skip
+
+
+_CHUNKS = 256
+"""Parts of a row, one for each thread of a block."""
+
+_LEAST = 256
+"""Elements of a row of which fewer are for one thread, as they are in many rows side by side."""
+
+_MANY = 512
+"""Rows side by side in memory of which a thread each keeps a GPU busy."""
+
+Registers = list[Any]
 
 
 def same_type(facts: Facts, x: TensorType, *others: TensorType, **attrs: Any) -> TensorType:
@@ -61,6 +76,92 @@ def walk(
     return xp.ascontiguousarray(xp.moveaxis(turn(out), 0, dim).astype(xs[0].dtype))
 
 
+def goes_in_chunks(nest: Any, dim: int) -> bool:
+    """Whether the rows of the first argument along ``dim`` are each for a block of threads."""
+    shape = nest.in_shape(0)
+    rows = prod((*shape[:dim], *shape[dim + 1 :]))
+    if not nest.has_teams or (isinstance(shape[dim], int) and shape[dim] < _LEAST):
+        return False
+    return dim == len(shape) - 1 or not isinstance(rows, int) or rows < _MANY
+
+
+def walk_in_chunks(
+    nest: Any,
+    dim: int,
+    start: Sequence[Any],
+    step: Callable[[Registers, Any, Any], None],
+    store: Callable[[Registers, Any], None],
+    neutral: Sequence[Any],
+    absorb: Callable[[Registers, Any, Any], None],
+    combine: Callable[[Registers, Registers, Callable[[], None]], None],
+) -> None:
+    """A walk along each row that begins with the state ``start``, takes a ``step(state, at, j)`` to
+    each element, and stores there what it has: ``store(state, at)``.
+
+    A thread first goes through its chunk of the row and ``absorb(summary, at, j)`` its elements
+    into a summary, which is ``neutral`` before. Then it finds the state at the beginning of its
+    chunk: ``combine(state, summary, again)`` makes that behind a chunk of that ahead of it, or has
+    ``again()`` take the steps of the chunk one by one. From there it goes through its chunk again.
+    """
+    k, shape = nest.k, nest.in_shape(0)
+    n: Size = shape[dim]
+    outer = (*shape[:dim], *shape[dim + 1 :])
+    length = ceil_div(n, _CHUNKS)
+    reverse = nest.attrs.get("reverse", False)
+
+    def variables(values: Sequence[Any]) -> Registers:
+        return [k.var(v) for v in values]
+
+    with k.loop("row", prod(outer), kind="blocks") as row:
+        index = delinear(row, outer)
+
+        def go_through(chunk: Size, visit: Callable[[Any, Any], None]) -> None:
+            """Visit the elements of a chunk in order."""
+            first = chunk * length
+            with k.loop("i", dim_max(0, dim_min(length, n - first))) as i:
+                j = first + i
+                position = n - 1 - j if reverse else j
+                visit((*index[:dim], position, *index[dim:]), j)
+
+        summaries = [k.local(v.dtype, _CHUNKS, "shared") for v in neutral]
+        with k.loop("chunk", _CHUNKS, kind="threads") as chunk:
+            own = variables(neutral)
+            go_through(chunk, lambda at, j: absorb(own, at, j))
+            for name, value in zip(summaries, own, strict=True):
+                k.store(name, chunk, value)
+        with k.loop("chunk", _CHUNKS, kind="threads") as chunk:
+            state = variables(start)
+            with k.loop("before", chunk) as c:
+                found = [k.load(name, c) for name in summaries]
+                combine(state, found, lambda: go_through(c, lambda at, j: step(state, at, j)))
+
+            def visit(at: Any, j: Any) -> None:
+                step(state, at, j)
+                store(state, at)
+
+            go_through(chunk, visit)
+
+
+_by_steps = running(0.0, lambda k, state, x: x, before=True)
+
+
+def _shift_emit(nest: Any) -> None:
+    """Threads take each element from its neighbour; without them a row goes through a register."""
+    if not nest.has_teams:
+        _by_steps.emit(nest)
+        return
+    k, dim, reverse = nest.k, nest.attrs["dim"], nest.attrs["reverse"]
+    shape, dtype = nest.out_shape(0), nest.out_type(0).dtype
+    fill = k.const(nest.attrs["fill"] if dtype.is_floating else int(nest.attrs["fill"]), dtype)
+    last = shape[dim] - 1
+    with nest.loops(shape, "parallel") as at:
+        own = at[dim]
+        before = dim_min(own + 1, last) if reverse else dim_max(own - 1, 0)
+        is_first = k.compare("eq", k.index_value(own), k.index_value(last if reverse else 0))
+        x = nest.load(0, (*at[:dim], before, *at[dim + 1 :]))
+        nest.store(0, at, k.select(is_first, fill, x))
+
+
 shift_op: Op = Op(
     name="shift",
     doc="Each element one position on along ``dim``, back with ``reverse``; ``fill`` at the start.",
@@ -73,7 +174,7 @@ shift_op: Op = Op(
             ct, dim=dim, fill=0.0, reverse=not reverse
         )
     ),
-    lowering=running(0.0, lambda k, state, x: x, before=True),
+    lowering=LoopNest(_shift_emit),
     numpy="slower",
     grad_name="ShiftBackward0",
 )
@@ -97,13 +198,49 @@ def _recurrence_vjp(
     return [total, total * shift_op(out, dim=dim, fill=0.0, reverse=reverse) if needs[1] else None]
 
 
+_one_by_one = running(0.0, lambda k, h, b, a: k.add(b, k.mul(a, h)), exact=True)
+
+
+def _recurrence_emit(nest: Any) -> None:
+    """In order, or in chunks, each of which is ``h -> b + a * h`` for some ``a`` and ``b``
+    (Blelloch, "Prefix sums and their applications", 1990). Where ``a`` is no finite number, or
+    ``h`` is none, its elements are gone through one by one, as not all of them may be such."""
+    k, dim = nest.k, nest.attrs["dim"]
+    if not goes_in_chunks(nest, dim):
+        _one_by_one.emit(nest)
+        return
+
+    def elements(at: Any) -> tuple[Any, Any]:
+        return k.cast(nest.load(0, at), float64), k.cast(nest.load(1, at), float64)
+
+    def step(state: list[Any], at: Any, j: Any) -> None:
+        b, a = elements(at)
+        k.set(state[0], k.add(b, k.mul(a, state[0])))
+
+    def absorb(own: list[Any], at: Any, j: Any) -> None:
+        b, a = elements(at)
+        k.set(own[0], k.mul(a, own[0]))
+        k.set(own[1], k.add(b, k.mul(a, own[1])))
+
+    def combine(state: list[Any], found: list[Any], again: Callable[[], None]) -> None:
+        a, b = found
+        is_finite = k.apply("and", k.isfinite(a), k.isfinite(state[0]))
+        k.choose(is_finite, lambda: k.set(state[0], k.add(b, k.mul(a, state[0]))), again)
+
+    zero, one = k.const(0.0, float64), k.const(1.0, float64)
+    walk_in_chunks(
+        nest, dim, [zero], step, lambda state, at: nest.store(0, at, state[0]),
+        [one, zero], absorb, combine,
+    )  # fmt: skip
+
+
 recurrence_op: Op = Op(
     name="recurrence",
     doc="``h[j] = b[j] + a[j] * h[j - 1]`` along ``dim``, with ``reverse`` from the end.",
     infer=same_type,
     reference=_recurrence_reference,
     vjp=_recurrence_vjp,
-    lowering=running(0.0, lambda k, h, b, a: k.add(b, k.mul(a, h)), exact=True),
+    lowering=LoopNest(_recurrence_emit),
     kinds="f",
     promote="common",
     grad_name="RecurrenceBackward0",

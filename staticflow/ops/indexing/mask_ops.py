@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from staticflow.errors import DTypeError, IndexRangeError
-from staticflow.graph.dims import Size
+from staticflow.graph.dims import Size, ceil_div, dim_min, prod
 from staticflow.graph.dtypes import bool_, int64
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
@@ -15,7 +16,7 @@ from staticflow.ops.basics.expand import common_shape, expand
 from staticflow.ops.basics.view import ravel
 from staticflow.ops.declaring.by_shape import by_shape
 from staticflow.ops.declaring.declare import elementwise, per_arg, strict
-from staticflow.ops.declaring.lowering import LoopNest
+from staticflow.ops.declaring.lowering import LoopNest, delinear
 from staticflow.ops.indexing.index_functions import filling
 
 __all__ = [
@@ -93,7 +94,65 @@ def _scatter_reference(xp: Any, x: Any, mask: Any, src: Any) -> Any:
     return out
 
 
+_CHUNK = 4096
+"""Elements of a mask that a block of threads counts."""
+
+
+def _count_chunks(nest: Any) -> tuple[str, str]:
+    """Have teams count how often the mask is true before each chunk of it, and in all: the buffers
+    of both."""
+    k, n = nest.k, prod(nest.in_shape(1))
+    chunks = ceil_div(n, _CHUNK)
+    counts, before, total = (nest.scratch(int64, size) for size in (chunks, chunks, 1))
+    with k.loop("chunk", chunks, kind="blocks") as chunk:
+        count = k.var(k.const(0, int64))
+        with k.loop("i", dim_min(_CHUNK, n - chunk * _CHUNK), kind="threads") as i:
+            at = delinear(chunk * _CHUNK + i, nest.in_shape(1))
+            k.accumulate(count, "add", k.cast(nest.load(1, at), int64))
+        k.store(counts, chunk, count)
+    with k.loop("one", 1, kind="blocks"):
+        count = k.var(k.const(0, int64))
+        with k.loop("chunk", chunks, kind="scan") as chunk:
+            own = k.load(counts, chunk)
+            k.accumulate(count, "add", own)
+            k.store(before, chunk, k.sub(count, own))
+        k.store(total, 0, count)
+    return before, total
+
+
+def _visit_in_order(nest: Any, before: str, visit: Callable[[Any, Any, Any], None]) -> None:
+    """Have teams ``visit(at, is_true, rank)`` all elements of the mask, where ``rank`` says of how
+    many before it it is true."""
+    k, n = nest.k, prod(nest.in_shape(1))
+    with k.loop("chunk", ceil_div(n, _CHUNK), kind="blocks") as chunk:
+        count = k.var(k.load(before, chunk))
+        with k.loop("i", dim_min(_CHUNK, n - chunk * _CHUNK), kind="scan") as i:
+            at = delinear(chunk * _CHUNK + i, nest.in_shape(1))
+            is_true = nest.load(1, at)
+            k.accumulate(count, "add", k.cast(is_true, int64))
+            visit(at, is_true, k.sub(count, k.cast(is_true, int64)))
+
+
+def _scatter_by_teams(nest: Any) -> None:
+    k = nest.k
+    (size,) = nest.in_shape(2)
+    before, total = _count_chunks(nest)
+    nest.check_index(k.load(total, 0), size + 1)
+
+    def visit(at: Any, is_true: Any, rank: Any) -> None:
+        k.choose(
+            is_true,
+            lambda: nest.store(0, at, nest.load(2, (k.bind(rank, "at", size),))),
+            lambda: nest.store(0, at, nest.load(0, at)),
+        )
+
+    _visit_in_order(nest, before, visit)
+
+
 def _scatter_emit(nest: Any) -> None:
+    if nest.has_teams:
+        _scatter_by_teams(nest)
+        return
     k = nest.k
     (size,) = nest.in_shape(2)
     count = k.var(k.const(0, int64))
@@ -140,6 +199,15 @@ def _take_emit(nest: Any) -> None:
     k = nest.k
     size = nest.attrs["size"]
     nest.zero()
+
+    def store(at: Any, is_true: Any, rank: Any) -> None:
+        fits = k.compare("lt", rank, k.index_value(size))
+        with k.when(k.apply("and", is_true, fits)):
+            nest.store(0, (k.bind(rank, "at", size),), nest.load(0, at))
+
+    if nest.has_teams:
+        _visit_in_order(nest, _count_chunks(nest)[0], store)
+        return
     count = k.var(k.const(0, int64))
     with nest.loops(nest.in_shape(0), "serial") as at:
         fits = k.compare("lt", count, k.index_value(size))

@@ -114,7 +114,40 @@ def _counts_reference(xp: Any, repeats: Any, *, size: int) -> Any:
     return found
 
 
+_HALVINGS = 64
+"""Steps of a binary search: enough for any size."""
+
+
+def _counts_by_teams(nest: Any) -> None:
+    """A scan finds behind which position each index ends; then each position finds its index."""
+    k = nest.k
+    (n,), (size,) = nest.in_shape(0), nest.out_shape(0)
+    ends, total = nest.scratch(int64, n), nest.scratch(int64, 1)
+    with nest.loops((n,), "parallel") as (i,):
+        nest.check_index(k.cast(nest.load(0, (i,)), int64), size + 1)
+    with k.loop("one", 1, kind="blocks"):
+        written = k.var(k.const(0, int64))
+        with k.loop("i", n, kind="scan") as i:
+            k.accumulate(written, "add", k.cast(nest.load(0, (i,)), int64))
+            k.store(ends, i, written)
+        k.store(total, 0, written)
+    nest.check_index(k.sub(k.index_value(size), k.load(total, 0)), 1)
+    with nest.loops((size,), "parallel") as (at,):
+        low, high = k.var(k.const(0, int64)), k.var(k.index_value(n))
+        going = k.var(k.compare("lt", low, high))
+        with k.loop("step", _HALVINGS, going=going):
+            half = k.apply("quotient", k.add(low, high), 2)
+            is_over = k.compare("le", k.load(ends, k.bind(half, "half", n)), k.index_value(at))
+            k.set(low, k.select(is_over, k.add(half, 1), low))
+            k.set(high, k.select(is_over, high, half))
+            k.set(going, k.compare("lt", low, high))
+        nest.store(0, (at,), low)
+
+
 def _counts_emit(nest: Any) -> None:
+    if nest.has_teams:
+        _counts_by_teams(nest)
+        return
     k = nest.k
     (n,), (size,) = nest.in_shape(0), nest.out_shape(0)
     written = k.var(k.const(0, int64))
