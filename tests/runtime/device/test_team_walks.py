@@ -36,7 +36,9 @@ def gpu() -> Iterator[EmulatedDevice]:
         yield devices[0]
 
 
-def check(gpu: EmulatedDevice, fn: Callable[..., Any], *arrays: Array, unknown: bool = True) -> None:
+def check(
+    gpu: EmulatedDevice, fn: Callable[..., Any], *arrays: Array, unknown: bool = True
+) -> None:
     on_cpu, on_gpu = (compiled(fn, arrays, device, unknown) for device in ("cpu", "cuda"))
     assert_alike(on_gpu(*arrays), on_cpu(*arrays))
 
