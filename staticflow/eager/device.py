@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import ModuleType
@@ -24,8 +25,9 @@ from staticflow.ops.declaring.declare import per_arg
 
 __all__ = [
     "CPU", "array_device", "as_array", "cpu", "cuda", "cupy_module", "find_device",
-    "get_device", "gpu_of", "is_array_of", "is_available", "is_cpu", "is_cuda", "is_writeable",
-    "memory_of", "move", "namespace", "run_on_gpu", "shares_memory", "to", "why_unavailable",
+    "get_device", "gpu_of", "is_array_of", "is_available", "is_cpu", "is_cuda", "is_page_locked",
+    "is_pinned", "is_writeable", "memory_of", "move", "namespace", "pin_memory", "run_on_gpu",
+    "shares_memory", "to", "why_unavailable",
 ]  # fmt: skip
 
 CPU = device("cpu")
@@ -113,15 +115,62 @@ def find_device(wanted: Any) -> device:
     return named
 
 
-def move(array: Any, to: device) -> Any:
-    """The array on another device; itself if it is there."""
+def move(array: Any, to: device, *, blocking: bool = True) -> Any:
+    """The array on another device; itself if it is there. One that is not ``blocking`` may be on
+    its way still, if the memory of the host is pinned: nobody may write to its source, and what is
+    to be on the host may not be read, before the GPU has been waited for."""
     if array_device(array) == to:
         return array
     if to.type == "cpu":
-        return namespace(array_device(array)).asnumpy(array)
+        return _fetch(array, blocking)
     xp = namespace(to)
     with xp.cuda.Device(to.index), memory_of(to):
-        return xp.asarray(array)
+        if not is_page_locked(array):
+            return xp.asarray(array)
+        found = xp.empty(array.shape, array.dtype)
+        found.set(np.asarray(array, order="C"))
+        _wait_or_hold(xp, array, blocking)
+        return found
+
+
+def _fetch(array: Any, blocking: bool) -> Any:
+    """An array of a GPU on the host."""
+    gpu = array_device(array)
+    xp = namespace(gpu)
+    if blocking:
+        return xp.asnumpy(array)
+    with xp.cuda.Device(gpu.index):
+        found = importlib.import_module("cupyx").empty_pinned(array.shape, array.dtype)
+        array.get(out=found, blocking=False)
+        _wait_or_hold(xp, found, blocking)
+        return found
+
+
+_on_the_way: list[tuple[Any, Any]] = []
+"""Pinned memory that a GPU reads or writes by itself, and the events behind which that is done:
+until then nobody else may get it."""
+
+
+def _wait_or_hold(xp: Any, memory: Any, blocking: bool) -> None:
+    """Wait for the current stream, or see to it that the memory is there until that is done."""
+    _on_the_way[:] = [(event, held) for event, held in _on_the_way if not event.done]
+    if blocking:
+        xp.cuda.get_current_stream().synchronize()
+        return
+    event = xp.cuda.Event(disable_timing=True)
+    event.record()
+    _on_the_way.append((event, memory))
+
+
+def is_page_locked(array: Any) -> bool:
+    """Whether an array of the host lies in pinned memory of cupy's, which a GPU copies from and to
+    while the host goes on."""
+    cupy = sys.modules.get("cupy")
+    while isinstance(array, np.ndarray):
+        array = array.base
+    if isinstance(array, memoryview):
+        array = array.obj
+    return cupy is not None and isinstance(array, cupy.cuda.PinnedMemoryPointer)
 
 
 @contextmanager
@@ -183,9 +232,13 @@ def is_writeable(array: Any) -> bool:
 _transfer: Op = Op(
     name="to",
     doc="The tensor on another device.",
-    infer=lambda facts, x, *, source, target: x,
-    reference=lambda xp, x, *, source, target: move(x, target),
-    vjp=per_arg(lambda ct, out, x, *, source, target: _transfer(ct, source=target, target=source)),
+    infer=lambda facts, x, *, source, target, blocking: x,
+    reference=lambda xp, x, *, source, target, blocking: move(x, target, blocking=blocking),
+    vjp=per_arg(
+        lambda ct, out, x, *, source, target, blocking: _transfer(
+            ct, source=target, target=source, blocking=True
+        )
+    ),
     grad_name="ToCopyBackward0",
 )
 """Eager only, and so not among the ops of the table: a graph has no device of its own."""
@@ -196,12 +249,16 @@ def to(self: Any, *args: Any, copy: bool = False, non_blocking: bool = False, **
     """The tensor in another dtype or on another device, on the tape; itself if it is so already.
 
     ``to(dtype)``, ``to(device)``, ``to(device, dtype)`` or ``to(other)``, which takes both from
-    another tensor. ``copy`` makes a copy in any case; ``non_blocking`` changes nothing.
+    another tensor. ``copy`` makes a copy in any case.
+
+    With ``non_blocking`` the host does not wait for a copy between `pin_memory` and a GPU, and what
+    is brought to the CPU is in such memory. Until ``sf.cuda.synchronize()`` nobody may write to
+    the one and read the other. Operations on the GPU come behind the copy by themselves.
     """
     device, dtype = target(args, **named)
     out = self
     if device is not None and (wanted := find_device(device)) != self.device:
-        out = _transfer(out, source=self.device, target=wanted)
+        out = _transfer(out, source=self.device, target=wanted, blocking=not non_blocking)
     if dtype is not None and dtype is not self.dtype:
         out = cast(out, dtype=dtype)
     return out.clone() if copy and out is self else out
@@ -236,7 +293,46 @@ def cpu(self: Any) -> Any:
 
 def cuda(self: Any, device: Any = None, non_blocking: bool = False) -> Any:
     """The tensor on a GPU, the current one unless ``device`` names another; itself if it is there.
+    ``non_blocking`` is that of `to`.
 
     Raises `DeviceError` where there is no GPU; ``sf.cuda.is_available()`` asks.
     """
-    return self.to("cuda" if device is None else device)
+    return self.to("cuda" if device is None else device, non_blocking=non_blocking)
+
+
+_pin: Op = Op(
+    name="pin_memory",
+    doc="The tensor in pinned memory of the host.",
+    infer=lambda facts, x: x,
+    reference=lambda xp, x: _page_locked_copy(x),
+    vjp=per_arg(lambda ct, out, x: ct),
+    grad_name="PinMemoryBackward0",
+)
+"""Eager only, as `to`."""
+
+
+def _page_locked_copy(array: Any) -> Any:
+    found = importlib.import_module("cupyx").empty_pinned(array.shape, array.dtype)
+    found[...] = array
+    return found
+
+
+@by_shape
+def pin_memory(self: Any) -> Any:
+    """The tensor in page-locked memory of the host, which ``.cuda(non_blocking=True)`` copies from
+    while the host goes on; itself if it is there.
+
+    Raises `DeviceError` where there is no GPU, and for a tensor on one.
+    """
+    if not is_cpu(self):
+        raise DeviceError(
+            f"pin_memory: the tensor is on {self.device}, and memory of the CPU alone is pinned, "
+            f"at {format_locs(here())}"
+        )
+    namespace(device("cuda"))  # which says what is missing
+    return self if is_page_locked(self._data) else _pin(self)
+
+
+def is_pinned(self: Any) -> bool:
+    """Whether the tensor is in page-locked memory of the host."""
+    return is_page_locked(self._data)

@@ -86,8 +86,12 @@ class saved_tensors_hooks:
 
 
 class save_on_cpu(saved_tensors_hooks):
-    """A ``with`` block whose operations keep on the CPU what they save on a GPU for backward, in
-    ordinary memory, whether ``pin_memory`` or not."""
+    """A ``with`` block whose operations keep on the CPU what they save on a GPU for backward. With
+    ``pin_memory`` that is page-locked memory, to and from which the GPU copies while the host goes
+    on."""
 
     def __init__(self, pin_memory: bool = False) -> None:
-        super().__init__(lambda t: (t.device, t.cpu()), lambda packed: packed[1].to(packed[0]))
+        super().__init__(
+            lambda t: (t.device, t.to("cpu", non_blocking=pin_memory)),
+            lambda packed: packed[1].to(packed[0], non_blocking=pin_memory),
+        )

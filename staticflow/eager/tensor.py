@@ -354,6 +354,7 @@ class Tensor(Methods):
     # -- devices, other libraries, printing -----------------------------------------------------
 
     to, cpu, cuda = devices.to, devices.cpu, devices.cuda
+    pin_memory, is_pinned = devices.pin_memory, devices.is_pinned
     is_cuda, __sf_gpu__ = property(devices.is_cuda), property(devices.gpu_of)
     is_cpu, get_device = property(devices.is_cpu), devices.get_device
     is_sparse = is_quantized = is_meta = is_nested = False

@@ -43,7 +43,7 @@ GROUPS: tuple[tuple[str, str], ...] = (
         r"|(handle|has)_torch_function\w*|assert_int\w+|TYPE_CHECKING|\w+_notes|common_\w+|multi_dim_common|Tensor"
         r"|as_subclass|const_data_ptr|is_set_to|module_load|reinforce|volatile|record_stream|is_shared|share_memory_|dim_order"
         r"|grad_dtype|map2_|storage\w*|untyped_storage|new|factory_kwargs|Container|swap_in\w+|get_device\w*"
-        r"|reproducibility\w*|GRID_SAMPLE\w+|ScalingType|SwizzleType|is_pinned|pin_memory|hash_tensor|BufferDict|CompleteArgumentSpec"
+        r"|reproducibility\w*|GRID_SAMPLE\w+|ScalingType|SwizzleType|hash_tensor|BufferDict|CompleteArgumentSpec"
         r"|JITException|LoggerBase|StorageBase|ModuleDict|ParameterDict",
     ),
     (

@@ -24,6 +24,8 @@ REFUSED = {
     "map_": "a program calls no Python: write the function in ops",
     "cuda": "a program runs where it is compiled for",
     "data_ptr": _OF_MEMORY,
+    "pin_memory": _OF_MEMORY,
+    "is_pinned": _OF_MEMORY,
     "resize_": f"{_OF_MEMORY}: take another shape with reshape, or a part with a slice",
     "resize_as_": f"{_OF_MEMORY}: take another shape with reshape, or a part with a slice",
     "set_": f"{_OF_MEMORY}: put values with copy_",

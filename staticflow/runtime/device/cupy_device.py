@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import math
+import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -48,8 +49,11 @@ class CupyDevice:
                 yield cupy
         except cupy.cuda.memory.OutOfMemoryError as error:
             free, total = self._device.mem_info
+            free += cupy.get_default_memory_pool().free_bytes()
+            asked = re.search(r"allocating ([\d,]+) bytes", str(error))
             raise MemoryError(
-                f"{self.name}: {error}; {free} bytes of its {total} are free"
+                f"{self.name}: {f'{asked[1]} bytes are asked for' if asked else error}, and "
+                f"{free:,} of {total:,} are free"
             ) from None
         except (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError) as error:
             raise DeviceError(f"{self.name}: {error}, at {format_locs(here())}") from None

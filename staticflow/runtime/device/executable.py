@@ -147,7 +147,16 @@ class DeviceExecutable(Runnable):
     def _run_on(self, arrays: Sequence[Any], values: Mapping[Sym, int]) -> list[Any]:
         ready, write_back = prepare(self.signature.params, arrays, self._as_numpy, _in_row)
         replays = self._replays if config.capture else None
-        results = (self.run_once if replays is None else replays.call)(ready, values)
+        try:
+            results = (self.run_once if replays is None else replays.call)(ready, values)
+        except MemoryError as error:
+            if not str(error).startswith(self.device.name):
+                raise  # it says what has grown
+            peak = self.plan.evaluate(self.plan.peak, values)
+            raise MemoryError(
+                f"{error}; the plan of the program has {peak:,} bytes beside what it takes and "
+                f"gives, at {format_locs(here())}"
+            ) from None
         for target, source in write_back:
             target[...] = source
         return results

@@ -16,12 +16,15 @@ from typing import Any
 import numpy as np
 
 from staticflow.eager.creation import as_tensor, tensor
+from staticflow.eager.device import is_available
+from staticflow.eager.tensor import Tensor
 from staticflow.errors import ArgumentError
 from staticflow.graph.articles import with_article
 from staticflow.graph.dtypes import float64
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.basics.joining import stack
 from staticflow.ops.random.sampling import Source, randperm
+from staticflow.pytree import map_tree
 from staticflow.utils.data.dataset import TensorDataset
 
 __all__ = ["DataLoader", "default_collate"]
@@ -76,9 +79,10 @@ class DataLoader:
 
     Up to ``prefetch`` batches are made ahead on a thread, which ends with the loop, also where
     that is left early; what it raises comes out of the loop. With 0, or ``num_workers=0``, there
-    is no thread; another ``num_workers`` is one thread all the same. ``pin_memory`` changes
-    nothing: batches are in the memory of the host. Draws that a dataset makes of the default
-    generator come in no fixed order beside those of the loop unless there is no thread.
+    is no thread; another ``num_workers`` is one thread all the same. With ``pin_memory`` the
+    tensors of batches are in pinned memory (`Tensor.pin_memory`), where there is a GPU. Draws that
+    a dataset makes of the default generator come in no fixed order beside those of the loop unless
+    there is no thread.
 
     Raises `ArgumentError` for a wrong size, and where ``shuffle`` and an order are both given.
 
@@ -123,7 +127,7 @@ class DataLoader:
         self.dataset, self.batch_size, self.drop_last = dataset, batch_size, bool(drop_last)
         self.collate_fn, self.generator, self.sampler = collate_fn, generator, sampler
         self.shuffle, self.prefetch = bool(shuffle), 0 if num_workers == 0 else prefetch
-        self._by_index = by_index
+        self._by_index, self.pin_memory = by_index, bool(pin_memory)
 
     def __len__(self) -> int:
         """The number of batches."""
@@ -150,7 +154,12 @@ class DataLoader:
         while chosen := list(islice(samples, self.batch_size)):
             if len(chosen) < self.batch_size and self.drop_last:
                 return
-            yield chosen_batch(self.dataset, chosen, self.collate_fn, order is not None)
+            batch = chosen_batch(self.dataset, chosen, self.collate_fn, order is not None)
+            yield map_tree(_pinned, batch) if self.pin_memory and is_available() else batch
+
+
+def _pinned(leaf: Any) -> Any:
+    return leaf.pin_memory() if isinstance(leaf, Tensor) and leaf.is_cpu else leaf
 
 
 def chosen_batch(

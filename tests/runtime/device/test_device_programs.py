@@ -292,6 +292,16 @@ def test_what_fails_leaves_all_as_it_was(gpu: EmulatedDevice, what: str) -> None
     assert (w.cpu().numpy() == v.cpu().numpy()).all()
 
 
+def test_too_little_memory_says_what_was_planned(gpu: EmulatedDevice) -> None:
+    program = compiled(lambda x: (x @ x.T).exp().sum(), [normal(4, 4)], "cuda")
+    x = normal(30, 30)
+    planned = program.plan.peak_bytes(x0_0=30, x0_1=30)
+    gpu.faults["empty"] = 1
+    says = rf"^cuda:0: no more memory .*; the plan of the program has {planned:,} bytes beside what"
+    with pytest.raises(MemoryError, match=says + r".*test_device_programs\.py:\d+"):
+        program(x)
+
+
 def test_a_text_that_does_not_compile(gpu: EmulatedDevice) -> None:
     gpu.faults["compile"] = 0
     with pytest.raises(CompileError, match="a compiler that fails"):

@@ -16,7 +16,17 @@ import numpy as np
 
 from fake_cupy.table import NAMES, signature
 
-__all__ = ["CURRENT", "Function", "call", "inside", "ndarray", "unwrap", "wrap"]
+__all__ = [
+    "CURRENT",
+    "LATER",
+    "Function",
+    "call",
+    "catch_up",
+    "inside",
+    "ndarray",
+    "unwrap",
+    "wrap",
+]
 
 Array = np.ndarray[Any, Any]
 Function = Callable[..., Any]
@@ -33,6 +43,16 @@ class _Current(threading.local):
 
 
 CURRENT = _Current()
+
+LATER: list[Any] = []
+"""What copies are to do once somebody waits for them."""
+
+
+def catch_up() -> None:
+    """Do what copies are to do."""
+    while LATER:
+        LATER.pop(0)()
+
 
 _METHODS = NAMES["cupy.ndarray"]
 _OVER_VALUES = frozenset((
@@ -122,6 +142,11 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
             return self.values.copy(order="C" if order == "A" else order)
         if out.dtype != self.values.dtype or out.shape != self.values.shape:
             raise ValueError("Shape mismatch")
+        if not blocking:
+            values, at = self.values.copy(), np.asarray(out)
+            at.reshape(-1).view(np.uint8)[...] = 0xFF  # until it is there
+            LATER.append(lambda: np.copyto(at, values))
+            return out
         out[...] = self.values
         return out
 
@@ -233,6 +258,7 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
         self.values.fill(plain)
 
     def set(self, arr: Array, stream: Any = None) -> None:
+        catch_up()  # which comes before it in the stream
         self.values[...] = arr
 
     def sort(self, axis: int = -1, kind: str | None = None) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fake_cupy.arrays import CURRENT, call, ndarray, unwrap, wrap
+from fake_cupy.arrays import CURRENT, LATER, call, catch_up, ndarray, unwrap, wrap
 
 __all__ = [
     "RUNTIME",
@@ -56,12 +56,44 @@ class Device:
         CURRENT.device = self._before
 
     def synchronize(self) -> None:
+        catch_up()
         CURRENT.modules["cupy"].synchronized.append(self.id)
 
     @property
     def mem_info(self) -> tuple[int, int]:
         free, total = RUNTIME.memory
         return free, total
+
+
+class PinnedMemoryPointer(bytearray):
+    """Pinned memory."""
+
+
+def empty_pinned(shape: Any, dtype: Any = float, order: str = "C") -> Any:
+    count = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    return np.ndarray(shape, dtype, PinnedMemoryPointer(b"\xff" * max(count, 1)), order=order)
+
+
+class Stream:
+    """The one stream that there is for copies."""
+
+    def synchronize(self) -> None:
+        catch_up()
+
+
+class Event:
+    """What is done once all is that was asked for before it was recorded."""
+
+    def __init__(
+        self, block: bool = False, disable_timing: bool = False, interprocess: bool = False
+    ) -> None:
+        self.done = False
+
+    def record(self, stream: Any = None) -> None:
+        LATER.append(lambda: setattr(self, "done", True))
+
+    def synchronize(self) -> None:
+        catch_up()
 
 
 def runtime_functions() -> dict[str, Any]:

@@ -94,6 +94,9 @@ def _make() -> Any:
     cuda = Module(
         "cupy.cuda",
         Device=own.Device,
+        Event=own.Event,
+        PinnedMemoryPointer=own.PinnedMemoryPointer,
+        get_current_stream=lambda device_id=-1: own.Stream(),
         runtime=runtime,
         memory=SimpleNamespace(OutOfMemoryError=own.OutOfMemoryError),
     )
@@ -102,7 +105,10 @@ def _make() -> Any:
         "cupyx.scipy.special", **_bound_all("cupyx.scipy.special", {"polygamma": own.polygamma})
     )
     scipy_of = SimpleNamespace(special=special)
-    Module("cupyx", scipy=scipy_of, errstate=own.errstate)
+    Module(
+        "cupyx", scipy=scipy_of, errstate=own.errstate,
+        **_bound_all("cupyx", {"empty_pinned": own.empty_pinned}),
+    )  # fmt: skip
     return Module(
         "cupy",
         __version__=VERSION,
