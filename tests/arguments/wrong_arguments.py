@@ -212,7 +212,7 @@ LEFT_OUT = {
     "F": {"check_reduction", "refuses_foreign_in"},
     "linalg": set(), "special": set(),
     "m": {
-        "apply_", "backward", "cuda", "item", "map_", "register_hook",
+        "apply_", "backward", "cuda", "item", "map_", "pin_memory", "register_hook",
         "register_post_accumulate_grad_hook", "retain_grad",
     },
 }  # fmt: skip

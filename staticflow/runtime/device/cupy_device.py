@@ -16,10 +16,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from staticflow.codegen.cuda.render import NVRTC_OPTIONS
 from staticflow.errors import CompileError, DeviceError
 from staticflow.graph.locs import format_locs, here
 from staticflow.runtime.device.cublas import Cublas
+from staticflow.runtime.device.device_code import compile_text
 from staticflow.runtime.device.interface import Argument, Dim3, MatricesAt, Pointer
 
 __all__ = ["CupyDevice"]
@@ -136,13 +136,14 @@ class CupyDevice:
             cupy.cuda.runtime.memsetAsync(target, 0, bytes_, stream)
 
     def compile(self, source: str) -> Callable[[str], Any]:
-        """What gives a kernel by its name; NVRTC compiles the text, if cupy has not kept it."""
+        """What gives a kernel by its name."""
         with self._here() as cupy:
-            module = cupy.RawModule(code=source, options=NVRTC_OPTIONS)
             try:
-                module.compile()
-            except cupy.cuda.compiler.CompileException as error:
-                raise CompileError(f"{self.name}: NVRTC refuses a kernel: {error}") from None
+                code = compile_text(cupy.cuda.nvrtc, source, int(self._device.compute_capability))
+            except CompileError as error:
+                raise CompileError(f"{self.name}: {error}") from None
+            module = cupy.cuda.Module()
+            module.load(code)
             found: Callable[[str], Any] = module.get_function
             return found
 

@@ -5,6 +5,7 @@ Deselected unless pytest is given ``-m gpu``; without cupy or a device they fail
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,26 +14,24 @@ from cuda_case import Array, Case, assert_same, interpreted, poisoned
 from cuda_cases import CASES, KERNELS
 
 from staticflow.codegen.cuda.render import (
-    NVRTC_OPTIONS,
     code_of,
     entry_name,
     launch_count,
     launch_geometry,
     render_cuda_module,
 )
+from staticflow.runtime.device.cupy_device import CupyDevice
 
 pytestmark = pytest.mark.gpu
 
 
 @pytest.fixture(scope="module")
-def module() -> Any:
-    """All kernels of the cases in one module."""
-    import cupy
-
-    return cupy.RawModule(code=render_cuda_module(KERNELS), options=NVRTC_OPTIONS)
+def find() -> Callable[[str], Any]:
+    """What gives a kernel of the cases by its name."""
+    return CupyDevice(0).compile(render_cuda_module(KERNELS))
 
 
-def launched(module: Any, case: Case) -> tuple[int, dict[str, Array]]:
+def launched(find: Callable[[str], Any], case: Case) -> tuple[int, dict[str, Array]]:
     """The code and the buffers after a launch. Arrays travel as bytes, since cupy knows no
     bfloat16; numbers are NumPy scalars, since cupy passes a Python int as an int64 and a float as a
     float64 whatever the parameter is."""
@@ -47,15 +46,15 @@ def launched(module: Any, case: Case) -> tuple[int, dict[str, Array]]:
     status = cupy.zeros(1, cupy.int32)
     for launch in range(launch_count(case.kernel)):
         grid, block = launch_geometry(case.kernel, case.sizes, launch)
-        function = module.get_function(entry_name(case.kernel, launch))
+        function = find(entry_name(case.kernel, launch))
         function(grid, block, (*arrays.values(), *sizes, status))
     after = {name: cupy.asnumpy(array).view(before[name].dtype) for name, array in arrays.items()}
     return code_of(int(status.get()[0])), after
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_gpu_agrees_with_interpreter(module: Any, case: Case) -> None:
+def test_gpu_agrees_with_interpreter(find: Callable[[str], Any], case: Case) -> None:
     code, expected = interpreted(case)
-    actual_code, actual = launched(module, case)
+    actual_code, actual = launched(find, case)
     assert actual_code == code == 0
     assert_same(case, actual, expected)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from fake_cublas import FakeCublas
+from fake_nvrtc import FakeNvrtc
 
 import staticflow as sf
 from staticflow.codegen.cuda.render import NVRTC_OPTIONS
@@ -50,7 +51,8 @@ class Cupy:
             ),
             driver=SimpleNamespace(CUDADriverError=Refused),
             memory=SimpleNamespace(OutOfMemoryError=OutOfMemory),
-            compiler=SimpleNamespace(CompileException=ValueError),
+            nvrtc=FakeNvrtc(),
+            Module=lambda: _Module(self),
         )
 
     def get_default_memory_pool(self) -> Any:
@@ -64,16 +66,19 @@ class Cupy:
             raise OutOfMemory("Out of memory allocating 4,096 bytes")
         self.note("empty", shape, np.dtype(dtype))
 
-    def RawModule(self, *, code: str, options: tuple[str, ...]) -> Any:
-        def compile() -> None:
-            if "wrong" in code:
-                raise ValueError("line 1: wrong")
 
-        def get_function(name: str) -> Any:
-            return lambda grid, block, args: self.note("launch", name, grid, block, args)
+class _Module:
+    """As ``cupy.cuda.Module``."""
 
-        assert options == NVRTC_OPTIONS
-        return SimpleNamespace(compile=compile, get_function=get_function)
+    def __init__(self, cupy: Cupy) -> None:
+        self.cupy = cupy
+
+    def load(self, cubin: bytes) -> None:
+        assert cubin.startswith(f"code {' '.join(NVRTC_OPTIONS)} --gpu".encode())
+        self.cupy.note("load", cubin.decode().split()[-1])
+
+    def get_function(self, name: str) -> Any:
+        return lambda grid, block, args: self.cupy.note("launch", name, grid, block, args)
 
 
 class _Device:
@@ -154,6 +159,7 @@ def test_what_it_asks_for(monkeypatch: pytest.MonkeyPatch) -> None:
         ("get", (2, 3), False),
         ("memcpyAsync", 1000, 2000, 12, 3, 7),
         ("memsetAsync", 3000, 0, 4, 7),
+        ("load", "text"),
     ]
     assert (name, grid, block) == ("name", (2, 1, 1), (256, 1, 1))
     assert [(type(a), int(a)) for a in arguments] == [(np.uint64, 4096), (np.int64, 5)]
