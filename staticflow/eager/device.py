@@ -323,6 +323,11 @@ def pin_memory(self: Any) -> Any:
     while the host goes on; itself if it is there.
 
     Raises `DeviceError` where there is no GPU, and for a tensor on one.
+
+    >>> import staticflow as sf
+    >>> x = sf.ones(3).pin_memory() if sf.cuda.is_available() else sf.ones(3)
+    >>> x.is_pinned() == sf.cuda.is_available()
+    True
     """
     if not is_cpu(self):
         raise DeviceError(

@@ -155,10 +155,10 @@ class DataLoader:
             if len(chosen) < self.batch_size and self.drop_last:
                 return
             batch = chosen_batch(self.dataset, chosen, self.collate_fn, order is not None)
-            yield map_tree(_pinned, batch) if self.pin_memory and is_available() else batch
+            yield map_tree(_pin_leaf, batch) if self.pin_memory and is_available() else batch
 
 
-def _pinned(leaf: Any) -> Any:
+def _pin_leaf(leaf: Any) -> Any:
     return leaf.pin_memory() if isinstance(leaf, Tensor) and leaf.is_cpu else leaf
 
 
