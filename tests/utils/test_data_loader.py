@@ -14,11 +14,18 @@ import pytest
 
 import staticflow as sf
 from staticflow.utils.data import (
+    BatchSampler,
     ConcatDataset,
     DataLoader,
     Dataset,
+    IterableDataset,
+    RandomSampler,
+    Sampler,
+    SequentialSampler,
     Subset,
+    SubsetRandomSampler,
     TensorDataset,
+    WeightedRandomSampler,
     default_collate,
     random_split,
 )
@@ -215,3 +222,91 @@ def test_datasets_stand_one_behind_the_other() -> None:
         ConcatDataset([])
     batches = list(DataLoader(ConcatDataset([TensorDataset(sf.arange(3))] * 2), batch_size=4))
     assert [b.tolist() for (b,) in batches] == [[0, 1, 2, 0], [1, 2]]
+
+
+SAMPLERS = {
+    "all": lambda g: RandomSampler(range(7), generator=g),
+    "some": lambda g: RandomSampler(range(7), num_samples=3, generator=g),
+    "more": lambda g: RandomSampler(range(3), num_samples=7, generator=g),
+    "again": lambda g: RandomSampler(range(3), True, 2000, generator=g),
+    "part": lambda g: SubsetRandomSampler([5, 1, 4, 8, 6, 2], generator=g),
+    "weighted": lambda g: WeightedRandomSampler([0.1, 0.0, 3.0, 2.0], 50, generator=g),
+    "once": lambda g: WeightedRandomSampler(sf.tensor([1.0, 2.0, 3.0, 4.0]), 3, False, g),
+    "batches": lambda g: BatchSampler(RandomSampler(range(7), generator=g), 3, False),
+}
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_samplers_draw_by_their_generator(name: str) -> None:
+    def drawn(generator: Any) -> list[Any]:
+        sampler = SAMPLERS[name](generator)
+        turns = [list(sampler) for _ in range(4)]
+        assert all(len(turn) == len(sampler) for turn in turns)
+        return turns
+
+    first = drawn(sf.Generator().manual_seed(5))
+    assert drawn(sf.Generator().manual_seed(5)) == first
+    assert any(turn != first[0] for turn in first)
+    sf.manual_seed(5)
+    assert drawn(None) == drawn(sf.default_generator.manual_seed(5))
+
+
+def test_what_samplers_give() -> None:
+    assert list(SequentialSampler(sf.ones(3, 2))) == [0, 1, 2]
+    assert sorted(RandomSampler(range(5))) == list(range(5))
+    assert sorted(RandomSampler(range(3), num_samples=6)) == [0, 0, 1, 1, 2, 2]
+    assert len(set(RandomSampler(range(9), num_samples=4))) == 4
+    assert set(RandomSampler(range(3), True, 2000)) == {0, 1, 2}
+    assert sorted(SubsetRandomSampler([8, 5, 6])) == [5, 6, 8]
+    assert set(WeightedRandomSampler([0.0, 1.0, 0.0, 2.0], 200)) == {1, 3}
+    assert sorted(WeightedRandomSampler(np.ones(4), 4, replacement=False)) == [0, 1, 2, 3]
+    assert list(BatchSampler(range(5), 2, True)) == [[0, 1], [2, 3]]
+    assert [len(BatchSampler(range(5), 2, last)) for last in (True, False)] == [2, 3]
+    assert list(RandomSampler([])) == [] and next(iter(RandomSampler("a", True, 10**12))) == 0
+
+
+@pytest.mark.parametrize("prefetch", [0, 2])
+def test_a_loader_goes_by_its_sampler(prefetch: int) -> None:
+    data = TensorDataset(sf.arange(20) * 10)
+
+    def batches(**options: Any) -> list[list[int]]:
+        return [x.tolist() for (x,) in DataLoader(data, prefetch=prefetch, **options)]
+
+    assert batches(batch_sampler=[[3, 1], [2]]) == [[30, 10], [20]]
+    assert len(DataLoader(data, batch_sampler=BatchSampler(range(5), 2, False))) == 3
+    sampler = RandomSampler(data, generator=sf.Generator().manual_seed(1))
+    whole = [i for batch in batches(batch_size=6, sampler=sampler) for i in batch]
+    assert sorted(whole) == [10 * i for i in range(20)] != whole
+    draws = []
+    for _ in range(2):  # those of the loop lie behind the one of the order, thread or none
+        sf.manual_seed(4)
+        order = iter(DataLoader(data, 6, sampler=RandomSampler(data), prefetch=prefetch))
+        draws.append([sf.rand(()).item(), *(x.tolist() for (x,) in order)])
+    assert draws[0] == draws[1]
+
+
+def test_a_stream_is_iterated_over() -> None:
+    class Squares(IterableDataset):
+        def __iter__(self) -> Any:
+            return (i * i for i in range(5))
+
+    assert [x.tolist() for x in DataLoader(Squares(), 2)] == [[0, 1], [4, 9], [16]]
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: RandomSampler("ab", num_samples=0), "num_samples is 0, and must be an integer of"),
+        (lambda: list(RandomSampler("", num_samples=2)), "2 samples are drawn from a source of no"),
+        (lambda: WeightedRandomSampler([1.0], 2, False), "2 samples of 1 weights without replace"),
+        (lambda: WeightedRandomSampler([[1.0]], 2), r"the shape \[1, 1\], and must be a vector"),
+        (lambda: BatchSampler([1], True, False), "batch_size is True, and must be an integer of 1"),
+        (lambda: list(Sampler()), r"Sampler has no __iter__\(\), and a sampler must have one"),
+        (lambda: list(IterableDataset()), r"IterableDataset has no __iter__\(\), and a stream mu"),
+        (lambda: DataLoader([1], batch_size=2, batch_sampler=[[0]]), "must not be given beside it"),
+        (lambda: DataLoader(iter([1]), batch_sampler=[[0]]), "of a dataset that has __len__"),
+    ],
+)
+def test_wrong_samplers_are_named(make: Any, says: str) -> None:
+    with pytest.raises(sf.ArgumentError, match=says):
+        make()

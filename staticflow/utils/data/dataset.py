@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from math import floor
 from typing import Any
@@ -12,7 +12,9 @@ from staticflow.errors import ArgumentError, IndexRangeError, ShapeError
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.random.sampling import Source, randperm
 
-__all__ = ["ConcatDataset", "Dataset", "Subset", "TensorDataset", "random_split"]
+__all__ = [
+    "ConcatDataset", "Dataset", "IterableDataset", "Subset", "TensorDataset", "random_split",
+]  # fmt: skip
 
 
 class Dataset:
@@ -27,6 +29,17 @@ class Dataset:
 
     def __add__(self, other: Any) -> ConcatDataset:
         return ConcatDataset([self, other])
+
+
+class IterableDataset:
+    """The base of datasets of one's own that are streams, which have ``__iter__``; any other
+    iterable without ``__getitem__`` is such a dataset, too."""
+
+    def __iter__(self) -> Iterator[Any]:
+        raise ArgumentError(
+            f"{type(self).__name__} has no __iter__(), and a stream must have one, at "
+            f"{format_locs(here())}"
+        )
 
 
 class ConcatDataset(Dataset):

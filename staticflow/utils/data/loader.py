@@ -73,9 +73,10 @@ class DataLoader:
     """The batches of a dataset, each time it is iterated over.
 
     ``shuffle`` draws a new order each time, of ``generator`` (the default one unless given);
-    ``sampler``, an iterable of indices, says the order itself. ``drop_last`` leaves out a last
-    batch of fewer than ``batch_size`` samples. ``collate_fn`` makes a batch of a list of samples,
-    `default_collate` unless given. A dataset without ``__getitem__`` is iterated over.
+    ``sampler``, an iterable of indices, says the order itself, and ``batch_sampler``, an iterable
+    of lists of indices, the batches. ``drop_last`` leaves out a last batch of fewer than
+    ``batch_size`` samples. ``collate_fn`` makes a batch of a list of samples, `default_collate`
+    unless given. A dataset without ``__getitem__`` is iterated over.
 
     Up to ``prefetch`` batches are made ahead on a thread, which ends with the loop, also where
     that is left early; what it raises comes out of the loop. With 0, or ``num_workers=0``, there
@@ -99,6 +100,7 @@ class DataLoader:
         shuffle: bool = False,
         sampler: Any = None,
         *,
+        batch_sampler: Any = None,
         drop_last: bool = False,
         collate_fn: Callable[[list[Any]], Any] | None = None,
         generator: Source | None = None,
@@ -118,6 +120,14 @@ class DataLoader:
                 f"DataLoader: the dataset is {with_article(type(dataset))}, and must have __len__ "
                 f"and __getitem__, or __iter__, at {format_locs(here())}"
             )
+        if batch_sampler is not None and (
+            batch_size != 1 or shuffle or sampler is not None or drop_last or not by_index
+        ):
+            raise ArgumentError(
+                "DataLoader: a batch_sampler says batches by indices of a dataset that has __len__ "
+                "and __getitem__; batch_size, shuffle, sampler and drop_last must not be given "
+                f"beside it, at {format_locs(here())}"
+            )
         if shuffle and (sampler is not None or not by_index):
             other = "a sampler" if by_index else "a dataset without __getitem__"
             raise ArgumentError(
@@ -126,22 +136,26 @@ class DataLoader:
             )
         self.dataset, self.batch_size, self.drop_last = dataset, batch_size, bool(drop_last)
         self.collate_fn, self.generator, self.sampler = collate_fn, generator, sampler
+        self.batch_sampler = batch_sampler
         self.shuffle, self.prefetch = bool(shuffle), 0 if num_workers == 0 else prefetch
         self._by_index, self.pin_memory = by_index, bool(pin_memory)
 
     def __len__(self) -> int:
         """The number of batches."""
+        if self.batch_sampler is not None:
+            return len(self.batch_sampler)
         count = len(self.dataset if self.sampler is None else self.sampler)
         return count // self.batch_size if self.drop_last else -(-count // self.batch_size)
 
     def __iter__(self) -> Iterator[Any]:
         order = self._order()
-        batches = self._batches(order)
+        batches = self._batches(None if order is None else iter(order))  # draws in this thread
         return run_ahead(batches, self.prefetch) if self.prefetch else batches
 
     def _order(self) -> Any:
-        if self.sampler is not None:
-            return self.sampler
+        given = self.sampler if self.batch_sampler is None else self.batch_sampler
+        if given is not None:
+            return given
         if not self._by_index:
             return None
         count = len(self.dataset)
@@ -150,7 +164,11 @@ class DataLoader:
         return range(count)
 
     def _batches(self, order: Any) -> Iterator[Any]:
-        samples = iter(self.dataset) if order is None else iter(order)
+        if self.batch_sampler is not None:
+            for chosen in order:
+                yield chosen_batch(self.dataset, list(chosen), self.collate_fn, True)
+            return
+        samples = iter(self.dataset) if order is None else order
         while chosen := list(islice(samples, self.batch_size)):
             if len(chosen) < self.batch_size and self.drop_last:
                 return
