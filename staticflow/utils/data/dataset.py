@@ -11,6 +11,7 @@ from typing import Any
 from staticflow.errors import ArgumentError, IndexRangeError, ShapeError
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.random.sampling import Source, randperm
+from staticflow.utils.data.checks import check_has
 
 __all__ = [
     "ConcatDataset", "Dataset", "IterableDataset", "Subset", "TensorDataset", "random_split",
@@ -55,7 +56,10 @@ class ConcatDataset(Dataset):
     """
 
     def __init__(self, datasets: Iterable[Any]) -> None:
+        check_has("ConcatDataset", "datasets", datasets, "__iter__")
         self.datasets = list(datasets)
+        for one in self.datasets:
+            check_has("ConcatDataset", "one of the datasets", one, "__len__", "__getitem__")
         if not self.datasets:
             raise ArgumentError(f"ConcatDataset of no datasets, at {format_locs(here())}")
         self.cumulative_sizes = list(accumulate(map(len, self.datasets)))
@@ -106,6 +110,8 @@ class Subset(Dataset):
     """The samples of ``dataset`` at ``indices``."""
 
     def __init__(self, dataset: Any, indices: Sequence[int]) -> None:
+        check_has("Subset", "dataset", dataset, "__getitem__")
+        check_has("Subset", "indices", indices, "__len__", "__getitem__")
         self.dataset, self.indices = dataset, indices
 
     def __getitem__(self, index: int) -> Any:
@@ -125,8 +131,15 @@ def random_split(
     >>> [len(part) for part in random_split(range(10), [0.7, 0.3])]
     [7, 3]
     """
+    check_has("random_split", "dataset", dataset, "__len__", "__getitem__")
+    check_has("random_split", "lengths", lengths, "__iter__")
     count = len(dataset)
     sizes = list(lengths)
+    if any(not isinstance(n, int | float) or isinstance(n, bool) for n in sizes):
+        raise ArgumentError(
+            f"random_split: the lengths are {sizes}, and must be integers or fractions, at "
+            f"{format_locs(here())}"
+        )
     if any(isinstance(n, float) for n in sizes) and abs(sum(sizes) - 1) < 1e-6:
         sizes = [floor(count * n) for n in sizes]
         for i in range(count - int(sum(sizes))):

@@ -25,6 +25,7 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.ops.basics.joining import stack
 from staticflow.ops.random.sampling import Source, randperm
 from staticflow.pytree import map_tree
+from staticflow.utils.data.checks import check_callable, check_count, check_has
 from staticflow.utils.data.dataset import TensorDataset
 
 __all__ = ["DataLoader", "default_collate"]
@@ -108,12 +109,12 @@ class DataLoader:
         num_workers: int | None = None,
         pin_memory: bool = False,
     ) -> None:
-        for name, value, least in (("batch_size", batch_size, 1), ("prefetch", prefetch, 0)):
-            if not isinstance(value, int) or value < least:
-                raise ArgumentError(
-                    f"DataLoader: {name} is {value!r}, and must be an integer of {least} or more, "
-                    f"at {format_locs(here())}"
-                )
+        check_count("DataLoader", "batch_size", batch_size)
+        check_count("DataLoader", "prefetch", prefetch, 0)
+        check_callable("DataLoader", "collate_fn", collate_fn)
+        for name, given in (("sampler", sampler), ("batch_sampler", batch_sampler)):
+            if given is not None:
+                check_has("DataLoader", name, given, "__iter__")
         by_index = hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")
         if not by_index and not hasattr(dataset, "__iter__"):
             raise ArgumentError(
@@ -164,16 +165,22 @@ class DataLoader:
         return range(count)
 
     def _batches(self, order: Any) -> Iterator[Any]:
+        pins = self.pin_memory and is_available()
+        for chosen in self._choices(order):
+            batch = chosen_batch(self.dataset, chosen, self.collate_fn, order is not None)
+            yield map_tree(_pin_leaf, batch) if pins else batch
+
+    def _choices(self, order: Any) -> Iterator[list[Any]]:
+        """The indices of each batch; the samples themselves of a dataset that is iterated over."""
         if self.batch_sampler is not None:
-            for chosen in order:
-                yield chosen_batch(self.dataset, list(chosen), self.collate_fn, True)
+            for batch in order:
+                check_has("DataLoader", "a batch of batch_sampler", batch, "__iter__")
+                yield list(batch)
             return
         samples = iter(self.dataset) if order is None else order
         while chosen := list(islice(samples, self.batch_size)):
-            if len(chosen) < self.batch_size and self.drop_last:
-                return
-            batch = chosen_batch(self.dataset, chosen, self.collate_fn, order is not None)
-            yield map_tree(_pin_leaf, batch) if self.pin_memory and is_available() else batch
+            if len(chosen) == self.batch_size or not self.drop_last:
+                yield chosen
 
 
 def _pin_leaf(leaf: Any) -> Any:

@@ -12,6 +12,7 @@ from staticflow.errors import ArgumentError
 from staticflow.graph.dtypes import float64
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.random.sampling import Source, multinomial, randint, randperm
+from staticflow.utils.data.checks import check_count, check_has
 
 __all__ = [
     "BatchSampler", "RandomSampler", "Sampler", "SequentialSampler", "SubsetRandomSampler",
@@ -38,6 +39,7 @@ class SequentialSampler(Sampler):
     """
 
     def __init__(self, data_source: Sized) -> None:
+        check_has("SequentialSampler", "data_source", data_source, "__len__")
         self.data_source = data_source
 
     def __iter__(self) -> Iterator[int]:
@@ -65,8 +67,9 @@ class RandomSampler(Sampler):
         num_samples: int | None = None,
         generator: Source | None = None,
     ) -> None:
+        check_has("RandomSampler", "data_source", data_source, "__len__")
         if num_samples is not None:
-            _check_count("RandomSampler", "num_samples", num_samples)
+            check_count("RandomSampler", "num_samples", num_samples)
         self.data_source, self.replacement = data_source, bool(replacement)
         self.count, self.generator = num_samples, generator
 
@@ -108,6 +111,7 @@ class SubsetRandomSampler(Sampler):
     """
 
     def __init__(self, indices: Sequence[int], generator: Source | None = None) -> None:
+        check_has("SubsetRandomSampler", "indices", indices, "__len__", "__getitem__")
         self.indices, self.generator = indices, generator
 
     def __iter__(self) -> Iterator[int]:
@@ -136,7 +140,8 @@ class WeightedRandomSampler(Sampler):
         replacement: bool = True,
         generator: Source | None = None,
     ) -> None:
-        _check_count("WeightedRandomSampler", "num_samples", num_samples)
+        check_count("WeightedRandomSampler", "num_samples", num_samples)
+        check_has("WeightedRandomSampler", "weights", weights, "__iter__")
         given = weights.tolist() if hasattr(weights, "tolist") else list(weights)
         self.weights = tensor(given, dtype=float64)
         if self.weights.ndim != 1:
@@ -173,7 +178,8 @@ class BatchSampler(Sampler):
     """
 
     def __init__(self, sampler: Iterable[int], batch_size: int, drop_last: bool) -> None:
-        _check_count("BatchSampler", "batch_size", batch_size)
+        check_has("BatchSampler", "sampler", sampler, "__iter__")
+        check_count("BatchSampler", "batch_size", batch_size)
         self.sampler, self.batch_size, self.drop_last = sampler, batch_size, bool(drop_last)
 
     def __iter__(self) -> Iterator[list[int]]:
@@ -192,11 +198,3 @@ class BatchSampler(Sampler):
 _DRAWN_AT_ONCE = 1024
 """Indices of a draw with replacement that are drawn together: a sampler of a thousand million
 samples, as of a training without epochs, gives its first at once."""
-
-
-def _check_count(name: str, argument: str, value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ArgumentError(
-            f"{name}: {argument} is {value!r}, and must be an integer of 1 or more, at "
-            f"{format_locs(here())}"
-        )
