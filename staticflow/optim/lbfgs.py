@@ -11,8 +11,8 @@ from staticflow.ops.basics.creation import zeros_like
 from staticflow.ops.basics.joining import cat
 from staticflow.ops.basics.view import reshape
 from staticflow.optim.line_search import Point, strong_wolfe
-from staticflow.optim.loading import groups_and_state
 from staticflow.optim.optimizer import Optimizer
+from staticflow.optim.saved_state import groups_and_state
 
 __all__ = ["LBFGS"]
 

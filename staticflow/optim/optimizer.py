@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any, ClassVar
 
-from staticflow.errors import ArgumentError, AutogradError, DTypeError, ShapeError
+from staticflow.errors import ArgumentError, AutogradError, DTypeError
 from staticflow.graph.articles import with_article
 from staticflow.graph.dtypes import float64
 from staticflow.graph.locs import format_locs, here
@@ -21,15 +21,12 @@ from staticflow.ops.symbols.symbol import Symbol
 from staticflow.ops.symbols.watching import run_leaf_hooks
 from staticflow.optim.at_once import stepper
 from staticflow.optim.group import ParamGroup, as_symbol, check_value
-from staticflow.optim.loading import groups_and_state
-from staticflow.optim.own_step import copies_of_state, has_own_step
+from staticflow.optim.own_step import has_own_step
 from staticflow.optim.recorded_step import HOW, is_recorded, take_recorded_step
 from staticflow.optim.rule_on_symbols import RuleOnSymbols
+from staticflow.optim.saved_state import load_state, name_state, state_to_save, whole_value
 
 __all__ = ["Optimizer"]
-
-# In the groups of PyTorch's state files, and not in those here unless a rule reads it.
-_FOREIGN = (*HOW, "decoupled_weight_decay")
 
 StepHook = Callable[["Optimizer", tuple[Any, ...], dict[str, Any]], Any]
 
@@ -382,11 +379,11 @@ class Optimizer:
         state = self.state.setdefault(param, {})
         needed = self._parts.get(tuple(hyper))
         if needed is None or not needed <= state.keys():
-            first = self.init_state(_whole(param).detach(), hyper, state)
+            first = self.init_state(whole_value(param).detach(), hyper, state)
             self._parts[tuple(hyper)] = frozenset(first)
             for name, tensor in first.items():
                 if name not in state:
-                    state[name] = self._name_state(param, name, tensor)
+                    state[name] = name_state(param, name, tensor)
         return state
 
     def make_state(self) -> dict[Any, dict[str, Any]]:
@@ -396,11 +393,6 @@ class Optimizer:
             for param in group.params:
                 self._state_of(param, group.numbers())
         return self.state
-
-    @staticmethod
-    def _name_state(param: Any, name: str, tensor: Any) -> Any:
-        tensor.name = f"{param.name or 'param'}.{name}"
-        return tensor
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients of all parameters; or fill them with zeros, in place."""
@@ -417,19 +409,7 @@ class Optimizer:
         """State and hyperparameters as PyTorch lays them out: ``state`` by the number of the
         parameter, ``param_groups`` with numbers as ``params``. Tensors are on their own memory, but
         those of which each of several processes has a part: these are whole, and new."""
-        params = [p for group in self.param_groups for p in group.params]
-        number = {id(p): i for i, p in enumerate(params)}
-        return {
-            "state": {
-                number[id(p)]: {name: _whole(t) for name, t in state.items()}
-                for p, state in self.state.items()
-                if state
-            },
-            "param_groups": [
-                {**group, "params": [number[id(p)] for p in group.params]}
-                for group in self.param_groups
-            ],
-        }
+        return state_to_save(self)
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Take hyperparameters and state as `state_dict` (or PyTorch's) gave them, into the own
@@ -438,71 +418,7 @@ class Optimizer:
         Raises `CheckpointError`, `ShapeError`, `KeyError` or `ValueError` if groups or state do not
         fit, before anything is changed.
         """
-        groups, given_states = groups_and_state(
-            state_dict, [len(g.params) for g in self.param_groups]
-        )
-        if has_own_step(type(self), Optimizer):
-            for group, loaded in zip(self.param_groups, groups, strict=True):
-                for name, value in loaded.items():
-                    if name != "params":
-                        group[name] = value
-                self.state |= copies_of_state(group.params, loaded["params"], given_states)
-            return
-        settings, states = [], []
-        for group, loaded in zip(self.param_groups, groups, strict=True):
-            values = {n: v for n, v in loaded.items() if n in group or n not in _FOREIGN}
-            values = {n: v for n, v in values.items() if n not in ("params", *self.fixed)}
-            for name, value in values.items():
-                group.check(name, value)
-                settings.append((group, name, value))
-            hyper = group.numbers(values)
-            for param, number in zip(group.params, loaded["params"], strict=True):
-                given = given_states.get(number, {})
-                states.append((param, self._fitting(param, given, hyper)))
-        for group, name, value in settings:
-            group[name] = value
-        for param, new in states:
-            own = self.state.setdefault(param, {})
-            for name, tensor in new.items():
-                if name in own:
-                    part = part_of(own[name])
-                    if part is None:
-                        own[name][...] = tensor
-                    else:
-                        part.put(own[name], tensor)
-                else:
-                    own[name] = self._name_state(param, name, tensor)
-
-    def _fitting(
-        self, param: Any, given: Mapping[str, Any], hyper: Mapping[str, Any]
-    ) -> dict[str, Any]:
-        """The state of ``param`` that a state file has as ``given``, in tensors of its own; the
-        first state if that is nothing. Raises `ShapeError` for what does not fit."""
-        given = {n: t for n, t in given.items() if t is not None}  # as PyTorch's SGD may have it
-        value = _whole(param).detach()
-        every = self.init_state(value, self.defaults, {})  # whatever the switches say
-        new = self.init_state(value, hyper, given)
-        for name, tensor in given.items():
-            if name not in every:
-                raise ShapeError(
-                    f"load_state_dict: the state of {param.name!r} has {name}, which "
-                    f"{type(self).__name__} does not keep; it keeps {', '.join(every)}"
-                    f", at {format_locs(here())}"
-                )
-            shape = tuple(getattr(tensor, "shape", ()))  # the counters may be plain numbers
-            if shape != every[name].shape:
-                raise ShapeError(
-                    f"load_state_dict: {name} of {param.name!r} has shape {list(shape)}, "
-                    f"and {list(every[name].shape)} is needed, at {format_locs(here())}"
-                )
-            new[name] = every[name].copy_(tensor)
-        for name in new:
-            if given and name not in given and name not in self.counters:
-                raise ShapeError(
-                    f"load_state_dict: the state of {param.name!r} has {', '.join(given)}, and "
-                    f"{name} is needed too, at {format_locs(here())}"
-                )
-        return new
+        load_state(self, state_dict, has_own_step(type(self), Optimizer))
 
     def __repr__(self) -> str:
         lines = []
@@ -528,8 +444,3 @@ def _no_rule(optimiser: type, method: str) -> str:
         "Optimizer: define init_state and update, or for tensors alone a step, "
         f"at {format_locs(here())}"
     )
-
-
-def _whole(tensor: Any) -> Any:
-    part = part_of(tensor)
-    return tensor if part is None else part.gather(tensor)
