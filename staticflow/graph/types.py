@@ -124,7 +124,7 @@ class Facts:
         """
         if same(a, b):
             return a
-        if isinstance(a - b, int):
+        if isinstance(a - b, int) or is_provably_ge(a, b + 1) or is_provably_ge(b, a + 1):
             raise ShapeError(f"{what}: {a} and {b} differ; they must be equal{otherwise}")
         self.assumptions.append(Assumption(a, b, what))
         return a if isinstance(a, int) else b  # a number tells more than a name
@@ -136,7 +136,7 @@ class Facts:
         """
         if is_provably_ge(size, least):
             return
-        if isinstance(size - least, int):
+        if isinstance(size - least, int) or is_provably_ge(least - 1, size):
             raise ShapeError(f"{what}: {size} is too small; it must be at least {least}")
         self.assumptions.append(Assumption(dim_max(size, least), size, what))
 

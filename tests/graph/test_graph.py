@@ -11,7 +11,7 @@ import pytest
 from graph_ops import OPS, L, M, N, f32, node, parsed
 
 from staticflow.errors import ShapeError, VerifyError
-from staticflow.graph.dims import fresh_sym
+from staticflow.graph.dims import dim_max, fresh_sym
 from staticflow.graph.dtypes import float32, float64, int64
 from staticflow.graph.equalities import Equality
 from staticflow.graph.graph import close, map_attrs, new_param, rebuild, substitute_nodes
@@ -186,6 +186,16 @@ def test_sizes_that_never_are_equal_are_refused_at_the_op() -> None:
         node("add", x, y)
     with pytest.raises(ShapeError, match="inner sizes: 3 and 4 differ"):
         node("matmul", new_param(f32(2, 3), "x"), new_param(f32(4, 2), "y"))
+    with pytest.raises(ShapeError, match=r"the sizes at dim -1: 2 and N \+ 12 differ"):
+        node("add", new_param(f32(2), "x"), new_param(f32(N + 12), "y"))
+
+
+def test_a_size_that_is_always_too_small_is_refused_at_once() -> None:
+    facts = Facts()
+    facts.at_least(N, 2, "the rows of x")
+    assert [(a.a, a.b) for a in facts.assumptions] == [(dim_max(N, 2), N)]
+    with pytest.raises(ShapeError, match=r"the rows of x: 3 is too small; .* at least N \+ 4"):
+        facts.at_least(3, N + 4, "the rows of x")
 
 
 def test_sizes_that_contradict_each_other_are_refused_when_closing() -> None:
