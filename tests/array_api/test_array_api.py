@@ -243,3 +243,23 @@ def test_gradients_flow_through_the_namespace() -> None:
     p = sf.placeholder((None, 4), dtype="float64", name="x")
     compiled = sf.compile([p], sf.grad(loss(p), [p])[0])(sf.tensor(values))
     np.testing.assert_allclose(compiled.numpy(), x.grad.numpy(), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda xp: xp.all(None), "all: 'x' must be a tensor, not NoneType"),
+        (lambda xp: xp.max("a"), "max: 'x' must be a tensor, not 'a'"),
+        (lambda xp: xp.sign(3.5), "sign: 'x' must be a tensor, not float"),
+        (lambda xp: xp.concat(3.5), "concat: 'arrays' must be"),
+        (
+            lambda xp: xp.cumulative_prod(xp.ones(2), axis="a"),
+            "cumulative_prod: 'axis' must be int",
+        ),
+    ],
+)
+def test_arguments_of_wrong_kinds_are_named(call: Any, says: str) -> None:
+    from staticflow import array_api
+
+    with pytest.raises(sf.StaticflowError, match=says):
+        call(array_api)

@@ -316,6 +316,7 @@ _ROOMS = tuple(
         "serialization",
         "pytree",
         "utils.",
+        "array_api.",
         "runtime.",
     )
 )
