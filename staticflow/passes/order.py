@@ -26,6 +26,7 @@ SIMPLIFY = (
     "factor_products",
     "order_products",
     "solve_inverses",
+    "values_of_vectors",
     "first_of_sorted",
     "decompose",
     "count_iterations",
@@ -68,7 +69,7 @@ STABILIZING = ("stabilize", "stabilize_more")
 
 REORDERING = (
     "attention", "reorder", "factor_products", "order_products", "solve_inverses",
-    "narrow_products", "row_blocks",
+    "values_of_vectors", "narrow_products", "row_blocks",
 )  # fmt: skip
 """The passes that choose another order of products or sums than the one that was written."""
 

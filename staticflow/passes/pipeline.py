@@ -42,6 +42,7 @@ from staticflow.passes.row_blocks import row_blocks
 from staticflow.passes.rules import CANONICAL, FAST, PARTS, REORDER
 from staticflow.passes.solve_inverses import solve_inverses
 from staticflow.passes.transpose import transpose_products
+from staticflow.passes.values_of_vectors import values_of_vectors
 from staticflow.passes.widen_products import widen_products
 
 if TYPE_CHECKING:
@@ -85,6 +86,7 @@ RUNS: dict[str, Pass] = {
     "factor_products": factor_products,
     "order_products": order_products,
     "solve_inverses": solve_inverses,
+    "values_of_vectors": values_of_vectors,
     "first_of_sorted": first_of_sorted,
     "decompose": decompose,
     "count_iterations": count_iterations,

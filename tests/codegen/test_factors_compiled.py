@@ -148,6 +148,27 @@ def test_nothing_is_updated_where_there_are_no_factors() -> None:
     np.testing.assert_allclose(w.numpy(), wanted, 1e-12)
 
 
+@pytest.mark.parametrize("f", [linalg.svdvals, lambda a: linalg.eigvalsh(symmetric(a))])
+def test_values_and_their_gradient_ask_once(f: Callable[[Any], Any]) -> None:
+    a = sf.placeholder((None, None), "float64", name="a")
+    value = (f(a) ** 2).sum()
+    found: list[Any] = []
+    for passes in (None, "-values_of_vectors"):
+        program = sf.compile([a], [value, *sf.grad(value, [a])], passes=passes)
+        ops = [node.op.name for node in program.optimized.nodes]
+        found.append(sum(ops.count(n) for n in ("svd", "svdvals", "eigh", "eigvalsh")))
+        for one, other in zip(program(TALL), _eagerly(f, TALL), strict=True):
+            np.testing.assert_allclose(one.numpy(), other.numpy(), 1e-9, 1e-9)
+    assert found == [1, 2]
+
+
+def _eagerly(f: Callable[[Any], Any], x: Any) -> tuple[Any, Any]:
+    leaf = x.detach().clone().requires_grad_()
+    value = (f(leaf) ** 2).sum()
+    value.backward()
+    return value.detach(), leaf.grad
+
+
 def test_the_second_derivative() -> None:
     def f(a: Any) -> Any:
         return (linalg.pinv(a) ** 3).sum() + linalg.slogdet(a).logabsdet

@@ -139,6 +139,7 @@ ROUNDS = {
     "stabilize_parts",
     "attention",
     "solve_inverses",
+    "values_of_vectors",
     "decompose",
     "relax",
     "reorder",
@@ -158,8 +159,10 @@ TAME = {
     "narrow_products",
     "factor_products",
     "solve_inverses",
+    "values_of_vectors",
 }
-"""Passes for tame numbers: another order of products meets inf - inf elsewhere."""
+"""Passes for tame numbers: another order of products meets inf - inf elsewhere, and no vectors are found
+where there are infinities."""
 BETTER = {"pow_minus_one", "sum_of_one"}
 """Rules that give the exact reciprocal, and keep the sign of a zero that a sum loses."""
 
