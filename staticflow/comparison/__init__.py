@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ def compare(
     dtype: Any = "float32",
     quick: bool = False,
     sweep: str | None = None,
+    processes: Sequence[int] = (),
 ) -> Comparison:
     """One model in both modes: whether they compute the same, and what each costs.
 
@@ -32,11 +34,14 @@ def compare(
     ``"adam"``, with its rate ``lr``, or a function that makes one of the parameters. ``quick``
     leaves out what takes more than a few seconds, such as fresh processes. ``sweep`` says at which
     open sizes, and at which arguments of the model, both modes are timed beside each other:
-    ``"batch=1,8,64 width=16,256"``; by default at some batches around the given one.
+    ``"batch=1,8,64 width=16,256"``; by default at some batches around the given one. ``processes``,
+    such as ``(2, 4)``, says on how many processes of MPI the compiled step is timed, too, each with
+    its part of every batch: how much faster they are than one.
 
     The record has all that is printed; in a notebook it shows itself.
 
-    Raises `ArgumentError` for what does not fit together.
+    Raises `ArgumentError` for what does not fit together, and `RankError` for ``processes`` where
+    there is no mpirun.
 
     >>> import staticflow as sf
     >>> net = sf.nn.Linear(3, 2)
@@ -46,4 +51,6 @@ def compare(
     """
     from staticflow.comparison.requests import compare_values
 
-    return compare_values(model, inputs, loss, optimizer, lr, steps, seed, dtype, quick, sweep)
+    return compare_values(
+        model, inputs, loss, optimizer, lr, steps, seed, dtype, quick, sweep, processes
+    )

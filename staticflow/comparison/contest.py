@@ -122,15 +122,19 @@ def static_contestant(job: Job, **options: Any) -> Contestant:
     return Contestant("static", model, optimizer, whole, program, chance)
 
 
-def trace_step(job: Job, model: Module) -> tuple[Any, list[Any], Any, Any]:
+def trace_step(
+    job: Job, model: Module, split: Callable[[list[Any]], list[Any]] = list
+) -> tuple[Any, list[Any], Any, Any]:
     """The optimiser, and the symbols of the inputs, the outputs and the updates of a step: the
-    outputs are the loss, with the gradients in a list if nothing is updated."""
+    outputs are the loss, with the gradients in a list if nothing is updated. The model and the loss
+    are given what ``split`` makes of the symbols."""
     symbols = job.placeholders()
     with default_dtype(job.dtype):
-        output = job.output_of(model, symbols)
+        given = split(symbols)
+        output = job.output_of(model, given)
         if job.loss is None:
             return None, symbols, output, None
-        loss = job.loss_of(output, symbols)
+        loss = job.loss_of(output, given)
         trained = [p for p in model.parameters() if p.requires_grad]
         if not trained:
             return None, symbols, loss, None

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,10 @@ from staticflow.comparison.job import RANDOM_BATCHES, Job
 from staticflow.data_classes import dataclass
 from staticflow.graph.locs import PACKAGE
 
-__all__ = ["STARTS", "FreshCosts", "ProcessError", "measure_fresh"]
+__all__ = [
+    "STARTS", "FreshCosts", "ProcessError", "answer_of", "measure_fresh", "save_batches",
+    "write_order",
+]  # fmt: skip
 
 STARTS = ("cold", "warm")
 
@@ -93,7 +96,7 @@ def measure_fresh(
     """
     with tempfile.TemporaryDirectory(prefix="staticflow-") as name:
         folder = Path(name)
-        _save_batches(folder / "data.npz", job, sized)
+        save_batches(folder / "data.npz", job, sized)
         for turn in range(repeats):
             for mode in modes if turn % 2 == 0 else list(reversed(modes)):
                 cache = folder / f"cache-{mode}-{turn}"
@@ -106,7 +109,9 @@ def measure_fresh(
                     progress()
 
 
-def _save_batches(path: Path, job: Job, sized: Sequence[tuple[str, Batch]]) -> None:
+def save_batches(path: Path, job: Job, sized: Sequence[tuple[str, Batch]]) -> None:
+    """Write the batches of a job, and those of some sizes, to a file."""
+
     def name_arrays() -> Iterator[tuple[str, Any]]:
         for number, batch in enumerate(job.batches(RANDOM_BATCHES)):
             yield from ((f"{number}/{i}", array) for i, array in enumerate(batch))
@@ -123,6 +128,14 @@ def _plain(array: Any) -> Any:
 
 
 def _run_process(job: Job, mode: str, folder: Path, cache: Path) -> dict[str, Any]:
+    path = write_order(job, folder, mode=mode)
+    command = [sys.executable, "-m", "staticflow.comparison.fresh", str(path)]
+    return answer_of(command, job, folder, {**os.environ, "STATICFLOW_CACHE_DIR": str(cache)})
+
+
+def write_order(job: Job, folder: Path, **more: Any) -> Path:
+    """The file that says to another process what to run, on the batches of the ``folder``, and
+    where to write its answer."""
     assert job.request is not None
     request = dataclasses.asdict(job.request)
     request["inputs"] = [x.describe(job.sizes) for x in job.inputs]
@@ -131,30 +144,35 @@ def _run_process(job: Job, mode: str, folder: Path, cache: Path) -> dict[str, An
         request["lr"] = None
     order = {
         "request": request,
-        "mode": mode,
         "model_takes": job.model_takes,
         "loss_takes": job.loss_takes,
         "data": str(folder / "data.npz"),
         "answer": str(folder / "answer.json"),
+        **more,
     }
+    path = folder / "order.json"
+    path.write_text(json.dumps({**order, "began": time.monotonic()}))
+    return path
+
+
+def answer_of(
+    command: Sequence[str], job: Job, folder: Path, environment: Mapping[str, str]
+) -> dict[str, Any]:
+    """What a command writes as its answer. Raises `ProcessError` where it fails."""
+    assert job.request is not None
     root = str(Path(PACKAGE).parent)
     is_file = job.request.target.partition(":")[0].endswith(".py")
     others = [os.environ.get("PYTHONPATH", "")] if is_file else sys.path  # the user's packages
-    paths = [root, *filter(None, others)]
-    environment = {
-        **os.environ, "STATICFLOW_CACHE_DIR": str(cache), "PYTHONPATH": os.pathsep.join(paths)
-    }  # fmt: skip
-    path = folder / "order.json"
-    path.write_text(json.dumps({**order, "began": time.monotonic()}))
-    command = [sys.executable, "-m", "staticflow.comparison.fresh", str(path)]
+    paths = os.pathsep.join([root, *filter(None, others)])
     try:
         done = subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=LONGEST, check=False
-        )
+            command, env={**environment, "PYTHONPATH": paths}, capture_output=True, text=True,
+            timeout=LONGEST, check=False,
+        )  # fmt: skip
     except subprocess.TimeoutExpired:
         raise ProcessError(f"it took more than {LONGEST} seconds") from None
     if done.returncode != 0:
         said = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
-        raise ProcessError(said[-1])
+        raise ProcessError(next((s for s in said if s.startswith("staticflow.")), said[-1]))
     found: dict[str, Any] = json.loads((folder / "answer.json").read_text())
     return found

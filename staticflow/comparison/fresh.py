@@ -31,7 +31,7 @@ from staticflow.comparison.inputs import Batch  # noqa: E402
 from staticflow.comparison.job import Job, Request, job_without_trial  # noqa: E402
 from staticflow.runtime.native import NativeModule  # noqa: E402
 
-__all__ = ["main"]
+__all__ = ["load_batches", "main"]
 
 WARM_STEPS = 30
 """So many steps are made after the first, or as many as fit into `WARM_SECONDS`, at least 4."""
@@ -42,7 +42,7 @@ WARM_SECONDS = 0.5
 def main(order_file: str) -> None:
     """Run the order that is in a file."""
     order = json.loads(Path(order_file).read_text())
-    batches, sized = _load_batches(Path(order["data"]))
+    batches, sized = load_batches(Path(order["data"]))
     job = job_without_trial(
         Request(**{**order["request"], "inputs": tuple(order["request"]["inputs"])}),
         order["model_takes"],
@@ -63,7 +63,7 @@ def main(order_file: str) -> None:
     Path(order["answer"]).write_text(json.dumps(found))
 
 
-def _load_batches(path: Path) -> tuple[list[Batch], dict[str, Batch]]:
+def load_batches(path: Path) -> tuple[list[Batch], dict[str, Batch]]:
     """The batches to run in their order, and those of other sizes by name. An array's name is
     ``batch/input`` or ``=sizes/input``."""
     batches: dict[str, list[Any]] = {}

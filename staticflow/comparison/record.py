@@ -18,8 +18,8 @@ from staticflow.measure.work import Kernel
 
 __all__ = [
     "SCHEMA", "Ablation", "Agreement", "BreakEven", "Buffer", "Comparison", "Curve", "Difference",
-    "Graphs", "Kernel", "Machine", "Memory", "ModeCosts", "Model", "Peer", "Roofline", "Spread",
-    "Sweep", "SweepPoint", "WinModel",
+    "Graphs", "Kernel", "Machine", "Memory", "ModeCosts", "Model", "Peer", "Roofline", "Scaling",
+    "Spread", "Sweep", "SweepPoint", "WinModel",
 ]  # fmt: skip
 
 SCHEMA = "staticflow.compare/1"
@@ -194,6 +194,25 @@ class Peer:
 
 
 @dataclass(frozen=True, slots=True)
+class Scaling:
+    """The compiled step on several processes of one thread each, of which each has its part of
+    every batch."""
+
+    processes: int
+    step: Spread
+    speedup: float
+    """The time of one process over that of this many."""
+    efficiency: float
+    """The speedup for each process: 1 where twice as many take half the time."""
+    bytes: int
+    """What each process sends in a step, besides what loops send."""
+    messages: int
+    difference: float | None
+    """The largest relative one of the first losses from those of one process; None without a
+    loss."""
+
+
+@dataclass(frozen=True, slots=True)
 class Graphs:
     """The two graphs side by side, each as `staticflow.drawing` writes it in JSON: the tape of one
     eager step, and the optimised graph."""
@@ -228,6 +247,8 @@ class Comparison:
     """The passes without which the optimised graph is the same, so that they were not timed."""
     sweep: Sweep | None = None
     peers: tuple[Peer, ...] = ()
+    scaling: tuple[Scaling, ...] = ()
+    """By numbers of processes, where somebody asked for them."""
     graphs: Graphs = Graphs(None, None)
     notes: tuple[str, ...] = ()
     """What a reader has to know of how this was measured."""

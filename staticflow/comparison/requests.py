@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from typing import Any
 
@@ -13,6 +13,7 @@ from staticflow.comparison.job import DTYPES, Job, Request, make_job
 from staticflow.comparison.progress import Progress
 from staticflow.comparison.record import Comparison
 from staticflow.comparison.run import Options, compare_job
+from staticflow.comparison.scaling import check_counts
 from staticflow.comparison.source import ModelFile, load_file
 from staticflow.eager.grad_mode import enable_grad
 from staticflow.eager.inference import inference_mode
@@ -51,6 +52,7 @@ def compare_values(
     dtype: Any,
     quick: bool,
     sweep: str | None = None,
+    processes: Sequence[int] = (),
 ) -> Comparison:
     """What `staticflow.compare` does. The generators of random numbers go on as if it had not been
     called."""
@@ -68,11 +70,12 @@ def compare_values(
     request = None
     if target and all(x is None or isinstance(x, str) for x in words):
         request = Request(target, (), *words, lr, steps, seed, name)
+    counts = check_counts(processes)
     chance = Chance.now()
     try:
         with inference_mode(False), enable_grad():  # whatever the caller has switched off or on
             job = make_job(file, inputs, loss, optimizer, lr, steps, seed, name, request, sweep)
-            return compare_job(job, Options(is_quick=quick), Progress())
+            return compare_job(job, Options(quick, processes=counts), Progress())
     finally:
         chance.restore()
 

@@ -39,8 +39,10 @@ from staticflow.comparison.record import (
     ModeCosts,
     Model,
     Roofline,
+    Scaling,
 )
 from staticflow.comparison.refusal import try_statically
+from staticflow.comparison.scaling import find_scaling
 from staticflow.comparison.scores import find_scores
 from staticflow.comparison.source import explain_failure, is_of_model
 from staticflow.comparison.why import Why, find_why
@@ -62,6 +64,8 @@ class Options:
     is_quick: bool = False
     repeats: int = 3
     """Fresh processes of each mode and kind."""
+    processes: tuple[int, ...] = ()
+    """On how many processes the compiled step is timed, 1 first; none if nobody asked for it."""
 
 
 class InterruptedComparison(KeyboardInterrupt):
@@ -98,6 +102,7 @@ class Findings:
     compilations: dict[str, dict[str, int]] = field(default_factory=dict)
     graphs: Graphs = field(default_factory=lambda: Graphs(None, None))
     why: Why = field(default_factory=Why)
+    scaling: tuple[Scaling, ...] = ()
     notes: list[str] = field(default_factory=list)
 
     def as_record(self, unfinished: str | None = None) -> Comparison:
@@ -131,6 +136,7 @@ class Findings:
             no_effect=self.why.no_effect,
             sweep=self.why.sweep,
             peers=self.why.peers,
+            scaling=self.scaling,
             notes=(*job.notes, *self.notes),
             unfinished=unfinished,
         )
@@ -242,6 +248,8 @@ def _find_all(findings: Findings, options: Options, stage: Progress) -> None:
     if not options.is_quick:
         _start_afresh(findings, [c.mode for c in contestants], options.repeats, stage)
         find_why(job, eager, static, findings.why, findings.notes, stage)
+    if static is not None and options.processes:
+        _scale(findings, options.processes, stage)
 
 
 def _train(
@@ -320,17 +328,31 @@ def _footprint(contestant: Contestant, memory: Memory) -> int:
 def _start_afresh(findings: Findings, modes: Sequence[str], repeats: int, stage: Progress) -> None:
     """What both modes cost in fresh processes."""
     job, costs = findings.job, findings.fresh
-    if job.request is None:
-        findings.notes.append(
-            "fresh processes are not measured: they need a model, a loss and an optimiser that a "
-            "file has, as in sf.compare('my_model.py:Net', ...)"
-        )
+    if not _can_be_named(findings, "fresh processes"):
         return
     stage.stage("fresh processes", repeats * len(modes) * len(STARTS))
     try:
         measure_fresh(job, modes, sizes_to_try(job), repeats, costs, stage.advance)
     except ProcessError as error:
         findings.notes.append(f"a fresh process failed: {error}")
+
+
+def _scale(findings: Findings, processes: Sequence[int], stage: Progress) -> None:
+    """The compiled step on several processes."""
+    if _can_be_named(findings, "several processes"):
+        stage.stage(f"{', '.join(map(str, processes))} processes", len(processes))
+        findings.scaling, notes = find_scaling(findings.job, processes, stage.advance)
+        findings.notes += notes
+
+
+def _can_be_named(findings: Findings, what: str) -> bool:
+    """Whether another process can make the job; else a note says why it is not measured there."""
+    if findings.job.request is None:
+        findings.notes.append(
+            f"{what} are not measured: they need a model, a loss and an optimiser that a file has, "
+            "as in sf.compare('my_model.py:Net', ...)"
+        )
+    return findings.job.request is not None
 
 
 def _compilations(findings: Findings, static: Contestant) -> dict[str, int]:

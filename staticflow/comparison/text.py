@@ -46,6 +46,7 @@ def format_comparison(record: Comparison) -> str:
         _ablation(record),
         _sweep(record),
         _peers(record),
+        _scaling(record),
         _foot(record),
     ]
     lines: list[str] = []
@@ -325,6 +326,20 @@ def _peers(record: Comparison) -> Iterator[str]:
         yield (
             f"  {f'{peer.name} {peer.version}':<24}{seconds_in_words(peer.step.median):>14}"
             f"{seconds_in_words(peer.first_step):>14}{ratio:>14}  {peer.difference:.1e}"
+        )
+
+
+def _scaling(record: Comparison) -> Iterator[str]:
+    if not record.scaling:
+        return
+    heads = f"{'step':>11}{'speedup':>10}{'efficiency':>12}{'sent':>12}  difference"
+    yield f"{'PROCESSES OF 1 THREAD':<22}{heads}"
+    for each in record.scaling:
+        apart = "-" if each.difference is None else f"{each.difference:.1e}"
+        yield (
+            f"  {each.processes:<20}{seconds_in_words(each.step.median):>11}"
+            f"{ratio_in_words(each.speedup):>10}{each.efficiency:>12.0%}"
+            f"{bytes_in_words(each.bytes):>12}  {apart}"
         )
 
 

@@ -34,6 +34,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--dtype", choices=DTYPES, default="float32", help="of floating parameters and inputs")
     add("--sweep", metavar="SIZES", help="time both modes at each of some open sizes and arguments "
         'of the model, such as "batch=1,8,64 width=16,256"')  # fmt: skip
+    add("--processes", metavar="COUNTS", type=_counts, default=(), help="time the compiled step on "
+        "so many processes, too, each with its part of every batch, such as 2,4 (needs the extra "
+        "distributed)")  # fmt: skip
     add("--json", type=Path, metavar="FILE", help="write all that was found there too")
     add("--html", type=Path, metavar="FILE", help="write all that was found there too, as a page "
         "with charts (needs the extra report)")  # fmt: skip
@@ -48,6 +51,10 @@ def _rate(text: str) -> float:
     if not math.isfinite(value) or value < 0:
         raise argparse.ArgumentTypeError(f"a learning rate is a number from 0 on, not {text}")
     return value
+
+
+def _counts(text: str) -> tuple[int, ...]:
+    return tuple(positive_int(word) for word in text.split(","))
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -65,8 +72,10 @@ def run(arguments: argparse.Namespace) -> int:
         Options,
         compare_job,
     )
+    from staticflow.comparison.scaling import check_counts
     from staticflow.comparison.text import format_comparison
 
+    counts = check_counts(arguments.processes)
     request = Request(
         arguments.target, tuple(arguments.inputs or ()), arguments.loss, arguments.optimizer,
         arguments.lr, arguments.steps, arguments.seed, arguments.dtype, arguments.sweep,
@@ -88,7 +97,7 @@ def run(arguments: argparse.Namespace) -> int:
         with redirect_stdout(sys.stderr):  # what the model's file prints is no part of the table
             job = job_of(request)
         try:
-            record = compare_job(job, Options(arguments.quick), progress_for())
+            record = compare_job(job, Options(arguments.quick, processes=counts), progress_for())
         except InterruptedComparison as interrupt:
             print(format_comparison(interrupt.record))
             print("interrupted; no file was written", file=sys.stderr)

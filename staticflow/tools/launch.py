@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import sys
-from pathlib import Path
 
 from staticflow.errors import RankError
 
@@ -23,13 +21,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Become ``mpirun -n N python SCRIPT ...``, with more processes than processors if need be.
     Its options are set by its environment variables, as for any other call of it."""
+    from staticflow.distributed.launching import launch_command
+
     if arguments.n < 1:
         raise RankError(f"launch: -n is {arguments.n}; there must be at least one process")
-    beside = str(Path(sys.executable).parent)
-    found = shutil.which("mpirun", path=os.pathsep.join((beside, os.environ.get("PATH", ""))))
-    if found is None:
-        raise RankError("launch: there is no mpirun; install staticflow[distributed], or an MPI")
-    os.environ.setdefault("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe")
-    command = [found, "-n", str(arguments.n), sys.executable, arguments.script]
+    words = [arguments.script, *arguments.arguments]
+    command, environment = launch_command(arguments.n, words)
     sys.stdout.flush()
-    os.execv(found, [*command, *arguments.arguments])
+    os.execve(command[0], command, environment)

@@ -19,6 +19,7 @@ from staticflow.comparison.page.facts import (
     pass_table,
     peer_table,
     roofline_table,
+    scaling_table,
     score_table,
 )
 from staticflow.comparison.page.findings import agreement_sentence
@@ -141,6 +142,7 @@ def all_sections(comparison: Comparison) -> Iterator[tuple[str, str, list[Conten
     ]  # fmt: skip
     if of.sweep is not None:
         yield "map", "Which mode wins where", [figure(map_chart(of.sweep)), *fit_section(of.sweep)]
+    yield "processes", "Several processes", [scaling_table(of.scaling)]
     yield "compilations", "Compilations", [compilation_table(of.compilations)]
     yield "method", "How this was measured", [
         of.notes and tag("ul", [tag("li", note) for note in some_notes(of.notes)]), machine_list(of)

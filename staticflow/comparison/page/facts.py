@@ -15,6 +15,7 @@ from staticflow.comparison.record import (
     Machine,
     ModeCosts,
     Peer,
+    Scaling,
     Spread,
 )
 from staticflow.measure.lines import lines_or_none
@@ -34,6 +35,7 @@ __all__ = [
     "pass_table",
     "peer_table",
     "roofline_table",
+    "scaling_table",
     "score_table",
 ]
 
@@ -159,6 +161,22 @@ def peer_table(peers: tuple[Peer, ...]) -> Html | None:
         for p in peers
     ]  # fmt: skip
     return table("The same model elsewhere", ["Library", *heads], rows)
+
+
+def scaling_table(scaling: tuple[Scaling, ...]) -> Html | None:
+    """The compiled step on several processes."""
+    if not scaling:
+        return None
+    heads = numbers(
+        ["Step", "95 % interval", "Speedup", "Efficiency", "Sent by each", "Difference"]
+    )
+    rows = [
+        (str(s.processes), seconds_in_words(s.step.median), interval(s.step),
+         ratio_in_words(s.speedup), f"{100 * s.efficiency:.0f} %", bytes_in_words(s.bytes),
+         "–" if s.difference is None else difference_words(s.difference))
+        for s in scaling
+    ]  # fmt: skip
+    return table("The compiled step on processes of one thread", ["Processes", *heads], rows)
 
 
 def against(ratio: Spread | None) -> str:
