@@ -130,13 +130,13 @@ def test_ranks_that_wait_in_a_circle_say_what_for(
 
 @pytest.mark.parametrize(
     ("count", "steps", "dtype", "error"),
-    [(2, 10, "float32", 1e-5), (4, 100, "float64", 1e-8)],
+    [(2, 10, "float32", 1e-5), (4, 100, "float64", 1e-12)],
 )
 def test_lenet_on_processes_has_the_losses_of_one(
     count: int, steps: int, dtype: str, error: float, tmp_path: Path
 ) -> None:
-    """What another order of sums rounds off grows as it trains: a thousand times in ten steps, and a
-    million times in a hundred."""
+    """What another order of sums rounds off grows as this trains in float32; in float64 there is
+    nothing to grow in a hundred steps."""
     script = f"""
         import json, runpy
         losses = runpy.run_path({str(EXAMPLE)!r})["main"]({steps}, {dtype!r})
