@@ -11,6 +11,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from staticflow.eager.random import default_generator
+from staticflow.eager.tensor import Tensor
 from staticflow.errors import ArgumentError, RankError
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.declaring.communicator import ENDED, Array, Carrier, Communicator, using
@@ -69,10 +71,18 @@ class _Stage:
             self.running = min(choices, key=lambda r: ((r - self.running) * step - 1) % self.size)
         self.changed.notify_all()
 
-    def wait_for_turn(self, rank: int) -> None:
-        """Wait until it is the turn of a rank."""
+    def wait_for_turn(self, rank: int, drawn: Tensor) -> None:
+        """Wait until it is the turn of a rank, which goes on from what it has ``drawn``, a state of
+        the default generator: a process would have a generator of its own."""
         with updating.give_way():
             self.changed.wait_for(lambda: self.running == rank)
+        default_generator.set_state(drawn)
+
+    def let_others(self, rank: int) -> None:
+        """Give a rank's turn away and wait for the next one."""
+        drawn = default_generator.get_state()
+        self.give_turn()
+        self.wait_for_turn(rank, drawn)
 
 
 class _Simulated(Communicator):
@@ -104,8 +114,7 @@ class _Simulated(Communicator):
         with stage.changed:
             while not stage.has_come(of, self.rank):
                 stage.waiting[self.rank] = of, wanted
-                stage.give_turn()
-                stage.wait_for_turn(self.rank)
+                stage.let_others(self.rank)
                 if (
                     not stage.has_come(of, self.rank)
                     and len(stage.waiting) + len(stage.ended) == stage.size
@@ -146,7 +155,8 @@ def simulate(
     number ``n``, counted from 0, would be. An error of a rank is raised here, with a note which
     rank it was: of several the first.
 
-    Tensors and programs that one rank makes are its own only if ``function`` makes them.
+    Tensors and programs that one rank makes are its own only if ``function`` makes them. Its
+    default generator is its own: it begins where the caller's stands, which stays there.
 
     >>> import staticflow as sf
     >>> def total():
@@ -161,6 +171,7 @@ def simulate(
             f"at {format_locs(here())}"
         )
     stage = _Stage(ranks, order, seed, delay)
+    drawn = default_generator.get_state()
     results: dict[int, T] = {}
     errors: list[BaseException] = []
 
@@ -168,7 +179,7 @@ def simulate(
         lost_at = lost[1] if lost is not None and lost[0] == rank else None
         reason = "has come to the end of its program"
         with stage.changed:
-            stage.wait_for_turn(rank)
+            stage.wait_for_turn(rank, drawn)
         try:
             with using(_Simulated(stage, rank, lost_at)):
                 results[rank] = function()
@@ -188,6 +199,7 @@ def simulate(
         thread.start()
     for thread in threads:
         thread.join()
+    default_generator.set_state(drawn)
     if errors:
         raise errors[0]
     return [results[r] for r in range(ranks) if r in results]
