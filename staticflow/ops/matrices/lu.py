@@ -103,7 +103,12 @@ def lu_factor(A: Any, *, pivot: bool = True) -> PackedLU:
     tensor([2, 2], dtype=staticflow.int32)
     """
     _check_matrices("lu_factor", A)
-    return PackedLU(*lu_op(A, exchanges=bool(pivot)))
+    return PackedLU(*_packed_factors(A, bool(pivot)))
+
+
+@fused("LinalgLuFactorExBackward0")
+def _packed_factors(A: Any, exchanges: bool) -> tuple[Any, ...]:
+    return tuple(lu_op(A, exchanges=exchanges))
 
 
 def lu_unpack(
