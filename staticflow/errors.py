@@ -115,6 +115,10 @@ class ModelError(StaticflowError, ValueError):
     """A file of a model that cannot be read, or says what staticflow has no meaning for."""
 
 
+class MissingModelError(ModelError, FileNotFoundError):
+    """A file of a model that is not there."""
+
+
 class CompileError(StaticflowError):
     """A graph that cannot be compiled to native code."""
 

@@ -82,9 +82,9 @@ def vmap(
             f'vmap: randomness is {randomness!r}; it must be "error", "different" or "same", '
             f"at {format_locs(here())}"
         )
-    if chunk_size is not None and chunk_size < 1:
+    if isinstance(chunk_size, float) or (chunk_size is not None and chunk_size < 1):
         raise ArgumentError(
-            f"vmap: chunk_size is {chunk_size}; it must be 1 or more, or None, "
+            f"vmap: chunk_size is {chunk_size}; it must be an integer of 1 or more, or None, "
             f"at {format_locs(here())}"
         )
     if not callable(func):

@@ -23,7 +23,7 @@ from staticflow.data_classes import dataclass
 
 __all__ = [
     "EXAMPLES", "PACKAGE", "Loc", "format_locs", "here", "is_inside", "is_rewriting", "merge_locs",
-    "outside", "using", "warn",
+    "outside", "stand_for", "using", "warn",
 ]  # fmt: skip
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -79,7 +79,7 @@ Locs = tuple[Loc, ...]
 
 
 def here() -> Locs:
-    """The innermost frame outside staticflow, or what `using` has set."""
+    """The innermost frame outside staticflow, or what `using` or `stand_for` has set."""
     forced: Locs | None = getattr(_override, "locs", None)
     if forced is not None:
         return forced
@@ -89,8 +89,15 @@ def here() -> Locs:
         within.append(frame.f_code)
         frame = frame.f_back
     if frame is None:
-        return ()
+        began: Locs = getattr(_override, "began", ())
+        return began
     return (Loc(frame.f_code, frame.f_lasti, tuple(within[-_OUTERMOST:])),)
+
+
+def stand_for(locs: Locs) -> None:
+    """``locs`` is `here` for this thread of staticflow's own wherever no code of the user's runs:
+    the line that the thread was begun at."""
+    _override.began = locs
 
 
 def outside(frame: FrameType | None) -> FrameType | None:

@@ -25,7 +25,8 @@ def load(model: str | os.PathLike[str] | bytes | IO[bytes]) -> Model:
     A file is data: nothing of it is run as code, its tensors are no larger than it says and holds,
     and data outside of it must lie in its folder. Raises `ModelError` for a file that is damaged,
     too new, or has an operator or dtype without a meaning here, and says the node; `ArgumentError`
-    for what is no path, bytes or open file; and `ImportError` where onnx is not installed.
+    for what is no path, bytes or open file; a `ModelError` that is a `FileNotFoundError`, too,
+    where there is no such file; and `ImportError` where onnx is not installed.
 
     >>> import io
     >>> import staticflow as sf

@@ -70,6 +70,8 @@ def test_chunks(size: int) -> None:
         (lambda x: sf.vmap(lambda a: 1)(x), DTypeError, "gives int"),
         (lambda x: sf.vmap(abs, randomness="any")(x), ArgumentError, "randomness is 'any'"),
         (lambda x: sf.vmap(abs, chunk_size=0)(x), ArgumentError, "chunk_size is 0"),
+        (lambda x: sf.vmap(abs, chunk_size=float("nan"))(x), ArgumentError, "chunk_size is nan"),
+        (lambda x: sf.vmap(abs, chunk_size=2.5)(x), ArgumentError, "an integer of 1 or more"),
         (lambda x: sf.vmap(3)(x), DTypeError, "takes a function"),
         (lambda x: sf.vmap(lambda a: a + sf.rand(3))(x), ArgumentError, 'randomness is "error"'),
         (lambda x: sf.vmap(lambda a: a[a > 1])(x), SymbolicError, "differ from row to row"),

@@ -389,8 +389,11 @@ def test_paths_and_open_files(tmp_path: Path) -> None:
         assert str(path) in repr(sf.onnx.load(file))
     with pytest.raises(sf.ArgumentError, match="takes a path, bytes, or a file"):
         sf.onnx.load(3)  # type: ignore[arg-type]
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(
+        FileNotFoundError, match=r"no file .*none.onnx'; give .* at .*_load.py"
+    ) as e:
         sf.onnx.load(tmp_path / "none.onnx")
+    assert isinstance(e.value, sf.ModelError)
 
 
 def test_without_onnx_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -318,6 +318,10 @@ def test_a_stream_is_iterated_over() -> None:
         (lambda: DataLoader([1], collate_fn=1), "collate_fn is an int, and must be a function"),
         (lambda: list(Sampler()), r"Sampler has no __iter__\(\), and a sampler must have one"),
         (lambda: list(IterableDataset()), r"IterableDataset has no __iter__\(\), and a stream mu"),
+        (lambda: DataLoader([1], 2**70), f"batch_size is {2**70}, and must be {2**63 - 1} at most"),
+        (lambda: BatchSampler([1], 2**70, False), f"batch_size is {2**70}, and must be"),
+        (lambda: DataLoader([1], num_workers=np.ones(2)), "num_workers is array.*of 0 or more"),
+        (lambda: DataLoader([1], num_workers=-1), "num_workers is -1, and must be an integer of 0"),
         (lambda: DataLoader([1], batch_size=2, batch_sampler=[[0]]), "must not be given beside it"),
         (lambda: DataLoader(iter([1]), batch_sampler=[[0]]), "of a dataset that has __len__"),
     ],
@@ -325,3 +329,62 @@ def test_a_stream_is_iterated_over() -> None:
 def test_wrong_samplers_are_named(make: Any, says: str) -> None:
     with pytest.raises(sf.ArgumentError, match=says):
         make()
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda x: DataLoader([1], shuffle=x), "DataLoader: 'shuffle' must be bool, not"),
+        (lambda x: DataLoader([1], drop_last=x), "DataLoader: 'drop_last' must be bool, not"),
+        (lambda x: DataLoader([1], pin_memory=x), "DataLoader: 'pin_memory' must be bool, not"),
+        (lambda x: BatchSampler([1], 1, x), "BatchSampler: 'drop_last' must be bool, not"),
+        (lambda x: RandomSampler([1], x), "RandomSampler: 'replacement' must be bool, not"),
+        (lambda x: WeightedRandomSampler([1.0], 1, x), "Sampler: 'replacement' must be bool, not"),
+    ],
+)
+def test_a_switch_is_no_array(make: Any, says: str) -> None:
+    for given in (np.ones(2), sf.ones(2), "yes"):
+        with pytest.raises(sf.DTypeError, match=f"{says}.* at .*test_data_loader.py"):
+            make(given)
+
+
+SOURCES = {
+    "a list": [1, 2, 3],
+    "a range": range(3),
+    "an ndarray": np.arange(3),
+    "a Tensor": sf.arange(3),
+}
+
+
+@pytest.mark.parametrize("kind", SOURCES)
+@pytest.mark.parametrize("index", [3, -4, "a", 0.5])
+def test_a_wrong_index_is_named_with_the_line_of_the_loop(kind: str, index: Any) -> None:
+    source = SOURCES[kind]
+    says = (
+        f"{index!r} is no index of {kind} of 3; indices are integers from -3 to 2, at .*loader.py"
+    )
+    for prefetch in (0, 2):
+        with pytest.raises(sf.IndexRangeError, match=f"^DataLoader: {says}"):
+            list(DataLoader(source, 2, sampler=[0, index], prefetch=prefetch))
+        with pytest.raises(sf.IndexRangeError, match=f"^Subset: {says}"):
+            list(DataLoader(Subset(source, [index]), prefetch=prefetch))
+    with pytest.raises(sf.IndexRangeError, match=f"^Subset: {says}"):
+        Subset(range(9), source)[index]  # type: ignore[arg-type]
+    if hasattr(source, "shape"):
+        with pytest.raises(sf.IndexRangeError, match=f"^TensorDataset: {says}"):
+            list(DataLoader(TensorDataset(source), 2, sampler=[0, index]))
+    else:
+        with pytest.raises(sf.IndexRangeError, match=r"^ConcatDataset: .* -3 to 2, at .*loader"):
+            ConcatDataset([source])[index]
+
+
+def test_what_a_dataset_raises_is_its_own() -> None:
+    class Words(Dataset):
+        def __len__(self) -> int:
+            return 1
+
+        def __getitem__(self, index: Any) -> Any:
+            return {"a": 1}[index]
+
+    with pytest.raises(KeyError, match="b"):
+        list(DataLoader(Words(), sampler=["a", "b"]))

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import IO, Any
 
 from staticflow.data_classes import dataclass
-from staticflow.errors import ArgumentError
+from staticflow.errors import ArgumentError, MissingModelError
 from staticflow.graph.locs import format_locs, here
 from staticflow.onnx.reading.refuse import WrongModel, short
 
@@ -30,14 +30,21 @@ class Source:
 def open_source(given: Given) -> Source:
     """The bytes of a path, of an open file, or given as such.
 
-    Raises `ArgumentError` for what is none of these, and `OSError` for a file that cannot be read.
+    Raises `ArgumentError` for what is none of these, `MissingModelError` for a path without a
+    file, and `OSError` for a file that cannot be read.
     """
     if isinstance(given, bytes | bytearray | memoryview):
         return Source("the bytes", bytes(given), None)
     if isinstance(given, str | os.PathLike):
         path = os.fspath(given)
-        with open(path, "rb") as file:
-            return Source(path, file.read(), os.path.dirname(os.path.abspath(path)))
+        try:
+            with open(path, "rb") as file:
+                return Source(path, file.read(), os.path.dirname(os.path.abspath(path)))
+        except FileNotFoundError:
+            raise MissingModelError(
+                f"onnx.load: there is no file {path!r}; give the path of a model of ONNX, its "
+                f"bytes, or an open file, at {format_locs(here())}"
+            ) from None
     if hasattr(given, "read"):
         data = given.read()
         if isinstance(data, bytes | bytearray | memoryview):

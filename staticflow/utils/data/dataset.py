@@ -6,12 +6,13 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from math import floor
+from operator import index as as_index
 from typing import Any
 
 from staticflow.errors import ArgumentError, IndexRangeError, ShapeError
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.random.sampling import Source, randperm
-from staticflow.utils.data.checks import check_has
+from staticflow.utils.data.checks import check_has, sample_at
 
 __all__ = [
     "ConcatDataset", "Dataset", "IterableDataset", "Subset", "TensorDataset", "random_split",
@@ -66,6 +67,13 @@ class ConcatDataset(Dataset):
 
     def __getitem__(self, index: int) -> Any:
         count = len(self)
+        try:
+            index = as_index(index)
+        except TypeError:
+            raise IndexRangeError(
+                f"ConcatDataset: {index!r} is no index; it must be an integer from {-count} to "
+                f"{count - 1}, at {format_locs(here())}"
+            ) from None
         if not -count <= index < count:
             raise IndexRangeError(
                 f"ConcatDataset: the sample {index} lies outside of {count}; it must be from "
@@ -100,7 +108,7 @@ class TensorDataset(Dataset):
         self.tensors = tensors
 
     def __getitem__(self, index: Any) -> tuple[Any, ...]:
-        return tuple(t[index] for t in self.tensors)
+        return tuple(sample_at("TensorDataset", t, index) for t in self.tensors)
 
     def __len__(self) -> int:
         return int(self.tensors[0].shape[0])
@@ -115,7 +123,7 @@ class Subset(Dataset):
         self.dataset, self.indices = dataset, indices
 
     def __getitem__(self, index: int) -> Any:
-        return self.dataset[self.indices[index]]
+        return sample_at("Subset", self.dataset, sample_at("Subset", self.indices, index))
 
     def __len__(self) -> int:
         return len(self.indices)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from queue import Empty, Queue
 from threading import Event, Thread
@@ -21,11 +22,12 @@ from staticflow.eager.tensor import Tensor
 from staticflow.errors import ArgumentError
 from staticflow.graph.articles import with_article
 from staticflow.graph.dtypes import float64
-from staticflow.graph.locs import format_locs, here
+from staticflow.graph.locs import Locs, format_locs, here, stand_for
 from staticflow.ops.basics.joining import stack
+from staticflow.ops.declaring.switch import as_bool
 from staticflow.ops.random.sampling import Source, randperm
 from staticflow.pytree import map_tree
-from staticflow.utils.data.checks import check_callable, check_count, check_has
+from staticflow.utils.data.checks import check_callable, check_count, check_has, sample_at
 from staticflow.utils.data.dataset import TensorDataset
 
 __all__ = ["DataLoader", "default_collate"]
@@ -86,7 +88,9 @@ class DataLoader:
     a dataset makes of the default generator come in no fixed order beside those of the loop unless
     there is no thread.
 
-    Raises `ArgumentError` for a wrong size, and where ``shuffle`` and an order are both given.
+    Raises `ArgumentError` for a wrong size, and where ``shuffle`` and an order are both given;
+    `DTypeError` for a switch that is no bool; and in the loop `IndexRangeError` for an index that a
+    list, an array or a tensor lacks.
 
     >>> import staticflow as sf
     >>> from staticflow.utils.data import DataLoader, TensorDataset
@@ -111,6 +115,11 @@ class DataLoader:
     ) -> None:
         check_count("DataLoader", "batch_size", batch_size)
         check_count("DataLoader", "prefetch", prefetch, 0)
+        if num_workers is not None:
+            check_count("DataLoader", "num_workers", num_workers, 0)
+        shuffle = shuffle is not None and as_bool("DataLoader: 'shuffle'", shuffle)
+        drop_last = as_bool("DataLoader: 'drop_last'", drop_last)
+        pin_memory = as_bool("DataLoader: 'pin_memory'", pin_memory)
         check_callable("DataLoader", "collate_fn", collate_fn)
         for name, given in (("sampler", sampler), ("batch_sampler", batch_sampler)):
             if given is not None:
@@ -135,11 +144,11 @@ class DataLoader:
                 f"DataLoader: shuffle=True and {other} were given, which both say the order; give "
                 f"one of them, at {format_locs(here())}"
             )
-        self.dataset, self.batch_size, self.drop_last = dataset, batch_size, bool(drop_last)
+        self.dataset, self.batch_size, self.drop_last = dataset, batch_size, drop_last
         self.collate_fn, self.generator, self.sampler = collate_fn, generator, sampler
         self.batch_sampler = batch_sampler
-        self.shuffle, self.prefetch = bool(shuffle), 0 if num_workers == 0 else prefetch
-        self._by_index, self.pin_memory = by_index, bool(pin_memory)
+        self.shuffle, self.prefetch = shuffle, 0 if num_workers == 0 else prefetch
+        self._by_index, self.pin_memory = by_index, pin_memory
 
     def __len__(self) -> int:
         """The number of batches."""
@@ -192,9 +201,10 @@ def chosen_batch(
 ) -> Any:
     """The batch of samples, or of the samples of these indices."""
     if by_index and collate is None and type(dataset) is TensorDataset:
-        rows = np.asarray(chosen)  # one read for all rows
-        return [as_tensor(t[rows]) for t in dataset.tensors]
-    samples = [dataset[i] for i in chosen] if by_index else chosen
+        with suppress(IndexError, TypeError, ValueError):  # which the one at fault is named for
+            rows = np.asarray(chosen)  # one read for all rows
+            return [as_tensor(t[rows]) for t in dataset.tensors]
+    samples = [sample_at("DataLoader", dataset, i) for i in chosen] if by_index else chosen
     return (default_collate if collate is None else collate)(samples)
 
 
@@ -208,7 +218,9 @@ def run_ahead(items: Iterator[Any], count: int) -> Iterator[Any]:
     ready: Queue[tuple[str, Any]] = Queue(count)
     ended = Event()
     process = os.getpid()
-    worker = Thread(target=_fill, args=(items, ready, ended), name="DataLoader", daemon=True)
+    worker = Thread(
+        target=_fill, args=(items, ready, ended, here()), name="DataLoader", daemon=True
+    )
     worker.start()
     try:
         while True:
@@ -230,7 +242,8 @@ def run_ahead(items: Iterator[Any], count: int) -> Iterator[Any]:
             worker.join()
 
 
-def _fill(items: Iterator[Any], ready: Queue[tuple[str, Any]], ended: Event) -> None:
+def _fill(items: Iterator[Any], ready: Queue[tuple[str, Any]], ended: Event, locs: Locs) -> None:
+    stand_for(locs)
     try:
         for item in items:
             ready.put(("item", item))

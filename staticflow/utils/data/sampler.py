@@ -11,6 +11,7 @@ from staticflow.eager.random import Generator
 from staticflow.errors import ArgumentError
 from staticflow.graph.dtypes import float64
 from staticflow.graph.locs import format_locs, here
+from staticflow.ops.declaring.switch import as_bool
 from staticflow.ops.random.sampling import Source, multinomial, randint, randperm
 from staticflow.utils.data.checks import check_count, check_has
 
@@ -70,7 +71,8 @@ class RandomSampler(Sampler):
         check_has("RandomSampler", "data_source", data_source, "__len__")
         if num_samples is not None:
             check_count("RandomSampler", "num_samples", num_samples)
-        self.data_source, self.replacement = data_source, bool(replacement)
+        self.data_source = data_source
+        self.replacement = as_bool("RandomSampler: 'replacement'", replacement)
         self.count, self.generator = num_samples, generator
 
     @property
@@ -143,6 +145,7 @@ class WeightedRandomSampler(Sampler):
         check_count("WeightedRandomSampler", "num_samples", num_samples)
         check_has("WeightedRandomSampler", "weights", weights, "__iter__")
         given = weights.tolist() if hasattr(weights, "tolist") else list(weights)
+        replacement = as_bool("WeightedRandomSampler: 'replacement'", replacement)
         self.weights = tensor(given, dtype=float64)
         if self.weights.ndim != 1:
             raise ArgumentError(
@@ -154,7 +157,7 @@ class WeightedRandomSampler(Sampler):
                 f"WeightedRandomSampler: {num_samples} samples of {len(self.weights)} weights "
                 f"without replacement; give replacement=True, at {format_locs(here())}"
             )
-        self.num_samples, self.replacement = num_samples, bool(replacement)
+        self.num_samples, self.replacement = num_samples, replacement
         self.generator = generator
 
     def __iter__(self) -> Iterator[int]:
@@ -180,7 +183,8 @@ class BatchSampler(Sampler):
     def __init__(self, sampler: Iterable[int], batch_size: int, drop_last: bool) -> None:
         check_has("BatchSampler", "sampler", sampler, "__iter__")
         check_count("BatchSampler", "batch_size", batch_size)
-        self.sampler, self.batch_size, self.drop_last = sampler, batch_size, bool(drop_last)
+        self.sampler, self.batch_size = sampler, batch_size
+        self.drop_last = as_bool("BatchSampler: 'drop_last'", drop_last)
 
     def __iter__(self) -> Iterator[list[int]]:
         return self._batches(iter(self.sampler))
