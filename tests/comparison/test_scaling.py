@@ -50,9 +50,10 @@ def test_rows_of_inputs_and_targets_are_split_and_gradients_are_summed() -> None
 
 def test_counts_are_whole_numbers_and_need_mpirun(monkeypatch: pytest.MonkeyPatch) -> None:
     assert check_counts(()) == ()
-    for wrong in (0, -1, 2.0, True, "2", 65):
+    wrongs: list[Any] = [0, -1, 2.0, True, "2", 65]
+    for wrong in wrongs:
         with pytest.raises(sf.ArgumentError, match="integers from 1 to 64"):
-            check_counts([wrong])  # type: ignore[list-item]
+            check_counts([wrong])
     monkeypatch.setattr("shutil.which", lambda *_, **__: None)
     with pytest.raises(sf.RankError, match="there is no mpirun; install"):
         check_counts([2])

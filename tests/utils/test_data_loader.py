@@ -369,7 +369,7 @@ def test_a_wrong_index_is_named_with_the_line_of_the_loop(kind: str, index: Any)
         with pytest.raises(sf.IndexRangeError, match=f"^Subset: {says}"):
             list(DataLoader(Subset(source, [index]), prefetch=prefetch))
     with pytest.raises(sf.IndexRangeError, match=f"^Subset: {says}"):
-        Subset(range(9), source)[index]  # type: ignore[arg-type]
+        Subset(range(9), source)[index]
     if hasattr(source, "shape"):
         with pytest.raises(sf.IndexRangeError, match=f"^TensorDataset: {says}"):
             list(DataLoader(TensorDataset(source), 2, sampler=[0, index]))

@@ -115,9 +115,9 @@ class TensorDataset(Dataset):
 
 
 class Subset(Dataset):
-    """The samples of ``dataset`` at ``indices``."""
+    """The samples of ``dataset`` at ``indices``: a list, an array or a tensor of integers."""
 
-    def __init__(self, dataset: Any, indices: Sequence[int]) -> None:
+    def __init__(self, dataset: Any, indices: Any) -> None:
         check_has("Subset", "dataset", dataset, "__getitem__")
         check_has("Subset", "indices", indices, "__len__", "__getitem__")
         self.dataset, self.indices = dataset, indices

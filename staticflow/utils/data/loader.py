@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import islice
 from queue import Empty, Queue
 from threading import Event, Thread
 from typing import Any
@@ -29,6 +28,7 @@ from staticflow.ops.random.sampling import Source, randperm
 from staticflow.pytree import map_tree
 from staticflow.utils.data.checks import check_callable, check_count, check_has, sample_at
 from staticflow.utils.data.dataset import TensorDataset
+from staticflow.utils.data.sampler import batch_count, in_batches
 
 __all__ = ["DataLoader", "default_collate"]
 
@@ -155,7 +155,7 @@ class DataLoader:
         if self.batch_sampler is not None:
             return len(self.batch_sampler)
         count = len(self.dataset if self.sampler is None else self.sampler)
-        return count // self.batch_size if self.drop_last else -(-count // self.batch_size)
+        return batch_count(count, self.batch_size, self.drop_last)
 
     def __iter__(self) -> Iterator[Any]:
         order = self._order()
@@ -187,9 +187,7 @@ class DataLoader:
                 yield list(batch)
             return
         samples = iter(self.dataset) if order is None else order
-        while chosen := list(islice(samples, self.batch_size)):
-            if len(chosen) == self.batch_size or not self.drop_last:
-                yield chosen
+        yield from in_batches(samples, self.batch_size, self.drop_last)
 
 
 def _pin_leaf(leaf: Any) -> Any:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence, Sized
+from collections.abc import Iterator, Sequence, Sized
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 from staticflow.eager.creation import tensor
 from staticflow.eager.random import Generator
@@ -17,8 +17,10 @@ from staticflow.utils.data.checks import check_count, check_has
 
 __all__ = [
     "BatchSampler", "RandomSampler", "Sampler", "SequentialSampler", "SubsetRandomSampler",
-    "WeightedRandomSampler",
+    "WeightedRandomSampler", "batch_count", "in_batches",
 ]  # fmt: skip
+
+T = TypeVar("T")
 
 
 class Sampler:
@@ -180,23 +182,29 @@ class BatchSampler(Sampler):
     [[0, 1], [2, 3], [4]]
     """
 
-    def __init__(self, sampler: Iterable[int], batch_size: int, drop_last: bool) -> None:
+    def __init__(self, sampler: Any, batch_size: int, drop_last: bool) -> None:
         check_has("BatchSampler", "sampler", sampler, "__iter__")
         check_count("BatchSampler", "batch_size", batch_size)
         self.sampler, self.batch_size = sampler, batch_size
         self.drop_last = as_bool("BatchSampler: 'drop_last'", drop_last)
 
     def __iter__(self) -> Iterator[list[int]]:
-        return self._batches(iter(self.sampler))
-
-    def _batches(self, indices: Iterator[int]) -> Iterator[list[int]]:
-        while chosen := list(islice(indices, self.batch_size)):
-            if len(chosen) == self.batch_size or not self.drop_last:
-                yield chosen
+        return in_batches(iter(self.sampler), self.batch_size, self.drop_last)
 
     def __len__(self) -> int:
-        count = len(self.sampler)  # type: ignore[arg-type]  # a sampler without one has no length
-        return count // self.batch_size if self.drop_last else -(-count // self.batch_size)
+        return batch_count(len(self.sampler), self.batch_size, self.drop_last)
+
+
+def in_batches(samples: Iterator[T], batch_size: int, drop_last: bool) -> Iterator[list[T]]:
+    """Lists of so many samples; the last one may have fewer, and is left out by ``drop_last``."""
+    while chosen := list(islice(samples, batch_size)):
+        if len(chosen) == batch_size or not drop_last:
+            yield chosen
+
+
+def batch_count(samples: int, batch_size: int, drop_last: bool) -> int:
+    """How many lists `in_batches` gives."""
+    return samples // batch_size if drop_last else -(-samples // batch_size)
 
 
 _DRAWN_AT_ONCE = 1024
