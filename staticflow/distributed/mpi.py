@@ -12,7 +12,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -30,7 +30,7 @@ from staticflow.ops.declaring.communicator import (
     serve,
 )
 
-__all__ = ["join"]
+__all__ = ["join", "measuring_group"]
 
 T = TypeVar("T")
 LABEL, PART, ASKED = 1, 2, 3  # tags of messages
@@ -41,6 +41,8 @@ SPINS = 200
 some ten microseconds, and ranks may be more than there are processors."""
 LONG = 1 << 20
 """Bytes of a message that is long."""
+MEASURING = 8
+"""How many ranks measure messages together at most."""
 NAP = 50e-6
 """Seconds between two looks from then on."""
 
@@ -98,18 +100,19 @@ class _MPI(Communicator):
         return found
 
     def measure(self) -> None:
-        """Exchange some short and some long messages with all others, once in a process."""
+        """Exchange some short and some long messages with a few others, once in a process."""
         if self.cost is None:
-            others = max(self.size - 1, 1)
-            short, long = self._time_exchanges(8, 20), self._time_exchanges(LONG, 4)
+            members = measuring_group(self.rank, self.size)
+            others = max(len(members) - 1, 1)
+            short, long = (self._time_exchanges(members, *what) for what in ((8, 20), (LONG, 4)))
             self.cost = short / others, max(long - short, 1e-9) / (LONG * others)
 
-    def _time_exchanges(self, nbytes: int, times: int) -> float:
-        ranks, part = range(self.size), np.zeros(nbytes, np.uint8)
+    def _time_exchanges(self, members: Sequence[int], nbytes: int, times: int) -> float:
+        part = np.zeros(nbytes, np.uint8)
         found = []
         for _ in range(times):
             began = time.perf_counter()
-            self.exchange(f"measurement of {nbytes} bytes", ranks, [part] * self.size)
+            self.exchange(f"measurement of {nbytes} bytes", members, [part] * len(members))
             found.append(time.perf_counter() - began)
         return sorted(found)[times // 2]
 
@@ -190,8 +193,17 @@ class _MPI(Communicator):
 
     def end_all(self, kind: type[BaseException], error: BaseException) -> None:
         """End all ranks, since this one ended by an error."""
-        self._say(f"ended by {kind.__name__}: {error}; all ranks end")
+        why = f": {error}" if str(error) else ""  # a KeyboardInterrupt says nothing
+        self._say(f"ended by {kind.__name__}{why}; all ranks end")
         self._mpi.COMM_WORLD.Abort(1)
+
+
+def measuring_group(rank: int, size: int) -> list[int]:
+    """The ranks, of so many, with which one measures messages: some that come next to it, and at
+    most `MEASURING` with itself, since all others of a thousand would be sent gigabytes."""
+    groups = np.array_split(np.arange(size), -(-size // MEASURING))
+    (found,) = [group.tolist() for group in groups if rank in group]
+    return list(found)
 
 
 def join() -> None:

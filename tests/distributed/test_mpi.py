@@ -73,7 +73,7 @@ def test_collectives_of_processes(count: int, tmp_path: Path) -> None:
     assert sorted(run.stdout.split("\n")[:-1]) == expected
 
 
-FAULTS: dict[str, tuple[str, str]] = {
+FAULTS: dict[str, tuple[str, ...]] = {
     "raises": ("raise ValueError('no data')", "rank 1 of 3 ended by ValueError: no data"),
     "leaves": ("sys.exit(0)", "rank 1 of 3 has come to the end of its program"),
     "is killed": ("os.kill(os.getpid(), 9)", "process rank 1 with"),
@@ -81,18 +81,34 @@ FAULTS: dict[str, tuple[str, str]] = {
         "distributed.all_gather(sf.ones(2), mesh)",
         "at exchange 2, all_gather of f32[2]",
     ),
-}
+    "has no memory": ("np.ones(1 << 50)", "rank 1 of 3 ended by MemoryError: Unable to allocate"),
+    "has a loader that fails in its thread": (
+        "list(sf.utils.data.DataLoader(Broken(), num_workers=1))",
+        "rank 1 of 3 ended by OSError: the disk is gone",
+    ),
+    "leaves with a message": (
+        "sys.exit('no more data')",
+        "no more data", "rank 1 of 3 has come to the end of its program",
+    ),
+    "ends without a word": ("os._exit(3)", ",1] Exit code: 3"),
+    "is asked to end": ("os.kill(os.getpid(), 15)", "process rank 1 with", "signal 15"),
+    "is interrupted": ("raise KeyboardInterrupt", "rank 1 of 3 ended by KeyboardInterrupt; all"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_rank_that_fails_ends_all(name: str, tmp_path: Path) -> None:
     """With its reason, while the others wait for it; the time limit of a launch is all that says that
     nobody hangs."""
-    fault, says = FAULTS[name]
+    fault, *says = FAULTS[name]
     run: Any = launch(
         3,
         f"""
         import os, sys
+        import numpy as np
+        class Broken(sf.utils.data.Dataset):
+            def __len__(self): return 3
+            def __getitem__(self, index): raise OSError("the disk is gone")
         mesh = distributed.mesh(data=-1)
         w, x = sf.zeros(2), sf.placeholder((2,), name="x")
         step = sf.compile([x], [], updates={{w: w + distributed.all_reduce(x, mesh)}})
@@ -105,8 +121,29 @@ def test_a_rank_that_fails_ends_all(name: str, tmp_path: Path) -> None:
         tmp_path,
     )
     assert run.returncode != 0
-    assert says in " ".join(run.stderr.split())
+    for text in says:
+        assert text in " ".join(run.stderr.split())
     assert "done" not in run.stdout
+
+
+def test_a_rank_that_is_stopped_for_a_while_or_ends_early_ends_nobody(tmp_path: Path) -> None:
+    """The others wait for the first at an exchange, and for the second nowhere."""
+    script = """
+        import os, signal, subprocess, time
+        mesh = distributed.mesh(data=-1)
+        total = 0.0
+        for i in range(5):
+            if i == 2 and mesh.rank == 1:
+                subprocess.Popen(["sh", "-c", f"sleep 1; kill -CONT {os.getpid()}"])
+                os.kill(os.getpid(), signal.SIGSTOP)
+            total += distributed.all_reduce(sf.ones(2), mesh).sum().item()
+        if mesh.rank != 1:
+            time.sleep(1)
+        print("rank", mesh.rank, "has", total, flush=True)
+    """
+    run = launch(3, script, tmp_path)
+    assert run.returncode == 0, run.stderr
+    assert sorted(run.stdout.split("\n")[:-1]) == [f"rank {r} has 30.0" for r in range(3)]
 
 
 def test_ranks_that_wait_in_a_circle_say_what_for(

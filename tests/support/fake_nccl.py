@@ -47,7 +47,7 @@ class FakeNccl:
     def module(self) -> ModuleType:
         """The module."""
         nccl = self
-        found: Any = ModuleType("cupy.cuda.nccl")
+        found = ModuleType("cupy.cuda.nccl")
 
         class NcclCommunicator:
             def __init__(self, ndev: int, commId: tuple[int, ...], rank: int) -> None:
@@ -74,7 +74,7 @@ class FakeNccl:
             get_unique_id=lambda: (next(self._names), *[-1] * 127),
             groupStart=self.start, groupEnd=self.end,
         )  # fmt: skip
-        return found  # type: ignore[no-any-return]
+        return found
 
     def add(self, stream: int, *call: Any) -> None:
         """Note a send or receive."""
@@ -90,7 +90,8 @@ class FakeNccl:
         """Do what is in the group."""
         calls, self._group[current().rank] = self._group[current().rank], []
         if CURRENT.device in OPEN:
-            OPEN[CURRENT.device].catch_up()  # type: ignore[attr-defined]
+            emulated: Any = OPEN[CURRENT.device]
+            emulated.catch_up()
         for what, address, count, _, way in calls:
             if what == "send":
                 self.mail.setdefault(way, deque()).append(ctypes.string_at(address, count))
@@ -104,7 +105,8 @@ class FakeNccl:
                 ctypes.memmove(address, part, count)
 
     def _wait(self, way: Any) -> None:
-        stage, rank = current().stage, current().rank  # type: ignore[attr-defined]
+        simulated: Any = current()
+        stage, rank = simulated.stage, simulated.rank
         for _ in range(PATIENCE):
             if self.mail.get(way):
                 return
