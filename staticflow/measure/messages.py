@@ -12,7 +12,7 @@ from staticflow.graph.types import TensorType
 from staticflow.measure.lines import lines_in_words
 from staticflow.measure.tables import cut, table
 from staticflow.measure.units import bytes_in_words, seconds_in_words
-from staticflow.ops.along.collectives import AT_ONCE
+from staticflow.ops.along.collectives import goes_at_once
 from staticflow.ops.along.ordered_collectives import COLLECTIVES, NUMBERS, end_op
 from staticflow.ops.declaring.communicator import current
 
@@ -61,7 +61,9 @@ def _count_messages(step: Ask, evaluate: Evaluate) -> tuple[int, int]:
     if step.op is end_op:
         return 0, 0
     if name == "all_reduce":
-        return (others, of * others) if of <= AT_ONCE else (2 * others, 2 * of * others // ranks)
+        if goes_at_once(of, ranks):
+            return others, of * others
+        return 2 * others, 2 * of * others // ranks
     if name in ("reduce_scatter", "all_to_all"):
         return others, of * others // ranks
     return others, of if name == "exchange" else of * others

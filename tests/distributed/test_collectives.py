@@ -13,6 +13,7 @@ import pytest
 
 import staticflow as sf
 from staticflow import distributed
+from staticflow.distributed.mpi import MEASURING, measuring_group
 from staticflow.ops.along.collectives import AT_ONCE, group_of
 
 Array = np.ndarray[Any, Any]
@@ -269,3 +270,12 @@ def test_a_mesh_has_as_many_processes_as_there_are() -> None:
         sf.ArgumentError, match=r"mesh\(data=1\) has no 'model', only data, at .*py:"
     ):
         mesh.axis("model")
+
+
+@pytest.mark.parametrize("size", [1, 2, 8, 9, 17, 1000])
+def test_messages_are_measured_among_a_few(size: int) -> None:
+    """Each rank is in one group, and no group but that of one rank has nobody to send to."""
+    groups = [measuring_group(rank, size) for rank in range(size)]
+    for rank, group in enumerate(groups):
+        assert rank in group and all(groups[other] == group for other in group)
+        assert min(size, 2) <= len(group) <= MEASURING

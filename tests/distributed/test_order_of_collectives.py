@@ -60,7 +60,7 @@ def test_what_is_large_is_begun_as_soon_as_it_is_there() -> None:
     first, second = [i for i, s in enumerate(steps) if s and s.op.name == "begin"][:2]
     assert any(s is None for s in steps[first:second])
     lines = step.explain("mesh").splitlines()
-    assert "waits" in lines[3] and "4 messages" in lines[-2]
+    assert "waits" in lines[3] and "2 messages" in lines[-2]
 
 
 def test_bits_do_not_depend_on_what_comes_first() -> None:

@@ -41,6 +41,7 @@ __all__ = [
     "check_axes",
     "exchange_op",
     "gather_together",
+    "goes_at_once",
     "group_of",
     "join_flat",
     "members_of",
@@ -58,7 +59,8 @@ Numbers = tuple[int, ...]
 AT_ONCE = 8192
 """Bytes up to which each rank sends all it has to all others, and each adds up for itself: one
 exchange, where more has two, of a part for each rank. The order of a sum is that of the ranks in
-either way, so the bits are the same."""
+either way, so the bits are the same. Of two ranks each sends as many bytes in either way, so they
+have one exchange of whatever length."""
 
 _COMBINE: dict[str, Callable[..., Any]] = {"sum": np.add, "amax": np.maximum, "amin": np.minimum}
 
@@ -129,10 +131,8 @@ def _combine(parts: Sequence[Array], reduce: str) -> Array:
 
 
 def join_flat(xs: Sequence[Array]) -> Array:
-    """The elements of some arrays of one dtype in one row; of one array alone a view, if it may
-    be."""
-    flat = [x.reshape(-1) for x in xs]
-    return flat[0] if len(flat) == 1 else np.concatenate(flat)
+    """A copy of the elements of some arrays of one dtype in one row."""
+    return np.concatenate([x.reshape(-1) for x in xs])
 
 
 def part_flat(flat: Array, shapes: Sequence[tuple[int, ...]]) -> list[Array]:
@@ -153,6 +153,11 @@ def _reduce_infer(
     return x
 
 
+def goes_at_once(nbytes: int, ranks: int) -> bool:
+    """Whether so many bytes are added up over so many ranks in one exchange."""
+    return nbytes <= AT_ONCE or ranks <= 2
+
+
 def reduce_flat(flat: Array, mesh: Numbers, axes: Numbers, reduce: str) -> Array:
     """The elements of all members of the group combined, one behind the other."""
     count = _count(mesh, axes)
@@ -160,7 +165,7 @@ def reduce_flat(flat: Array, mesh: Numbers, axes: Numbers, reduce: str) -> Array
     def exchange(parts: Callable[[int, int], Sequence[Any]]) -> list[Array]:
         return _exchange(f"all_reduce ({reduce})", flat, mesh, axes, parts)
 
-    if flat.nbytes <= AT_ONCE or count == 1:
+    if goes_at_once(flat.nbytes, count):
         return _combine(exchange(lambda place, n: [flat] * n), reduce)
     ends = [flat.size * i // count for i in range(count + 1)]
     mine = exchange(lambda place, n: [flat[ends[i] : ends[i + 1]] for i in range(n)])
@@ -222,16 +227,17 @@ def _gather_infer(
 
 
 def _gather_reference(xp: Any, x: Any, *, mesh: Numbers, axes: Numbers, dim: int) -> Any:
-    return xp.asarray(gather_together([own_array(x)], mesh, axes, (dim,))[0])
+    own = own_array(x)
+    return xp.asarray(gather_together(own.reshape(-1), [own.shape], mesh, axes, (dim,))[0])
 
 
 def gather_together(
-    xs: Sequence[Array], mesh: Numbers, axes: Numbers, dims: Numbers
+    flat: Array, shapes: Sequence[tuple[int, ...]], mesh: Numbers, axes: Numbers, dims: Numbers
 ) -> list[Array]:
-    """What all members of the group have as each of ``xs``, joined along its dim, at once."""
-    own = join_flat(xs)
-    parts = _exchange("all_gather", own, mesh, axes, lambda place, n: [own] * n)
-    pieces = [part_flat(p, [x.shape for x in xs]) for p in parts]
+    """What all members of the group have as each of the arrays of these shapes in ``flat``, joined
+    along its dim, at once."""
+    parts = _exchange("all_gather", flat, mesh, axes, lambda place, n: [flat] * n)
+    pieces = [part_flat(p, shapes) for p in parts]
     return [
         np.concatenate(of_x, d) for of_x, d in zip(zip(*pieces, strict=True), dims, strict=True)
     ]
@@ -263,15 +269,17 @@ def _scatter_infer(
 
 
 def _scatter_reference(xp: Any, x: Any, *, mesh: Numbers, axes: Numbers, dim: int) -> Any:
-    return xp.asarray(scatter_together([own_array(x)], mesh, axes, (dim,))[0])
+    own = own_array(x)
+    return xp.asarray(scatter_together(own.reshape(-1), [own.shape], mesh, axes, (dim,))[0])
 
 
 def scatter_together(
-    xs: Sequence[Array], mesh: Numbers, axes: Numbers, dims: Numbers
+    flat: Array, shapes: Sequence[tuple[int, ...]], mesh: Numbers, axes: Numbers, dims: Numbers
 ) -> list[Array]:
-    """This rank's part, along its dim, of the sum of each of ``xs``, at once."""
+    """This rank's part, along its dim, of the sum of each of the arrays of these shapes in
+    ``flat``, at once."""
     count = _count(mesh, axes)
-    shares = [np.split(x, count, d) for x, d in zip(xs, dims, strict=True)]
+    shares = [np.split(x, count, d) for x, d in zip(part_flat(flat, shapes), dims, strict=True)]
     to_each = [join_flat(of_rank) for of_rank in zip(*shares, strict=True)]
     parts = _exchange("reduce_scatter", to_each[0], mesh, axes, lambda place, n: to_each)
     return part_flat(_combine(parts, "sum"), [of_x[0].shape for of_x in shares])

@@ -83,12 +83,15 @@ agree_op = Op(
 
 # -- what is begun and ended ---------------------------------------------------------------------
 
-Together = Callable[[Sequence[Array], Numbers, Numbers, Numbers], list[Array]]
-"""What does a collective of some arrays in one message, each along its dim."""
+Together = Callable[[Array, Sequence[tuple[int, ...]], Numbers, Numbers, Numbers], list[Array]]
+"""What does a collective of arrays of some shapes, in one row, in one message, each along its
+dim."""
 
 
-def _sum_together(xs: Sequence[Array], mesh: Numbers, axes: Numbers, _: Numbers) -> list[Array]:
-    return part_flat(reduce_flat(join_flat(xs), mesh, axes, "sum"), [x.shape for x in xs])
+def _sum_together(
+    flat: Array, shapes: Sequence[tuple[int, ...]], mesh: Numbers, axes: Numbers, _: Numbers
+) -> list[Array]:
+    return part_flat(reduce_flat(flat, mesh, axes, "sum"), shapes)
 
 
 _TOGETHER: Mapping[str, Together] = {
@@ -135,12 +138,12 @@ def _begin_reference(
         communicator.forget()
     if len(members) == 1:
         return xp.asarray(before).copy()
-    own = [own_array(x).copy("C") for x in xs]
+    flat = join_flat([own_array(x) for x in xs])  # a copy: an error may end the program meanwhile
 
     def work() -> list[Array]:
-        return _TOGETHER[collective](own, mesh, axes, along)
+        return _TOGETHER[collective](flat, [x.shape for x in xs], mesh, axes, along)
 
-    begin = communicator.begin if isinstance(own[0], np.ndarray) else communicator.begin_aside
+    begin = communicator.begin if isinstance(flat, np.ndarray) else communicator.begin_aside
     return xp.asarray(begin(work))
 
 
