@@ -21,6 +21,7 @@ from staticflow.measure.tables import WIDTH, cut, fold_lines, table, wrap_items
 from staticflow.measure.units import bytes_in_words, flops_in_words, seconds_in_words
 from staticflow.measure.work import COPY, Kernel, size_names, work_of_program
 from staticflow.ops.along.ordered_collectives import COLLECTIVES, end_op
+from staticflow.passes.partition.moves import Moved
 from staticflow.passes.pipeline import PassReport
 from staticflow.runtime.drafting import lay_out
 from staticflow.runtime.plan import Plan
@@ -43,7 +44,8 @@ _BALANCE = 8
 class Subject:
     """The program to explain: its graph as it was written and as it came out of the passes, its
     native code, and what the user calls its inputs, outputs and tensors. ``updated`` are those of
-    the ``variables`` that a call changes."""
+    the ``variables`` that a call changes, and ``moved`` what a process of a mesh sends since it is
+    split otherwise than it is wanted."""
 
     graph: Graph
     optimized: Graph
@@ -56,6 +58,7 @@ class Subject:
     updated: Sequence[Tensor]
     made: Locs
     phases: Mapping[str, float]
+    moved: Sequence[Moved]
 
     @property
     def plan(self) -> Plan:
@@ -325,7 +328,10 @@ def _collectives(subject: Subject, at: Mapping[str, int]) -> list[str]:
     from staticflow.measure.messages import explain_messages
 
     return explain_messages(
-        subject.plan.routine.steps, lambda size: _evaluate(size, at, subject.plan), at
+        subject.plan.routine.steps,
+        lambda size: _evaluate(size, at, subject.plan),
+        at,
+        subject.moved,
     )
 
 

@@ -15,6 +15,7 @@ from staticflow.measure.units import bytes_in_words, seconds_in_words
 from staticflow.ops.along.collectives import goes_at_once
 from staticflow.ops.along.ordered_collectives import COLLECTIVES, NUMBERS, end_op
 from staticflow.ops.declaring.communicator import current
+from staticflow.passes.partition.moves import Moved
 
 __all__ = ["Message", "explain_messages", "messages_of"]
 
@@ -77,10 +78,12 @@ def explain_messages(
     steps: Sequence[Step],
     evaluate: Evaluate,
     at: Mapping[str, int],
+    moved: Sequence[Moved],
     cost: tuple[float, float] | None = None,
 ) -> list[str]:
-    """The lines of ``explain("mesh")``. The ``cost`` of messages is what was measured, or given:
-    the seconds of each, and of each byte."""
+    """The lines of ``explain("mesh")``: the collectives, and what is ``moved`` by them only since
+    it is split otherwise than it is wanted. The ``cost`` of messages is what was measured, or
+    given: the seconds of each, and of each byte."""
     found = messages_of(steps, evaluate)
     if not found:
         return ["none: every process could run it alone"]
@@ -104,7 +107,22 @@ def explain_messages(
         f"of {len(steps)} steps; each process sends {bytes_in_words(sent)} in {messages} messages "
         "a call" + (", and what is inside in each iteration" if len(once) < len(found) else ""),
         _predict(sent, messages, cost),
+        *_explain_moves(moved, evaluate),
     ]
+
+
+def _explain_moves(moved: Sequence[Moved], evaluate: Evaluate) -> list[str]:
+    if not moved:
+        return []
+    rows = [["moved", "split", "wanted", "by", "sent", "for"]]
+    rows += [
+        [
+            cut(str(m.kind), 30), m.now, m.wanted, ", ".join(m.readers),
+            bytes_in_words(evaluate(m.bytes)), lines_in_words(m.locs),
+        ]
+        for m in moved
+    ]  # fmt: skip
+    return ["", *table(rows, "<<<<><")]
 
 
 def _predict(sent: int, messages: int, given: tuple[float, float] | None) -> str:

@@ -219,8 +219,9 @@ class Compiled:
 
         The topics have the details: ``"passes"`` what each pass and rule did at which lines,
         ``"kernels"`` all kernels, ``"plan"`` where each buffer lies and when it is live,
-        ``"graph"`` the graph of clusters, ``"routine"`` the steps in their order. Raises
-        `ArgumentError` for another word and `ShapeError` for a name of no size.
+        ``"graph"`` the graph of clusters, ``"routine"`` the steps in their order, and ``"mesh"``
+        what a process of a mesh sends, and what of that only since it is split otherwise than an op
+        takes it. Raises `ArgumentError` for another word and `ShapeError` for a name of no size.
 
         >>> import staticflow as sf
         >>> x, w = sf.placeholder((None, 8), name="x"), sf.ones(8, 4)
@@ -248,6 +249,7 @@ class Compiled:
             caller.updated,
             self._made,
             asdict(self.phase_seconds),
+            self._written.moved,
         )
         return explain(subject, topic, sizes)
 

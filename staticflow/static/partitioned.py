@@ -20,6 +20,7 @@ from staticflow.ops.declaring.communicator import current
 from staticflow.ops.symbols.captured import part_of
 from staticflow.passes.partition.again import gather_again
 from staticflow.passes.partition.layouts import Place
+from staticflow.passes.partition.moves import Moved
 from staticflow.passes.partition.partition import Axes, partition
 from staticflow.passes.partition.schedule import order_collectives
 from staticflow.passes.partition.shares import add_shares, scatter_sums
@@ -40,12 +41,15 @@ def for_mesh(written: Written, mesh: Mesh, local: bool = False) -> Written:
         )
     _agree(written, mesh)
     current().measure()
-    return replace(written, graph=graph_of_rank(written, mesh, local))
+    graph, moved = graph_of_rank(written, mesh, local)
+    return replace(written, graph=graph, moved=moved)
 
 
-def graph_of_rank(written: Written, mesh: Mesh, local: bool = False) -> Graph:
+def graph_of_rank(
+    written: Written, mesh: Mesh, local: bool = False
+) -> tuple[Graph, tuple[Moved, ...]]:
     """The graph of the process that is ``mesh.rank``, which need not be this one: nothing is
-    sent."""
+    sent; and what it sends only since it is split otherwise than it is wanted."""
     graph, count = written.graph, len(written.names)
     fed: Mapping[Node, Axes] = {}
     if local:
@@ -60,10 +64,11 @@ def graph_of_rank(written: Written, mesh: Mesh, local: bool = False) -> Graph:
     updated = [_split_of(t, mesh) for t in written.updated]
     numbers = [i for i, p in enumerate(graph.params) if p in kept]
     parts = {**fed, **kept}
-    graph = partition(graph, mesh.names, mesh.shape, mesh.rank, n_out, parts, updated, kept)
+    graph, moved = partition(graph, mesh.names, mesh.shape, mesh.rank, n_out, parts, updated, kept)
     graph = scatter_sums(add_shares(graph), Place(mesh.shape, mesh.rank))
     graph = gather_again(graph, [graph.params[i] for i in numbers])
-    return with_checked_sizes(order_collectives(graph, agree_on_sizes(graph, count, mesh)))
+    ordered = order_collectives(graph, agree_on_sizes(graph, count, mesh))
+    return with_checked_sizes(ordered), moved
 
 
 def _split_of(tensor: Tensor, mesh: Mesh) -> Axes | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from staticflow import pytree
 from staticflow.data_classes import dataclass
@@ -29,6 +29,9 @@ from staticflow.static.given import (
 )
 from staticflow.static.inputs import refuse_strange_sizes
 
+if TYPE_CHECKING:
+    from staticflow.passes.partition.moves import Moved
+
 __all__ = ["Written", "with_checked_sizes", "write"]
 
 
@@ -40,7 +43,8 @@ class Written:
     The inputs of the numbers ``donated`` are given away at each call. ``calls`` are those of the
     modules that it was written by. A program that ``follows`` asks whether these and the variables
     are as they were; the way back of a call does not, since what was so then is so for it. It took
-    ``seconds`` to close the graph. ``labels`` are what a file calls the variables."""
+    ``seconds`` to close the graph. ``labels`` are what a file calls the variables. ``moved`` is
+    what a program of a mesh sends since it is split otherwise than it is wanted."""
 
     graph: Graph
     names: tuple[str, ...]
@@ -52,6 +56,7 @@ class Written:
     follows: bool = True
     seconds: float = 0.0
     labels: tuple[str, ...] = ()
+    moved: tuple[Moved, ...] = ()
 
 
 def with_checked_sizes(graph: Graph) -> Graph:

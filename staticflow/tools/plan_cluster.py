@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
     axes = _read_numbers(arguments.mesh, "--mesh")
     mesh = Mesh(tuple(axes), tuple(axes.values()), 0)
     written = _write_program(arguments.target, mesh)
-    graph = graph_of_rank(written, mesh)
+    graph, moved = graph_of_rank(written, mesh)
     draft = draft_program(Recipe(graph, written.names, written.updated))
     routine, plan = draft.plan.routine, draft.plan
     given = _read_numbers(arguments.sizes, "--sizes") if arguments.sizes else {}
@@ -93,7 +93,8 @@ def run(arguments: argparse.Namespace) -> int:
         ["memory of a call", bytes_in_words(evaluate(plan.peak))],
     ]
     cost = arguments.latency * 1e-6, 1 / (arguments.bandwidth * 1e9)
-    print("\n".join([*table(rows, "<<"), "", *explain_messages(routine.steps, evaluate, at, cost)]))
+    lines = explain_messages(routine.steps, evaluate, at, moved, cost)
+    print("\n".join([*table(rows, "<<"), "", *lines]))
     once = [m for m in messages_of(routine.steps, evaluate) if not m.inside]
     messages = sum(m.messages * cost[0] + m.bytes * cost[1] for m in once)
     print(_least_time(draft, at, (arguments.flops, arguments.memory), messages))

@@ -11,6 +11,7 @@ import pytest
 import staticflow as sf
 from staticflow import distributed, nn
 from staticflow.distributed import shard
+from staticflow.measure.messages import messages_of
 from staticflow.utils.data import DataLoader, TensorDataset
 
 RANKS = (2, 3, 4)
@@ -74,3 +75,28 @@ def test_shuffled_rows_and_statistics_are_those_of_one_process(train: Any) -> No
         for found in distributed.simulate(lambda: train(distributed.mesh(data=-1)), ranks):
             for a, b in zip(found, alone, strict=True):
                 np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-13)
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_a_batch_norm_costs_four_sums_a_step(ranks: int) -> None:
+    """Of its mean and variance and of their gradients: each of as many numbers as there are channels
+    goes to each other process. Its weight and bias go with the other gradients."""
+    channels = 6
+
+    def run(norms: int) -> tuple[int, int]:
+        mesh = distributed.mesh(data=-1)
+        sf.manual_seed(0)
+        layers = [nn.BatchNorm1d(channels) for _ in range(norms)]
+        net = nn.Sequential(nn.Linear(8, channels), *layers, nn.Linear(channels, 4))
+        x, y = sf.placeholder((12, 8), name="x"), sf.placeholder((12,), sf.int64, name="y")
+        loss = nn.functional.cross_entropy(net(shard(x, "data", None)), shard(y, "data"))
+        updates = sf.optim.SGD(net.parameters(), lr=0.1).minimize(loss)
+        step = sf.compile([x, y], loss, updates=updates, mesh=mesh)
+        found = messages_of(step.plan.routine.steps, int)
+        return sum(m.messages for m in found), sum(m.bytes for m in found)
+
+    without, one, two = (distributed.simulate(lambda n=n: run(n), ranks)[0] for n in range(3))
+    others, of_gradients = ranks - 1, 4 * 2 * channels
+    for more, less in ((one, without), (two, one)):
+        assert more[0] - less[0] == 4 * others
+        assert more[1] - less[1] == (4 * 4 * channels + of_gradients) * others

@@ -332,9 +332,10 @@ def test_explain_names_every_collective() -> None:
 
     screen, topic = distributed.simulate(run, 2)[0]
     assert "collectives 1 all_gather" in screen
-    row, total, time = topic.splitlines()[1:]
+    row, total, time, *moved = topic.splitlines()[1:]
     assert "all_gather" in row and "f32[4, 4]" in row and "64 B" in row and "test_partition" in row
     assert "each process sends 64 B in 1 messages a call" in total and "not measured" in time
+    assert len(moved) == 3 and " cumsum " in moved[-1]  # test_conflicts.py has others
     x = sf.placeholder((2,), name="x")
     assert "none" in sf.compile([x], x + 1).explain("mesh")
 

@@ -38,7 +38,7 @@ def split_branches(node: Node, layouts: Sequence[Layout], walk: Walk) -> list[tu
     bodies = [
         close(
             [inner.local[p][0] for p in region.params],
-            [inner.take(o, end) for o, end in zip(region.outputs, ends, strict=True)],
+            [inner.take(o, end, node) for o, end in zip(region.outputs, ends, strict=True)],
             region.equalities,
         )
         for region, inner in zip(regions, inside, strict=True)

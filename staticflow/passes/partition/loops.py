@@ -41,7 +41,7 @@ def split_loop(node: Node, layouts: Sequence[Layout], walk: Walk) -> list[tuple[
     ]
     carries, inner = _follow(loop, [*begun, *rows, *captured], walk)
     ends = [*carries, *(inner.local[o][1][0] for o in loop.body.outputs[loop.carries :])]
-    given = [inner.take(o, layout) for o, layout in zip(loop.body.outputs, ends, strict=True)]
+    given = [inner.take(o, layout, node) for o, layout in zip(loop.body.outputs, ends, strict=True)]
     shares = {i: share for i in range(loop.carries) if (share := _share(loop, i, given[i], inner))}
     given = [shares[i][0] if i in shares else o for i, o in enumerate(given)]
     params = [inner.local[p][0] for p in loop.body.params]

@@ -12,18 +12,15 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from staticflow.errors import ShapeError
-from staticflow.graph.dims import Size, same
 from staticflow.graph.graph import Graph, close, new_param, regions_of
 from staticflow.graph.locs import format_locs, using
 from staticflow.graph.node import Node, item, param, toposort
 from staticflow.graph.op import Op
 from staticflow.graph.types import TensorType, types_of
-from staticflow.ops.along.collectives import all_gather_op, all_reduce_op, shard_op
+from staticflow.ops.along.collectives import all_reduce_op, shard_op
 from staticflow.ops.along.ordered_collectives import COLLECTIVES
 from staticflow.ops.basics.arithmetic import keep_history
 from staticflow.ops.basics.creation import zeros_like
-from staticflow.ops.basics.slicing import embed_op, slice_op
-from staticflow.ops.basics.view import reshape
 from staticflow.ops.declaring.late import behind
 from staticflow.ops.declaring.lowering import Elementwise, View
 from staticflow.ops.declaring.thread import for_itself
@@ -37,8 +34,15 @@ from staticflow.ops.matrices.attention import (
 )
 from staticflow.ops.symbols.symbol import Symbol
 from staticflow.passes.partition.branches import split_branches
-from staticflow.passes.partition.layouts import Layout, Place, Split, same_layout, whole
+from staticflow.passes.partition.layouts import Layout, Place, same_layout, whole
 from staticflow.passes.partition.loops import split_loop
+from staticflow.passes.partition.moves import (
+    Moved,
+    cut_to_parts,
+    move,
+    moves_left,
+    note_move,
+)
 from staticflow.passes.partition.plans import Plan, stretch
 from staticflow.passes.partition.rules import rule_of, turn_back
 from staticflow.passes.partition.vocabulary import add_up_part, pick_from_parts
@@ -56,12 +60,13 @@ def partition(
     parts: Mapping[Node, Axes] = {},
     updated: Sequence[Axes | None] = (),
     kept: Collection[Node] = (),
-) -> Graph:
+) -> tuple[Graph, tuple[Moved, ...]]:
     """The graph of a rank of a mesh that has axes of these names and sizes. The first ``n_out``
     outputs are whole, unless they are said to be split; of these a rank gives its part. ``parts``
     are the params of which it has a part, with the axes that split them, of which those that are
     ``kept`` are variables; the new values of what is ``updated``, behind the outputs, are parts
-    where they have such an entry.
+    where they have such an entry. Gives what is sent, too, since it is split otherwise than it is
+    wanted.
 
     Raises `ShapeError` for an axis that the mesh does not have, and for a collective of the user's,
     which a graph of whole tensors has no place for.
@@ -78,6 +83,7 @@ def partition(
             walk.local[o][0] if o.op is shard_op else walk.take(o, whole(o.tensor_type.ndim))
             for o in graph.outputs[:n_out]
         ]
+        walk.ending = "new values"
         for o, end in zip(graph.outputs[n_out:], updated, strict=True):
             layout = whole(o.tensor_type.ndim) if end is None else walk.layout_of(o, end)
             outputs.append(walk.take(o, layout))
@@ -86,7 +92,8 @@ def partition(
         made.tensor_type if p in parts else t
         for p, made, t in zip(graph.params, params, graph.declared, strict=True)
     ]
-    return close(params, outputs, graph.equalities, declared)
+    local = close(params, outputs, graph.equalities, declared)
+    return local, moves_left(walk.moved, local)
 
 
 Axes = tuple[int | None, ...]
@@ -106,11 +113,15 @@ class Walk:
         self.computed: dict[tuple[Node, Layout], Node] = {}
         self.depth = 0
         self.kept: set[Node] = set()
+        self.moved: list[tuple[Node, Moved]] = []
+        self.ending = "the results"
+        """What wants a layout that no op does."""
         self.results: dict[Node, Sequence[tuple[Node, Layout]]] = {}
 
     def follow(self, region: Graph, layouts: Sequence[Layout]) -> Walk:
         """The walk of a region, whose params have these layouts."""
         inner = Walk(self.names, self.place)
+        inner.moved = self.moved
         for p, layout in zip(region.params, layouts, strict=True):
             kind = TensorType(p.tensor_type.dtype, self.place.local(p.tensor_type.shape, layout))
             inner.local[p] = new_param(kind, p.attrs["name"], locs=p.locs), (layout,)
@@ -145,7 +156,7 @@ class Walk:
             self._item(node)
         elif node.op is shard_op:
             layout = self._read_spec(node)
-            self.local[node] = self.take(node.args[0], layout), (layout,)
+            self.local[node] = self.take(node.args[0], layout, node), (layout,)
         elif node.op is keep_history:  # which has said where gradients go
             self.local[node] = self.local[node.args[1]]
         else:
@@ -246,7 +257,7 @@ class Walk:
                 )
                 value = value if start is None else start + value
                 own = {d: s for d, s in enumerate(layout) if s and s.axis in plan.partial}
-                value = self._cut(
+                value = cut_to_parts(
                     value, {d: self.place.part(t.shape[d], s) for d, s in own.items()}
                 )
             found.append((value.node, layout))
@@ -270,24 +281,11 @@ class Walk:
             with using((user or node).locs), behind((source,)):
                 again: Node = node.op(Symbol(source), **node.attrs).node
             return again
-        shape = node.tensor_type.shape
-        value = Symbol(made)
+        moved = note_move(node, now, layout, user or self.ending, self.place, self.names)
+        if moved is not None and not self.is_kept_in_parts(node):
+            self.moved.append((node, moved))
         with using((user or node).locs), behind((made,)):
-            current = list(now)
-            for d, (a, b) in enumerate(zip(now, layout, strict=True)):
-                if a is not None and not same_layout((a,), (b,)):
-                    value = self._in_stretches(self._gather, value, d, shape[d], a)
-                    current[d] = None
-            cuts = {
-                d: b for d, (a, b) in enumerate(zip(current, layout, strict=True)) if b and not a
-            }
-            if all(same(b.outer, 1) for b in cuts.values()):
-                value = self._cut(value, {d: self.place.part(shape[d], b) for d, b in cuts.items()})
-            else:
-                for d, b in cuts.items():
-                    value = self._in_stretches(self._cut_one, value, d, shape[d], b)
-        found: Node = value.node
-        return found
+            return move(Symbol(made), node.tensor_type.shape, now, layout, self.place).node
 
     def _compute_part(self, node: Node, layout: Layout) -> Node:
         """This rank's part of what is computed element by element of whole tensors: of their
@@ -300,54 +298,6 @@ class Walk:
             with using(node.locs), behind(args):
                 self.computed[key] = node.op(*map(Symbol, args), **node.attrs).node
         return self.computed[key]
-
-    def _in_stretches(
-        self,
-        do: Callable[[Symbol, int, Size, Split], Symbol],
-        value: Symbol,
-        dim: int,
-        size: Size,
-        split: Split,
-    ) -> Symbol:
-        """What a function makes of a dim, done to each of its stretches."""
-        outer = split.outer
-        if same(outer, 1):
-            return do(value, dim, size, split)
-        shape = value.node.tensor_type.shape
-        apart = (*shape[:dim], outer, shape[dim] // outer, *shape[dim + 1 :])
-        value = do(reshape(value, apart), dim + 1, size // outer, Split(split.axis, split.chunk))
-        shape = value.node.tensor_type.shape
-        joined: Symbol = reshape(value, (*shape[:dim], outer * shape[dim + 1], *shape[dim + 2 :]))
-        return joined
-
-    def _cut_one(self, value: Symbol, dim: int, size: Size, split: Split) -> Symbol:
-        return self._cut(value, {dim: self.place.part(size, split)})
-
-    def _cut(self, value: Symbol, parts: Mapping[int, tuple[Size, Size]]) -> Symbol:
-        """A slice that has of each of some dims so many elements from a first one on."""
-        size = list(value.node.tensor_type.shape)
-        start: list[Size] = [0] * len(size)
-        for d, part in parts.items():
-            start[d], size[d] = part
-        if not parts:
-            return value
-        found: Symbol = slice_op(value, start=tuple(start), size=tuple(size), step=(1,) * len(size))
-        return found
-
-    def _gather(self, value: Symbol, dim: int, size: Size, split: Split) -> Symbol:
-        """The parts of all ranks along a dim: each is filled up to as many elements as the first
-        has, and what is too much at the end is cut off."""
-        shape = value.node.tensor_type.shape
-        none, one = (0,) * len(shape), (1,) * len(shape)
-        chunk, axis = split.chunk, split.axis
-        if not same(shape[dim], chunk):
-            padded = (*shape[:dim], chunk, *shape[dim + 1 :])
-            value = embed_op(value, shape=padded, start=none, step=one)
-        value = all_gather_op(value, mesh=self.place.shape, axes=(axis,), dim=dim)
-        if not same(chunk * self.place.shape[axis], size):
-            exact = (*shape[:dim], size, *shape[dim + 1 :])
-            value = slice_op(value, start=none, size=exact, step=one)
-        return value
 
     # -- what the user says ----------------------------------------------------------------------
 
