@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from staticflow.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from staticflow.distributed.mesh import Mesh
-    from staticflow.graph.dims import Size
-    from staticflow.runtime.draft import Draft
-    from staticflow.static.written import Written
+    from staticflow.measure.devices import Device
+    from staticflow.measure.machine import Machine
 
 __all__ = ["add_arguments", "run"]
 
-EXAMPLE = 64
-"""What an unknown size is taken for that is not given."""
+LATENCY, BANDWIDTH = 20.0, 10.0
+"""Microseconds of a message and gigabytes sent in a second, of which nothing is said."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,122 +27,130 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--mesh", required=True, metavar="data=64,model=8", help="its axes")
     parser.add_argument(
-        "--sizes",
-        default="",
-        metavar="x_0=512",
-        help=f"unknown sizes; those not given are {EXAMPLE}",
+        "--sizes", default="", metavar="x_0=512", help="unknown sizes; those not given are 64"
     )
     parser.add_argument(
-        "--latency", type=float, default=20.0, help="microseconds that a message takes (20)"
+        "--device",
+        metavar="NAME",
+        help="rates as a data sheet has them: A100, H100 or H200 (this machine's, on one thread)",
     )
     parser.add_argument(
-        "--bandwidth", type=float, default=10.0, help="gigabytes that a process sends a second (10)"
+        "--calibrate",
+        metavar="1,2",
+        help="run the program on so many processes of this machine, and say how far off that is",
     )
     parser.add_argument(
-        "--flops",
+        "--latency", type=float, help=f"microseconds that a message takes ({LATENCY:.0f})"
+    )
+    parser.add_argument(
+        "--bandwidth",
         type=float,
-        help="billions of operations on floats that a process does a second (as this machine on "
-        "one thread)",
+        help=f"gigabytes that a process sends a second (the device's, else {BANDWIDTH:.0f})",
     )
     parser.add_argument(
-        "--memory",
-        type=float,
-        help="gigabytes that a process reads and writes a second (as this machine on one thread)",
+        "--flops", type=float, help="billions of operations on floats a second (the device's)"
+    )
+    parser.add_argument(
+        "--memory", type=float, help="gigabytes read and written a second (the device's)"
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the plan of the first process, whose parts are the largest."""
-    from staticflow.distributed.mesh import Mesh
-    from staticflow.graph.dim_queries import symbols_of
-    from staticflow.measure.messages import explain_messages, messages_of
     from staticflow.measure.tables import table
-    from staticflow.measure.units import bytes_in_words
-    from staticflow.runtime.drafting import draft_program
-    from staticflow.runtime.recipe import Recipe
-    from staticflow.static.partitioned import graph_of_rank
+    from staticflow.measure.units import bytes_in_words, flops_in_words, seconds_in_words
+    from staticflow.tools.calibration import calibrate
+    from staticflow.tools.rank_plan import plan_rank
 
     axes = _read_numbers(arguments.mesh, "--mesh")
-    mesh = Mesh(tuple(axes), tuple(axes.values()), 0)
-    written = _write_program(arguments.target, mesh)
-    graph, moved = graph_of_rank(written, mesh)
-    draft = draft_program(Recipe(graph, written.names, written.updated))
-    routine, plan = draft.plan.routine, draft.plan
-    given = _read_numbers(arguments.sizes, "--sizes") if arguments.sizes else {}
-    unknown = given.keys() - {s.name for s in routine.sizes}
-    if unknown:
-        names = ", ".join(s.name for s in routine.sizes) or "none"
-        raise ArgumentError(f"plan-cluster: --sizes has {min(unknown)}; the sizes are {names}")
-    at = {s.name: given.get(s.name, EXAMPLE) for s in routine.sizes}
-
-    def evaluate(size: Size) -> int:
-        values = {s: at.get(s.name, 1) for s in plan.layout.expand(symbols_of(size))}
-        return plan.evaluate(size, values)
-
-    count = len(written.names)
-    whole, own = (
-        sum(evaluate(p.tensor_type.size * p.tensor_type.dtype.itemsize) for p in g.params[count:])
-        for g in (written.graph, graph)
+    sizes = _read_numbers(arguments.sizes, "--sizes") if arguments.sizes else {}
+    device, counts = _device(arguments), _counts(arguments)
+    plan = plan_rank(arguments.target, axes, sizes)
+    rates = _rates(arguments, device)
+    sent = device.sent_per_second / 1e9 if device else BANDWIDTH
+    cost = (
+        (LATENCY if arguments.latency is None else arguments.latency) * 1e-6,
+        1 / ((sent if arguments.bandwidth is None else arguments.bandwidth) * 1e9),
     )
     rows = [
-        ["processes", f"{mesh.size}, {mesh}"],
-        ["tensors", f"{bytes_in_words(own)} of {bytes_in_words(whole)} on each, with states"],
-        ["memory of a call", bytes_in_words(evaluate(plan.peak))],
+        ["processes", f"{plan.mesh.size}, {plan.mesh}"],
+        [
+            "tensors",
+            f"{bytes_in_words(plan.own)} of {bytes_in_words(plan.whole)} on each, with states",
+        ],
+        ["memory of a call", bytes_in_words(plan.peak)],
     ]
-    cost = arguments.latency * 1e-6, 1 / (arguments.bandwidth * 1e9)
-    lines = explain_messages(routine.steps, evaluate, at, moved, cost)
-    print("\n".join([*table(rows, "<<"), "", *lines]))
-    once = [m for m in messages_of(routine.steps, evaluate) if not m.inside]
-    messages = sum(m.messages * cost[0] + m.bytes * cost[1] for m in once)
-    print(_least_time(draft, at, (arguments.flops, arguments.memory), messages))
-    return 0
-
-
-def _least_time(
-    draft: Draft,
-    at: Mapping[str, int],
-    given: tuple[float | None, float | None],
-    messages: float,
-) -> str:
-    """What the kernels of a call do, and how long that takes at least, alone and with messages of
-    so many seconds that nothing hides. Rates that are not given are those of this machine."""
-    from staticflow.measure.machine import least_seconds, machine
-    from staticflow.measure.units import bytes_in_words, flops_in_words, seconds_in_words
-    from staticflow.measure.work import work_of_routine
-    from staticflow.ops.along.ordered_collectives import COLLECTIVES
-
-    here = machine(1, measure=None in given)
-    if given[0] is not None:
-        here = replace(here, flops_per_second=given[0] * 1e9)
-    if given[1] is not None:
-        here = replace(here, bytes_per_second=given[1] * 1e9, bandwidth=())
-    sending = {op.name for op in COLLECTIVES}
-    work = [
-        k for k in work_of_routine(draft.plan.routine, draft.signature, at) if k.name not in sending
-    ]
-    least = sum(least_seconds(k.bytes, k.flops, here) or 0.0 for k in work)
-    flops, touched = sum(k.flops for k in work), sum(k.bytes for k in work)
-    return (
+    if device:
+        rows += _describe(device, plan.own + plan.peak)
+    print("\n".join([*table(rows, "<<"), "", *plan.lines(cost)]))
+    flops, touched, least = plan.work(rates)
+    messages = plan.message_seconds(cost)
+    print(
         f"kernels {flops_in_words(flops)} and {bytes_in_words(touched)} a call, at least "
         f"{seconds_in_words(least)}; with all messages {seconds_in_words(least + messages)}"
     )
-
-
-def _write_program(target: str, mesh: Mesh) -> Written:
-    from staticflow.comparison.source import import_source
-    from staticflow.static.written import write
-
-    module, (_, _, name) = import_source(target), target.partition(":")
-    function = getattr(module, name, None)
-    if not callable(function):
-        raise ArgumentError(f"plan-cluster: {target!r} names no function; give FILE.py:FUNCTION")
-    found = function(mesh)
-    if not isinstance(found, tuple) or len(found) != 3:
-        raise ArgumentError(
-            f"plan-cluster: {name}(mesh) gives {type(found).__name__}; it must be a tuple of the "
-            "inputs, outputs and updates of a program"
+    if counts:
+        found = calibrate(arguments.target, [*axes], sizes, counts, rates)
+        print("\n".join(["", *found.lines]))
+        expected = least * found.factor + messages
+        off = "no other was run" if found.error is None else f"off by up to {found.error:.0%} here"
+        print(
+            f"kernels by that factor, and all messages: {seconds_in_words(expected)} a call on "
+            f"{plan.mesh.size} processes with a processor each; such predictions: {off}"
         )
-    return write(*found)
+    return 0
+
+
+def _device(arguments: argparse.Namespace) -> Device | None:
+    from staticflow.measure.devices import DEVICES
+
+    name = arguments.device
+    if name is not None and name not in DEVICES:
+        raise ArgumentError(f"plan-cluster: --device is {name}; there are {', '.join(DEVICES)}")
+    return DEVICES[name] if name else None
+
+
+def _counts(arguments: argparse.Namespace) -> list[int]:
+    words = arguments.calibrate.split(",") if arguments.calibrate else []
+    if not all(word.isdecimal() and int(word) for word in words):
+        raise ArgumentError(
+            f"plan-cluster: --calibrate is {arguments.calibrate}; it has numbers of processes, as "
+            "1,2"
+        )
+    if words and (arguments.device or arguments.flops or arguments.memory):
+        raise ArgumentError(
+            "plan-cluster: --calibrate measures this machine, and other rates are given; leave one "
+            "of these out"
+        )
+    return [int(word) for word in words]
+
+
+def _rates(arguments: argparse.Namespace, device: Device | None) -> Machine:
+    """What a process computes and moves in a second: as given, as of the device, or as this machine
+    does on one thread."""
+    from staticflow.measure.machine import machine
+
+    flops, memory = arguments.flops, arguments.memory
+    if device:
+        flops = device.flops_per_second / 1e9 if flops is None else flops
+        memory = device.bytes_per_second / 1e9 if memory is None else memory
+    here = machine(1, measure=flops is None or memory is None)
+    if flops is not None:
+        here = replace(here, flops_per_second=flops * 1e9)
+    if memory is not None:
+        here = replace(here, bytes_per_second=memory * 1e9, bandwidth=())
+    return here
+
+
+def _describe(device: Device, needed: int) -> list[list[str]]:
+    from staticflow.measure.units import bytes_in_words, flops_in_words
+
+    flops, memory = flops_in_words(device.flops_per_second), device.bytes_per_second / 1e12
+    fits = "too much" if needed > device.memory else "they fit"
+    return [
+        ["device", f"{device.name}: {flops} and {memory:.2f} TB a second, by its data sheet"],
+        ["memory of that", f"{bytes_in_words(needed)} of {bytes_in_words(device.memory)}: {fits}"],
+    ]
 
 
 def _read_numbers(text: str, option: str) -> dict[str, int]:
