@@ -25,7 +25,7 @@ WITHOUT_A_MODEL = {
     "array_api", "beam_search", "checkpointing", "data_parallel", "draw", "dtypes", "early_exit", "explain",
     "from_pytorch", "hidden_markov", "interop", "jacobian_hessian", "jit",
     "look_into_gradients", "losses", "mixed_precision", "new_function", "newton", "onnx_export",
-    "onnx_load", "operations", "optimizers", "pipeline", "profiles", "pytorch_idioms", "random_numbers", "register_machine",
+    "onnx_load", "operations", "optimizers", "pipeline", "profiles", "pytorch_idioms", "random_numbers", "register_machine", "ring_attention",
     "tape", "tensor_parallel", "two_layer_autograd", "two_layer_numpy", "two_layer_static", "two_layer_tensors",
     "views", "vmap",
 }  # fmt: skip

@@ -3,6 +3,8 @@ the messages that each way takes."""
 
 from __future__ import annotations
 
+import runpy
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -59,3 +61,33 @@ def test_attention_in_parts_of_the_sequence(name: str, causal: bool) -> None:
                 np.testing.assert_allclose(ours, theirs, rtol=1e-11, atol=1e-13)
             if keys == 8 or name == "all alike":
                 assert (forward, back) == (of_result, of_gradients)
+
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "ring_attention.py"
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 4])
+def test_the_example_attends_as_one_process_does(ranks: int) -> None:
+    """Its results and gradients are those of attention, and its losses those of one process."""
+    example = runpy.run_path(str(EXAMPLE))
+    given = [numbers(16, 8, seed=i) for i in range(4)]
+    inputs = [sf.placeholder((16, 8), sf.float64, name=n) for n in "qkvw"]
+    out = F.scaled_dot_product_attention(*(x.unsqueeze(0) for x in inputs[:3]), is_causal=True)[0]
+    gradients = sf.grad((out * inputs[3]).sum(), inputs[:3])
+    whole = [y.numpy() for y in sf.compile(inputs, [out, *gradients])(*given)]
+
+    def run() -> list[Any]:
+        mesh = distributed.mesh(sequence=-1)
+        own = slice(mesh.rank * 16 // ranks, (mesh.rank + 1) * 16 // ranks)
+        parts = [sf.placeholder((16 // ranks, 8), sf.float64, name=n) for n in "qkvw"]
+        found = example["attend_in_turns"](mesh, *parts[:3])
+        gradients = sf.grad((found * parts[3]).sum(), parts[:3])
+        results = sf.compile(parts, [found, *gradients])(*(g[own] for g in given))
+        for ours, theirs in zip(results, whole, strict=True):
+            np.testing.assert_allclose(ours.numpy(), theirs[own], rtol=1e-11, atol=1e-13)
+        return example["main"](20)
+
+    alone = example["main"](20)
+    assert alone[-1] < alone[0]
+    for losses in distributed.simulate(run, ranks):
+        np.testing.assert_allclose(losses, alone, rtol=1e-12)
