@@ -39,11 +39,12 @@ def calibrate(
     """Run the program on each of these numbers of processes, of one thread each. The first gives
     the factor; the others are predicted by it. Where there are more processes than processors,
     kernels take as many times longer."""
+    from staticflow.measure.others import OtherPrograms
     from staticflow.measure.tables import table
     from staticflow.measure.units import seconds_in_words
     from staticflow.tools.rank_plan import plan_rank
 
-    processors = usable_processors()
+    processors, others = usable_processors(), OtherPrograms()
     rows = [["processes", "kernels at least", "messages", "measured", "predicted", "error"]]
     factor, worst = 1.0, None
     for i, count in enumerate(sorted(counts)):
@@ -62,7 +63,8 @@ def calibrate(
             f"{count}{many}", *map(seconds_in_words, (least, messages, seconds, predicted)),
             f"{error:+.0%}" if i else f"none: it gives the factor {factor:.2f}",
         ])  # fmt: skip
-    return Calibration(factor, worst, table(rows, "<>>>><"))
+    remark = others.remark(min(max(counts), processors))
+    return Calibration(factor, worst, [*([remark] if remark else []), *table(rows, "<>>>><")])
 
 
 def _measure(
