@@ -16,7 +16,7 @@ from staticflow.runtime.threads import usable_processors
 if TYPE_CHECKING:
     from staticflow.measure.machine import Machine
 
-__all__ = ["Calibration", "calibrate"]
+__all__ = ["Calibration", "calibrate", "measure_call"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ def calibrate(
     rows = [["processes", "kernels at least", "messages", "measured", "predicted", "error"]]
     factor, worst = 1.0, None
     for i, count in enumerate(sorted(counts)):
-        seconds, cost = _measure(target, names, sizes, count)
+        seconds, cost = measure_call(target, names, sizes, count)
         plan = plan_rank(target, dict.fromkeys(names, 1) | {names[0]: count}, sizes)
         least = plan.work(machine)[2] * max(1.0, count / processors)
         messages = plan.message_seconds(cost) if cost else 0.0
@@ -67,7 +67,7 @@ def calibrate(
     return Calibration(factor, worst, [*([remark] if remark else []), *table(rows, "<>>>><")])
 
 
-def _measure(
+def measure_call(
     target: str, names: Sequence[str], sizes: Mapping[str, int], count: int
 ) -> tuple[float, tuple[float, float] | None]:
     """The seconds of a call on so many processes, and what a message costs there."""

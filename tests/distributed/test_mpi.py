@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import runpy
 import shutil
 import subprocess
@@ -13,6 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from staticflow.tools import calibration
+from staticflow.tools.cli import main
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "data_parallel.py"
 MISSING = "several processes talk by MPI: install staticflow[distributed]"
@@ -261,3 +265,32 @@ def test_ranks_that_seed_otherwise_are_told(tmp_path: Path) -> None:
     run = launch(2, script, tmp_path)
     assert run.returncode != 0
     assert "seed all ranks alike" in run.stderr and "weight" in run.stderr
+
+
+def test_a_program_is_measured_on_two_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What ``plan-cluster --calibrate`` says of them has no less than the time of their messages."""
+    for name in ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"):
+        monkeypatch.setenv(name, "1")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(p for p in sys.path if p))
+    path = tmp_path / "program.py"
+    path.write_text(
+        textwrap.dedent("""
+        import staticflow as sf
+        from staticflow import distributed
+
+        def train(mesh):
+            w = sf.nn.Parameter(sf.ones(64, 32))
+            x = sf.placeholder((None, 64), name="x")
+            loss = ((distributed.shard(x, "data", None) @ w) ** 2).mean()
+            return [x], loss, sf.optim.SGD([w], lr=0.1).minimize(loss)
+    """)
+    )
+    seconds, cost = calibration.measure_call(f"{path}:train", ["data"], {"x_0": 512}, 2)
+    assert cost is not None and 0 < cost[0] < seconds < 10
+    arguments = ["plan-cluster", f"{path}:train", "--mesh", "data=8", "--calibrate", "1,2"]
+    assert main([*arguments, "--sizes", "x_0=512"]) == 0
+    *_, one, two, last = capsys.readouterr().out.splitlines()
+    assert one.startswith("1 ") and "it gives the factor" in one
+    assert re.fullmatch(r"2 .*[-+]\d+%", two) and "on 8 processes" in last

@@ -148,7 +148,7 @@ def test_what_was_measured_is_beside_what_was_predicted(
     """The first number of processes gives the factor, which predicts the others: kernels by the
     share of a process in the processors, and messages."""
     seconds = {1: (2e-3, None), 2: (1.5e-3, (1e-4, 0.0)), 8: (9e-3, (0.0, 0.0))}
-    monkeypatch.setattr(calibration, "_measure", lambda *given: seconds[given[-1]])
+    monkeypatch.setattr(calibration, "measure_call", lambda *given: seconds[given[-1]])
     monkeypatch.setattr(calibration, "usable_processors", lambda: 2)
     arguments = ["plan-cluster", f"{target}:train", "--mesh", "data=4", "--sizes", "x_0=64"]
     assert main([*arguments, "--calibrate", "8,1,2"]) == 0
@@ -166,7 +166,7 @@ def test_what_was_measured_is_beside_what_was_predicted(
 
 def test_a_program_is_run_to_be_measured(target: str) -> None:
     """On one process, which needs no MPI; those of several are measured in test_mpi.py."""
-    seconds, cost = calibration._measure(f"{target}:train", ["data"], {"x_0": 8}, 1)
+    seconds, cost = calibration.measure_call(f"{target}:train", ["data"], {"x_0": 8}, 1)
     assert 0 < seconds < 60 and cost is None
     with pytest.raises(calibration.RankError, match=r"failed on 1 processes: .*wrong"):
-        calibration._measure(f"{target}:wrong", ["data"], {}, 1)
+        calibration.measure_call(f"{target}:wrong", ["data"], {}, 1)
