@@ -55,6 +55,7 @@ class EmulatedDevice:
         self.faults: dict[str, int] = {}
         self.current = 0  # the stream
         self.workspace_bytes = 64
+        self.loops_in_graphs = False  # as without cuda-bindings
         self._queues: dict[int, deque[Callable[[], object]]] = {}
         self._captured: _Graph | None = None  # while one is captured
         self._ran: set[tuple[int, str]] = set()  # kernels that have run
@@ -202,6 +203,24 @@ class EmulatedDevice:
         finally:
             self._captured = None
         return graph
+
+    def capture_while(self, word: int, work: Callable[[], None]) -> None:
+        around = self._captured
+        assert self.loops_in_graphs and around is not None
+        self.counts["captured loop"] += 1
+        body = self._captured = _Graph()
+        try:
+            work()
+        finally:
+            self._captured = around
+
+        def go_on() -> None:
+            while not ctypes.c_int32.from_address(word).value:
+                for piece in body.work:
+                    piece()
+
+        around.work.append(go_on)
+        around.addresses |= {word, *body.addresses}
 
     def held_bytes(self) -> int:
         """The bytes of the memory that somebody holds."""

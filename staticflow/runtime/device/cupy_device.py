@@ -12,6 +12,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
@@ -20,6 +21,7 @@ from staticflow.errors import CompileError, DeviceError
 from staticflow.graph.locs import format_locs, here
 from staticflow.runtime.device.cublas import Cublas
 from staticflow.runtime.device.device_code import compile_text
+from staticflow.runtime.device.graph_loops import GraphLoops, find_graph_loops
 from staticflow.runtime.device.interface import Argument, Dim3, MatricesAt, Pointer
 
 __all__ = ["CupyDevice"]
@@ -194,6 +196,22 @@ class CupyDevice:
                         stream.end_capture()
                     raise
                 return stream.end_capture()
+
+    @property
+    def loops_in_graphs(self) -> bool:
+        """Whether CUDA has conditional nodes here, and cuda-bindings reaches them."""
+        return self._graph_loops is not None
+
+    @cached_property
+    def _graph_loops(self) -> GraphLoops | None:
+        with self._here() as cupy:
+            return find_graph_loops(cupy, int(self._device.compute_capability))
+
+    def capture_while(self, word: int, work: Callable[[], None]) -> None:
+        """Have the graph that is captured do ``work`` as long as the int32 at ``word`` is 0."""
+        assert self._graph_loops is not None
+        with self._here():
+            self._graph_loops.capture(word, work)
 
     def launch_graph(self, graph: Any) -> None:
         """Do all that was captured."""

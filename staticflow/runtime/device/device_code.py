@@ -16,12 +16,13 @@ from staticflow.runtime.code_cache import code_cache
 __all__ = ["compile_text"]
 
 
-def compile_text(nvrtc: Any, source: str, capability: int) -> bytes:
+def compile_text(nvrtc: Any, source: str, capability: int, *, for_linker: bool = False) -> bytes:
     """The machine code of a text for GPUs of a compute capability, such as 90; or, where this NVRTC
     knows no GPUs as new, PTX of the newest that it knows, which the driver translates.
 
-    ``nvrtc`` is cupy's module of that name. Raises `CompileError` for a text that is refused, and
-    for a GPU older than all that are known.
+    ``for_linker`` it is PTX that may ask for functions of others. ``nvrtc`` is cupy's module of
+    that name. Raises `CompileError` for a text that is refused, and for a GPU older than all that
+    are known.
     """
     known = [a for a in nvrtc.getSupportedArchs() if a <= capability]
     if not known:
@@ -30,8 +31,9 @@ def compile_text(nvrtc: Any, source: str, capability: int) -> bytes:
             f"{'.'.join(map(str, nvrtc.getVersion()))} compiles no longer; use an older cupy"
         )
     newest = max(known)
-    kind = "sm" if newest == capability else "compute"
-    options = (*NVRTC_OPTIONS, f"--gpu-architecture={kind}_{newest}")
+    kind = "sm" if newest == capability and not for_linker else "compute"
+    apart = ("--relocatable-device-code=true",) if for_linker else ()
+    options = (*NVRTC_OPTIONS, *apart, f"--gpu-architecture={kind}_{newest}")
 
     def make() -> bytes:
         return _compile(nvrtc, source, options)

@@ -137,6 +137,14 @@ class Device(Protocol):
         ``work`` may launch kernels that have run before, copy on the device, clear and multiply.
         Raises `DeviceError` for new memory, copies from or to the host and waiting."""
 
+    @property
+    def loops_in_graphs(self) -> bool:
+        """Whether a graph can have loops of its own: `capture_while`."""
+
+    def capture_while(self, word: int, work: Callable[[], None]) -> None:
+        """In a capture: have the graph do what ``work`` asks for again and again, as long as the
+        int32 at the address ``word`` is 0. The graph looks before each time, and not the host."""
+
     def launch_graph(self, graph: Any) -> None:
         """Do all that was captured, at the same addresses and with the same numbers, as one launch.
         The memory there must be held by somebody still."""

@@ -3,8 +3,9 @@
 Of a branch both sides are launched, and the kernels of the one that is not taken do nothing.
 
 Before each iteration a kernel looks at the flag of the loop. Where that is false it writes to a
-word, and the kernels of the iteration, and of those behind it, find it there and do nothing. The
-host reads the word, and how many iterations were made, behind each launch.
+word, and the kernels of the iteration, and of those behind it, find it there and do nothing. Where
+the device has loops in graphs, a loop is one launch, as the graph itself looks at the word; else
+the host reads it behind each launch. How many iterations were made the host reads at the end.
 """
 
 from __future__ import annotations
@@ -100,16 +101,17 @@ def depth_of_branches(steps: tuple[Step, ...]) -> int:
     return max(inner, default=0) + own
 
 
-def iterations_at_once(step: Repeat, length: int | None) -> tuple[int, int]:
+def iterations_at_once(step: Repeat, length: int | None, by_graph: bool) -> tuple[int, int]:
     """How many iterations of a loop the first launch makes at most, and each after it: of a known
-    ``length`` all."""
+    ``length`` all. Where the loop goes on ``by_graph``, those are one launch: so many, and then so
+    many again and again."""
     if length is not None:
         return length, 0
     places = [*_places_in(step)]
     turns = (len(p.arrays) for p in places if isinstance(p, Turn) and p.loop == step.loop)
     period = math.lcm(1, *turns)
     starts = sum(len(p.starts) for p in {*places} if isinstance(p, Carry) and p.loop == step.loop)
-    again = -(-_AT_ONCE // period) * period
+    again = period if by_graph else -(-_AT_ONCE // period) * period
     return -(-starts // period) * period + again, again
 
 
@@ -136,7 +138,8 @@ class MaskedLoop:
         self._at = device.address(self._words)
         self._mask = Mask(self._at, device.address(self._scratch))
         self._length = None if step.length is None else run.size(step.length)
-        self._first, self._again = iterations_at_once(step, self._length)
+        self._by_graph = device.loops_in_graphs
+        self._first, self._again = iterations_at_once(step, self._length, self._by_graph)
         self._graphs: dict[int, Any] = {}
 
     @property
@@ -154,7 +157,10 @@ class MaskedLoop:
             count = self._again if begun else self._first
             start = min(begun, self._first)
             if start not in self._graphs:
-                self._graphs[start] = run.capture_loop(self._step, start, count, self._mask)
+                more = self._again if self._by_graph else 0
+                self._graphs[start] = run.capture_loop(
+                    self._step, start, count, self._mask, again=more
+                )
             device.launch_graph(self._graphs[start])
             begun += count
             words = np.empty(2, _WORDS)

@@ -139,20 +139,27 @@ class Run:
         finally:
             self._captures, self._in_doubt = False, before
 
-    def capture_loop(self, step: Repeat, start: int, count: int, mask: Mask) -> Any:
+    def capture_loop(
+        self, step: Repeat, start: int, count: int, mask: Mask, *, again: int = 0
+    ) -> Any:
         """The graph of so many iterations of a loop from ``start`` on, behind the end of which the
-        ``mask`` leaves all as it is."""
+        ``mask`` leaves all as it is; and of ``again`` more at a time, until the loop has ended."""
         assert step.flag is not None
         flag, at = step.flag, self._begin_loop(step)
         counter = as_symbol(iteration_count(step.loop))
         assert counter is not None
 
-        def work() -> None:
+        def go_on(start: int, count: int) -> None:
             for at.iteration in range(start, start + count):
                 self.values[counter] = at.iteration
                 self.guards.begin_iteration(self.address(flag), mask.word)
                 for inner in step.body:
                     self.take(inner)
+
+        def work() -> None:
+            go_on(start, count)
+            if again:
+                self.device.capture_while(mask.word, lambda: go_on(start + count, again))
 
         try:
             self._captures = True

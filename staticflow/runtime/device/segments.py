@@ -219,7 +219,8 @@ class _Splitter:
             if not symbols_of(step.length) <= set(self.values):
                 return None
             length = evaluate_dim(step.length, self.values)
-        first, again = iterations_at_once(step, length)
+        by_graph = self.program.device.loops_in_graphs
+        first, again = iterations_at_once(step, length, by_graph)
         if max(first, again) * sum(map(self._count_launches, step.body)) > _MOST:
             return None
         known, loops = set(self._known), set(self._loops)
@@ -234,6 +235,8 @@ class _Splitter:
             return None
         if length is not None:
             return f"one launch of a loop that ends by a value, after {length} iterations at most"
+        if by_graph:
+            return "one launch of a loop that ends by a value, which the GPU goes through by itself"
         return f"a loop that ends by a value, of {again} iterations or more a launch"
 
     def _makes_doubtful_indices(self, step: Step) -> bool:

@@ -59,6 +59,23 @@ def test_while_loops(gpu: EmulatedDevice, fn: Any) -> None:
     assert "iterations or more a launch" in program.explain()
 
 
+@pytest.mark.parametrize("fn", FUNCTIONS, ids=lambda fn: fn.__name__)
+def test_while_loops_in_a_graph(gpu: EmulatedDevice, fn: Any) -> None:
+    """However many iterations there are: one launch, and one look of the host, at the end."""
+    gpu.loops_in_graphs = True
+    shape = (4, 4) if fn is by_products else (4,)
+    program, on_cpu = (compiled(fn, [normal(*shape)], d, unknown=False) for d in ("cuda", "cpu"))
+    for number, scale in enumerate((1e3, 1e3, 1e-3, 1e1, 1e8, 3e4, 1e-3)):
+        x = normal(*shape) * np.float32(scale)
+        gpu.counts.clear()
+        assert_alike(program(x), on_cpu(x), rtol=1e-4)
+        if number > 1:
+            assert not gpu.counts["capture"]
+            assert gpu.counts["graph"] <= 3  # what comes before and behind
+            assert gpu.counts["launch"] <= 1  # of what lies where the last iteration has left it
+    assert "one launch of a loop that ends by a value, which the GPU goes" in program.explain()
+
+
 def test_many_iterations_are_few_launches(gpu: EmulatedDevice) -> None:
     def count(n: Any) -> Any:
         return sf.while_loop(lambda i, t: i < n, lambda i, t: (i + 1, t + i * i), (n * 0, n * 0.0))
@@ -69,6 +86,21 @@ def test_many_iterations_are_few_launches(gpu: EmulatedDevice) -> None:
         assert_alike(program(np.array(n)), on_cpu(np.array(n)))
         if n == 100:
             assert gpu.counts["graph"] < 12 and gpu.counts["launch"] < 4
+
+
+def test_many_iterations_are_one_launch(gpu: EmulatedDevice) -> None:
+    gpu.loops_in_graphs = True
+
+    def count(n: Any) -> Any:
+        return sf.while_loop(lambda i, t: i < n, lambda i, t: (i + 1, t + i * i), (n * 0, n * 0.0))
+
+    program, on_cpu = (compiled(count, [np.array(3)], d, unknown=False) for d in ("cuda", "cpu"))
+    seen = set()
+    for n in (3, 3, 0, 1, 2, 15, 16, 17, 100):
+        gpu.counts.clear()
+        assert_alike(program(np.array(n)), on_cpu(np.array(n)))
+        seen.add((gpu.counts["graph"], gpu.counts["synchronize"]))
+    assert len(seen - {(0, 0)}) <= 3 and max(graphs for graphs, _ in seen) <= 3
 
 
 def test_scans_that_end_early(gpu: EmulatedDevice) -> None:
