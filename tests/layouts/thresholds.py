@@ -123,6 +123,7 @@ NO_SIZES: Mapping[str, str] = {
             "codegen.program.joined_launches._FEW", "codegen.program.joined_launches._BUFFERS",
             "ops.along.rank_merge._ROUNDS", "ops.along.rank_merge._HALVINGS", "ops.indexing.roll_repeat._HALVINGS",
             "ops.along.recurrence._CHUNKS", "ops.along.recurrence._LEAST", "ops.along.recurrence._MANY", "ops.indexing.mask_ops._CHUNK",
+            "runtime.device.graph_loops._LEAST_DRIVER",
         ),
         "bytes of a line, from how many of which on stores go past the caches says the machine, or in "
         "tests/codegen/test_streams.py the test": (
