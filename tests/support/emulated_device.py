@@ -29,6 +29,7 @@ from fake_cupy import fake_cupy, install
 
 from staticflow.errors import CompileError, DeviceError
 from staticflow.runtime.device.devices import OPEN
+from staticflow.runtime.device.graph_loops import warn_without_loops
 from staticflow.runtime.device.interface import Argument, Dim3, MatricesAt, Pointer
 
 __all__ = ["EmulatedDevice", "emulated_gpus", "values_now"]
@@ -207,7 +208,8 @@ class EmulatedDevice:
     def capture_while(self, word: int, work: Callable[[], None]) -> None:
         around = self._captured
         assert self.loops_in_graphs and around is not None
-        self.counts["captured loop"] += 1
+        if not self._count("captured loop"):
+            raise DeviceError(f"{self.name}: a node that is refused")
         body = self._captured = _Graph()
         try:
             work()
@@ -221,6 +223,11 @@ class EmulatedDevice:
 
         around.work.append(go_on)
         around.addresses |= {word, *body.addresses}
+
+    def give_up_loops(self, why: object) -> None:
+        if self.loops_in_graphs:
+            self.loops_in_graphs = False
+            warn_without_loops(self.name, why)
 
     def held_bytes(self) -> int:
         """The bytes of the memory that somebody holds."""

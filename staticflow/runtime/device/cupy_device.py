@@ -21,7 +21,7 @@ from staticflow.errors import CompileError, DeviceError
 from staticflow.graph.locs import format_locs, here
 from staticflow.runtime.device.cublas import Cublas
 from staticflow.runtime.device.device_code import compile_text
-from staticflow.runtime.device.graph_loops import GraphLoops, find_graph_loops
+from staticflow.runtime.device.graph_loops import GraphLoops, find_graph_loops, warn_without_loops
 from staticflow.runtime.device.interface import Argument, Dim3, MatricesAt, Pointer
 
 __all__ = ["CupyDevice"]
@@ -204,14 +204,26 @@ class CupyDevice:
 
     @cached_property
     def _graph_loops(self) -> GraphLoops | None:
-        with self._here() as cupy:
-            return find_graph_loops(cupy, int(self._device.compute_capability))
+        try:
+            with self._here() as cupy:
+                return find_graph_loops(cupy, int(self._device.compute_capability))
+        except Exception as error:  # whatever packages and drivers of others raise
+            warn_without_loops(self.name, error)
+            return None
 
     def capture_while(self, word: int, work: Callable[[], None]) -> None:
         """Have the graph that is captured do ``work`` as long as the int32 at ``word`` is 0."""
-        assert self._graph_loops is not None
+        loops = self._graph_loops
+        if loops is None:
+            raise DeviceError(f"{self.name} has no loops in graphs")
         with self._here():
-            self._graph_loops.capture(word, work)
+            loops.capture(word, work)
+
+    def give_up_loops(self, why: object) -> None:
+        """Have no loops in graphs from now on, and warn ``why`` if there were some until now."""
+        if self._graph_loops is not None:
+            self._graph_loops = None
+            warn_without_loops(self.name, why)
 
     def launch_graph(self, graph: Any) -> None:
         """Do all that was captured."""

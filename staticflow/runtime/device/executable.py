@@ -238,6 +238,10 @@ class DeviceExecutable(Runnable):
         """The steps, in segments, where the sizes have these values."""
         return self._at(values)[1]
 
+    def forget_segments(self) -> None:
+        """Have the steps split again at the next call, as the device has turned out to do less."""
+        self._met.clear()
+
     def _at(self, values: Mapping[Sym, int]) -> tuple[tuple[int, ...], Segments]:
         key = tuple(values[s] for s in self.program.sizes)
         found = self._met.get(key)

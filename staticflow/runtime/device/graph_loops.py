@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from staticflow.errors import DeviceError
+from staticflow.graph.locs import warn
 from staticflow.runtime.device.device_code import compile_text
 
-__all__ = ["GraphLoops", "find_graph_loops"]
+__all__ = ["GraphLoops", "find_graph_loops", "warn_without_loops"]
 
 _LEAST_DRIVER = 13000
 """The driver of CUDA 13, whose names are used here; CUDA 12 has others for two of them."""
@@ -30,10 +31,13 @@ extern "C" __global__ void {_ENTRY}(unsigned long long handle, const int* word) 
 
 
 def find_graph_loops(cupy: Any, capability: int) -> GraphLoops | None:
-    """What makes loops in graphs on the current GPU; None where the driver is older, or
-    cuda-bindings of CUDA 13 or the library of the device's runtime is not installed."""
-    if cupy.cuda.runtime.driverGetVersion() < _LEAST_DRIVER:
-        return None
+    """What makes loops in graphs on the current GPU; None where cuda-bindings of CUDA 13 is not
+    installed.
+
+    Where it is, and loops cannot be had, it raises what says why: `DeviceError` of an older driver,
+    and whatever the packages and the driver do where the library of the device's runtime is not
+    there or the kernel is not linked.
+    """
     try:
         bindings = importlib.import_module("cuda.bindings")
         runtime = importlib.import_module("cuda.bindings.runtime")
@@ -42,11 +46,20 @@ def find_graph_loops(cupy: Any, capability: int) -> GraphLoops | None:
         return None
     if int(bindings.__version__.partition(".")[0]) < 13:
         return None
-    try:
-        library = pathfinder.find_static_lib("cudadevrt")
-    except pathfinder.StaticLibNotFoundError:
-        return None
-    return GraphLoops(cupy, runtime, library, capability)
+    driver = cupy.cuda.runtime.driverGetVersion()
+    if driver < _LEAST_DRIVER:
+        raise DeviceError(
+            f"the driver is of CUDA {driver // 1000}.{driver % 1000 // 10}, not of 13"
+        )
+    return GraphLoops(cupy, runtime, pathfinder.find_static_lib("cudadevrt"), capability)
+
+
+def warn_without_loops(device: str, why: object) -> None:
+    """Warn that a device goes through loops without those in graphs."""
+    warn(
+        f"{device}: the GPU cannot go through loops that end by a value by itself, so the host "
+        f"looks every few iterations whether they have ended: {why}"
+    )
 
 
 class GraphLoops:

@@ -143,7 +143,11 @@ class Device(Protocol):
 
     def capture_while(self, word: int, work: Callable[[], None]) -> None:
         """In a capture: have the graph do what ``work`` asks for again and again, as long as the
-        int32 at the address ``word`` is 0. The graph looks before each time, and not the host."""
+        int32 at the address ``word`` is 0. The graph looks before each time, and not the host.
+        Whatever it raises, that graph cannot be had, and one without such loops may."""
+
+    def give_up_loops(self, why: object) -> None:
+        """Have no loops in graphs from now on, and warn ``why`` if there were some until now."""
 
     def launch_graph(self, graph: Any) -> None:
         """Do all that was captured, at the same addresses and with the same numbers, as one launch.

@@ -138,9 +138,21 @@ class MaskedLoop:
         self._at = device.address(self._words)
         self._mask = Mask(self._at, device.address(self._scratch))
         self._length = None if step.length is None else run.size(step.length)
-        self._by_graph = device.loops_in_graphs
-        self._first, self._again = iterations_at_once(step, self._length, self._by_graph)
+        by_graph = self._length is None and device.loops_in_graphs
+        self._first, self._again = iterations_at_once(step, self._length, by_graph)
         self._graphs: dict[int, Any] = {}
+        if by_graph:
+            self._capture_whole()
+
+    def _capture_whole(self) -> None:
+        """Have the graph go through the loop; or else, with a warning, the host look at it."""
+        run, step = self._run, self._step
+        try:
+            self._graphs[0] = run.capture_loop(step, 0, self._first, self._mask, again=self._again)
+        except Exception as error:  # whatever packages and drivers of others raise
+            run.device.give_up_loops(error)
+            run.program.forget_segments()
+            self._first, self._again = iterations_at_once(step, None, by_graph=False)
 
     @property
     def held_bytes(self) -> int:
@@ -157,10 +169,7 @@ class MaskedLoop:
             count = self._again if begun else self._first
             start = min(begun, self._first)
             if start not in self._graphs:
-                more = self._again if self._by_graph else 0
-                self._graphs[start] = run.capture_loop(
-                    self._step, start, count, self._mask, again=more
-                )
+                self._graphs[start] = run.capture_loop(self._step, start, count, self._mask)
             device.launch_graph(self._graphs[start])
             begun += count
             words = np.empty(2, _WORDS)

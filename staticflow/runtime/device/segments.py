@@ -219,7 +219,7 @@ class _Splitter:
             if not symbols_of(step.length) <= set(self.values):
                 return None
             length = evaluate_dim(step.length, self.values)
-        by_graph = self.program.device.loops_in_graphs
+        by_graph = length is None and self.program.device.loops_in_graphs
         first, again = iterations_at_once(step, length, by_graph)
         if max(first, again) * sum(map(self._count_launches, step.body)) > _MOST:
             return None

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+import warnings
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 from fake_nvrtc import FakeNvrtc
 
 from staticflow.errors import DeviceError
+from staticflow.runtime.device.cupy_device import CupyDevice
 from staticflow.runtime.device.graph_loops import GraphLoops, find_graph_loops
 
 PARAMETERS = {
@@ -126,10 +129,71 @@ def test_what_is_refused() -> None:
         loops.capture(4096, lambda: None)
 
 
+def install(monkeypatch: pytest.MonkeyPatch, runtime: Any, version: str = "13.1.0") -> None:
+    """Have cuda-bindings be a stand-in."""
+    finder = SimpleNamespace(find_static_lib=lambda name: f"{name}.a")
+    bindings = SimpleNamespace(__version__=version)
+    modules = {"": SimpleNamespace(), ".bindings": bindings, ".pathfinder": finder}
+    for name, module in {**modules, ".bindings.runtime": runtime}.items():
+        monkeypatch.setitem(sys.modules, f"cuda{name}", module)
+
+
 def test_where_there_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert find_graph_loops(cupy_over(Runtime(), driver=12080), 90) is None
+    install(monkeypatch, Runtime(), "12.9.0")
+    assert find_graph_loops(cupy_over(Runtime()), 90) is None
     monkeypatch.setitem(sys.modules, "cuda.bindings", None)
     assert find_graph_loops(cupy_over(Runtime()), 90) is None
+
+
+def device_over(monkeypatch: pytest.MonkeyPatch, cupy: Any) -> CupyDevice:
+    """A device of a stand-in for cupy."""
+    cupy.cuda.Device = lambda index: nullcontext_with(compute_capability="90")
+    cupy.cuda.memory = SimpleNamespace(OutOfMemoryError=MemoryError)
+    cupy.cuda.driver = SimpleNamespace(CUDADriverError=Refused)
+    cupy.cuda.runtime.CUDARuntimeError = Refused
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    return CupyDevice(0)
+
+
+class Refused(Exception):
+    """What the stand-in raises in the place of an error of the driver."""
+
+
+class nullcontext_with(nullcontext[None]):
+    """A context that does nothing, and has attributes."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__()
+        self.__dict__.update(attributes)
+
+
+def refuse(*_: Any) -> Any:
+    raise Refused("no such thing")
+
+
+@pytest.mark.parametrize("fault", ["none", "driver", "link", "library", "names"])
+def test_one_warning_says_why(monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
+    runtime = Runtime()
+    install(monkeypatch, runtime)
+    cupy = cupy_over(runtime, driver=12080 if fault == "driver" else 13010)
+    if fault == "link":
+        cupy.cuda.Module = lambda: SimpleNamespace(load=refuse)
+    if fault == "library":
+        monkeypatch.setattr(sys.modules["cuda.pathfinder"], "find_static_lib", refuse)
+    if fault == "names":
+        cupy.cuda.function = SimpleNamespace()
+    device = device_over(monkeypatch, cupy)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert device.loops_in_graphs == device.loops_in_graphs == (fault == "none")
+        device.give_up_loops("a node that is refused")
+        device.give_up_loops("again")
+        assert not device.loops_in_graphs
+    (only,) = caught
+    why = {"driver": "of CUDA 12.8, not of 13", "none": "a node", "names": "LinkState"}
+    assert why.get(fault, "no such thing") in str(only.message)
+    with pytest.raises(DeviceError, match="no loops in graphs"):
+        device.capture_while(4096, lambda: None)
 
 
 def test_the_names_are_those_of_cuda_bindings() -> None:

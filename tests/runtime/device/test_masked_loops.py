@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -74,6 +75,24 @@ def test_while_loops_in_a_graph(gpu: EmulatedDevice, fn: Any) -> None:
             assert gpu.counts["graph"] <= 3  # what comes before and behind
             assert gpu.counts["launch"] <= 1  # of what lies where the last iteration has left it
     assert "one launch of a loop that ends by a value, which the GPU goes" in program.explain()
+
+
+@pytest.mark.parametrize("fn", FUNCTIONS, ids=lambda fn: fn.__name__)
+def test_a_graph_that_refuses_a_loop(gpu: EmulatedDevice, fn: Any) -> None:
+    """The host looks then, and one warning says why."""
+    gpu.loops_in_graphs = True
+    gpu.faults["captured loop"] = 0
+    shape = (4, 4) if fn is by_products else (4,)
+    program, on_cpu = (compiled(fn, [normal(*shape)], d, unknown=False) for d in ("cuda", "cpu"))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for scale in (1e3, 1e3, 1e-3, 1e1, 1e8, 3e4, 1e-3):
+            x = normal(*shape) * np.float32(scale)
+            assert_alike(program(x), on_cpu(x), rtol=1e-4)
+    (only,) = caught
+    assert "by itself" in str(only.message) and "a node that is refused" in str(only.message)
+    assert gpu.counts["captured loop"] == 1
+    assert "iterations or more a launch" in program.explain()
 
 
 def test_many_iterations_are_few_launches(gpu: EmulatedDevice) -> None:
