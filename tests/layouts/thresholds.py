@@ -239,7 +239,7 @@ NO_SIZES: Mapping[str, str] = {
         "of GPUs": (
             "codegen.cuda.render._FILLING_BLOCKS", "codegen.cuda.render._MAX_BLOCKS",
             "runtime.device.executable._ENOUGH", "runtime.device.executable._MOST_MET",
-            "runtime.device.segments._MOST", "runtime.device.cublas._MOST",
+            "runtime.device.masked.MOST_CAPTURED", "runtime.device.cublas._MOST",
             "runtime.device.replay._MOST_REPLAYS", "runtime.device.replay._MOST_LAYOUTS",
             "runtime.device.staging._ALIGNED",
             "runtime.device.masked._AT_ONCE", "runtime.device.segments._MOST_ON_BOTH_SIDES",

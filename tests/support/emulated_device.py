@@ -57,6 +57,7 @@ class EmulatedDevice:
         self.current = 0  # the stream
         self.workspace_bytes = 64
         self.loops_in_graphs = False  # as without cuda-bindings
+        self.largest_graph = 0  # the nodes of the largest that was captured
         self._queues: dict[int, deque[Callable[[], object]]] = {}
         self._captured: _Graph | None = None  # while one is captured
         self._ran: set[tuple[int, str]] = set()  # kernels that have run
@@ -203,6 +204,7 @@ class EmulatedDevice:
             work()
         finally:
             self._captured = None
+        self.largest_graph = max(self.largest_graph, len(graph.work))
         return graph
 
     def capture_while(self, word: int, work: Callable[[], None]) -> None:
@@ -210,6 +212,7 @@ class EmulatedDevice:
         assert self.loops_in_graphs and around is not None
         if not self._count("captured loop"):
             raise DeviceError(f"{self.name}: a node that is refused")
+        around.has_loops = True
         body = self._captured = _Graph()
         try:
             work()
@@ -237,6 +240,10 @@ class EmulatedDevice:
         self._outside("a launch of a graph")
         if not self._count("graph"):
             raise DeviceError(f"{self.name}: a launch that fails")
+        if graph.has_loops and not self._count("launched loop"):
+            raise DeviceError(f"{self.name}: a node that is refused as it is launched")
+        if graph.has_loops and not self._count("memory of a loop"):
+            raise MemoryError(f"{self.name}: no memory for a loop")
         held = [
             range(v.ctypes.data, v.ctypes.data + max(v.nbytes, 1))
             for ref in self._memory.values()
@@ -311,6 +318,7 @@ class _Graph:
     def __init__(self) -> None:
         self.work: list[Callable[[], object]] = []
         self.addresses: set[int] = set()
+        self.has_loops = False
 
 
 class _Place(DeviceArray):

@@ -31,6 +31,9 @@ T = TypeVar("T")
 _HOST_TO_DEVICE, _DEVICE_TO_HOST, _DEVICE_TO_DEVICE = 1, 2, 3
 """The kinds of copies, as the runtime of CUDA numbers them."""
 
+_NO_MEMORY = 2
+"""The status by which the runtime and the driver of CUDA say that there is no memory."""
+
 
 class CupyDevice:
     """The GPU of a number, of which whoever asks for it knows that cupy can use it."""
@@ -50,15 +53,21 @@ class CupyDevice:
             with self._device:
                 yield cupy
         except cupy.cuda.memory.OutOfMemoryError as error:
-            free, total = self._device.mem_info
-            free += cupy.get_default_memory_pool().free_bytes()
-            asked = re.search(r"allocating ([\d,]+) bytes", str(error))
-            raise MemoryError(
-                f"{self.name}: {f'{asked[1]} bytes are asked for' if asked else error}, and "
-                f"{free:,} of {total:,} are free"
-            ) from None
+            raise self._memory_error(error) from None
         except (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError) as error:
+            if error.status == _NO_MEMORY:  # as of a graph, which is not of cupy's pool
+                raise self._memory_error(error) from None
             raise DeviceError(f"{self.name}: {error}, at {format_locs(here())}") from None
+
+    def _memory_error(self, error: Exception) -> MemoryError:
+        """What says how much was asked for, if ``error`` does, and how much is free."""
+        free, total = self._device.mem_info
+        free += self._cupy.get_default_memory_pool().free_bytes()
+        asked = re.search(r"allocating ([\d,]+) bytes", str(error))
+        return MemoryError(
+            f"{self.name}: {f'{asked[1]} bytes are asked for' if asked else error}, and "
+            f"{free:,} of {total:,} are free"
+        )
 
     def empty(self, shape: Sequence[int], dtype: np.dtype[Any]) -> Any:
         """A new array, in one row, of no particular values."""

@@ -14,19 +14,16 @@ import numpy as np
 from staticflow.codegen.cuda.render import (
     entry_name,
     launch_count,
-    render_cuda,
     render_cuda_module,
 )
 from staticflow.codegen.kernel import Kernel
 from staticflow.codegen.program.routine import (
-    Ask,
     Choose,
     Copy,
     Launch,
     Multiply,
     Place,
     Repeat,
-    Routine,
     Step,
     Table,
     walk_steps,
@@ -34,17 +31,15 @@ from staticflow.codegen.program.routine import (
 from staticflow.codegen.statuses import NO_MEMORY
 from staticflow.config import config
 from staticflow.data_classes import dataclass
-from staticflow.errors import CompileError
 from staticflow.graph.device import device
 from staticflow.graph.dim_queries import evaluate_dim, symbols_of
 from staticflow.graph.dims import Sym
-from staticflow.graph.dtypes import bfloat16
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.types import TensorType
-from staticflow.ops.along.ordered_collectives import COLLECTIVES
 from staticflow.runtime.device.guards import BRANCH, COPIES, GO_ON, VOTE
 from staticflow.runtime.device.interface import Device
 from staticflow.runtime.device.masked import can_be_masked
+from staticflow.runtime.device.refusing import refuse_what_has_no_kernel
 from staticflow.runtime.device.replay import Replays
 from staticflow.runtime.device.run import Run
 from staticflow.runtime.device.segments import Segments, describe_segments, split_steps
@@ -86,7 +81,7 @@ class DeviceExecutable(Runnable):
         self.fast = decline
         self.device = device
         routine = draft.routine
-        _refuse_what_has_no_kernel(routine, draft, device)
+        refuse_what_has_no_kernel(draft, device)
         params = draft.signature.params
         self.updated = frozenset(i for i, p in enumerate(params) if p.updated)
         """The numbers of the params that are updated."""
@@ -379,32 +374,3 @@ def _find_masked(steps: tuple[Step, ...]) -> frozenset[str]:
 
 def _shape_of(t: TensorType, values: Mapping[Sym, int]) -> list[int]:
     return [evaluate_dim(d, values) for d in t.shape]
-
-
-def _refuse_what_has_no_kernel(routine: Routine, draft: Draft, device: Device) -> None:
-    """Raise `CompileError` for what a GPU does not do."""
-    for step in walk_steps(routine.steps):
-        if isinstance(step, Ask) and step.op not in COLLECTIVES:
-            operands = ", ".join(str(t) for t in step.types[: len(step.values)])
-            raise CompileError(
-                f"{step.op.name}({operands}) is computed by the host, and a program for "
-                f"{device.name} has no such step; compile it for the CPU, or do it eagerly on the "
-                f"CPU, at {format_locs(step.locs)}"
-            )
-    for t in (*(p.type for p in draft.signature.params), *draft.signature.outputs):
-        if t.dtype is bfloat16:
-            raise CompileError(
-                f"a program for {device.name} takes or gives {t}, and cupy has no arrays of "
-                f"bfloat16; cast it inside the program, at {format_locs(here())}"
-            )
-    for kernel in routine.kernels:
-        try:
-            render_cuda(kernel)
-        except CompileError as error:
-            lines = next(
-                s.locs for s in walk_steps(routine.steps)
-                if isinstance(s, Launch) and s.kernel == kernel.name
-            )  # fmt: skip
-            raise CompileError(
-                f"{device.name}: {error}; compile it for the CPU, at {format_locs(lines)}"
-            ) from None

@@ -6,12 +6,14 @@ Before each iteration a kernel looks at the flag of the loop. Where that is fals
 word, and the kernels of the iteration, and of those behind it, find it there and do nothing. Where
 the device has loops in graphs, a loop is one launch, as the graph itself looks at the word; else
 the host reads it behind each launch. How many iterations were made the host reads at the end.
+Where the driver refuses the graph of a whole loop, as it is captured or first launched, nothing of
+it was done, and the host looks instead.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,15 +37,21 @@ from staticflow.codegen.program.routine import (
     walk_steps,
 )
 from staticflow.data_classes import dataclass
-from staticflow.graph.dims import Size
+from staticflow.graph.dim_queries import evaluate_dim, symbols_of
+from staticflow.graph.dims import Size, Sym
 
 if TYPE_CHECKING:
+    from staticflow.runtime.device.executable import DeviceExecutable
     from staticflow.runtime.device.run import Run
 
 __all__ = [
-    "Mask", "MaskedLoop", "bytes_of_products", "can_be_masked", "depth_of_branches",
-    "iterations_at_once",
+    "MOST_CAPTURED", "Mask", "MaskedLoop", "bytes_of_products", "can_be_masked", "count_launches",
+    "depth_of_branches", "iterations_at_once", "launches_of_iteration",
 ]  # fmt: skip
+
+MOST_CAPTURED = 4096
+"""Launches in a segment: each is a node of the graph, which has memory on the device and is written
+once for each."""
 
 _AT_ONCE = 16
 """Iterations that are one launch, where their number is unknown: a guess between launches of
@@ -101,18 +109,51 @@ def depth_of_branches(steps: tuple[Step, ...]) -> int:
     return max(inner, default=0) + own
 
 
-def iterations_at_once(step: Repeat, length: int | None, by_graph: bool) -> tuple[int, int]:
-    """How many iterations of a loop the first launch makes at most, and each after it: of a known
-    ``length`` all. Where the loop goes on ``by_graph``, those are one launch: so many, and then so
-    many again and again."""
+def count_launches(
+    step: Step, program: DeviceExecutable, values: Mapping[Sym, int], *, masked: bool = False
+) -> int:
+    """What a step of a ``program`` launches where the sizes have these ``values``; nothing in loops
+    whose number of iterations these do not say, which are not captured. In ``masked`` loops and
+    branches a product is copied to its place."""
+    if isinstance(step, Repeat):
+        if step.length is None or not symbols_of(step.length) <= set(values):
+            return 0
+        inside = (count_launches(s, program, values, masked=masked) for s in step.body)
+        return evaluate_dim(step.length, values) * sum(inside)
+    if isinstance(step, Choose):
+        sides = (*step.then, *step.orelse)
+        return 1 + sum(count_launches(s, program, values, masked=True) for s in sides)
+    if isinstance(step, Launch):
+        return len(program.kernels[step.kernel].entries)
+    return 1 + (masked and isinstance(step, Multiply))
+
+
+def launches_of_iteration(
+    step: Repeat, program: DeviceExecutable, values: Mapping[Sym, int]
+) -> int:
+    """What an iteration of a masked loop launches, the kernel that looks at the flag included."""
+    return 1 + sum(count_launches(s, program, values, masked=True) for s in step.body)
+
+
+def iterations_at_once(
+    step: Repeat, length: int | None, by_graph: bool, launches: int
+) -> tuple[int, int]:
+    """How many iterations of a loop, of so many ``launches`` each, the first launch makes at most,
+    and each after it: of a known ``length`` all. Where the loop goes on ``by_graph``, those are one
+    launch: so many, and then so many again and again. They are more than can be captured only where
+    the fewest possible are."""
     if length is not None:
         return length, 0
     places = [*_places_in(step)]
     turns = (len(p.arrays) for p in places if isinstance(p, Turn) and p.loop == step.loop)
     period = math.lcm(1, *turns)
     starts = sum(len(p.starts) for p in {*places} if isinstance(p, Carry) and p.loop == step.loop)
-    again = period if by_graph else -(-_AT_ONCE // period) * period
-    return -(-starts // period) * period + again, again
+    before = -(-starts // period) * period
+    if by_graph:
+        return before + period, period
+    most = (MOST_CAPTURED // launches - before) // period
+    again = max(1, min(-(-_AT_ONCE // period), most)) * period
+    return before + again, again
 
 
 def _places_in(step: Repeat) -> Iterator[Place]:
@@ -138,21 +179,16 @@ class MaskedLoop:
         self._at = device.address(self._words)
         self._mask = Mask(self._at, device.address(self._scratch))
         self._length = None if step.length is None else run.size(step.length)
-        by_graph = self._length is None and device.loops_in_graphs
-        self._first, self._again = iterations_at_once(step, self._length, by_graph)
-        self._graphs: dict[int, Any] = {}
-        if by_graph:
-            self._capture_whole()
+        self._by_graph = self._length is None and device.loops_in_graphs
+        self._was_launched = False  # by the graph of the whole loop
+        self._graphs: dict[int, Any] = {}  # by the iteration that each begins with
+        self._divide()
 
-    def _capture_whole(self) -> None:
-        """Have the graph go through the loop; or else, with a warning, the host look at it."""
+    def _divide(self) -> None:
+        """Find how many iterations each launch has."""
         run, step = self._run, self._step
-        try:
-            self._graphs[0] = run.capture_loop(step, 0, self._first, self._mask, again=self._again)
-        except Exception as error:  # whatever packages and drivers of others raise
-            run.device.give_up_loops(error)
-            run.program.forget_segments()
-            self._first, self._again = iterations_at_once(step, None, by_graph=False)
+        launches = launches_of_iteration(step, run.program, run.values)
+        self._first, self._again = iterations_at_once(step, self._length, self._by_graph, launches)
 
     @property
     def held_bytes(self) -> int:
@@ -166,14 +202,43 @@ class MaskedLoop:
         device.clear(self._at, 2 * _WORDS.itemsize)
         begun, made, has_ended = 0, 0, self._first == 0
         while not has_ended:
-            count = self._again if begun else self._first
-            start = min(begun, self._first)
-            if start not in self._graphs:
-                self._graphs[start] = run.capture_loop(self._step, start, count, self._mask)
-            device.launch_graph(self._graphs[start])
-            begun += count
+            begun += self._launch_from(begun)
             words = np.empty(2, _WORDS)
             device.download(words, self._words)
             device.synchronize()
             has_ended, made = bool(words[0]) or begun == self._length, int(words[1])
         run.end_loop(self._step, made)
+
+    def _launch_from(self, begun: int) -> int:
+        """Launch the iterations behind those that have ``begun``; gives how many they are, or, by a
+        graph of the whole loop, how many are at least."""
+        if self._by_graph:
+            try:
+                self._launch(0, self._first, self._again)
+            except MemoryError:
+                raise
+            except Exception as error:  # whatever packages and drivers of others raise
+                if self._was_launched:
+                    raise
+                self._give_up(error)
+            else:
+                self._was_launched = True
+                return self._first
+        count = self._again if begun else self._first
+        self._launch(min(begun, self._first), count)
+        return count
+
+    def _launch(self, start: int, count: int, again: int = 0) -> None:
+        if start not in self._graphs:
+            self._graphs[start] = self._run.capture_loop(
+                self._step, start, count, self._mask, again=again
+            )
+        self._run.launch_graph(self._graphs[start], may_fail=False)
+
+    def _give_up(self, error: Exception) -> None:
+        """Have the host look at the loop from now on, with a warning that says why."""
+        self._run.device.give_up_loops(error)
+        self._run.program.forget_segments()
+        self._graphs.clear()
+        self._by_graph = False
+        self._divide()

@@ -117,6 +117,21 @@ class Replay:
         return self._run.held_bytes + self._staging.bytes + sum(a.bytes for a in fixed) + loops
 
     def _take(self, number: int, segment: Segment) -> None:
+        if segment.why is not None and not segment.is_masked:
+            for step in segment.steps:
+                self._run.take(step)
+            return
+        try:
+            self._launch(number, segment)
+        except MemoryError as error:
+            raise MemoryError(f"{error}; {_WITHOUT}") from None
+        except DeviceError as error:
+            raise DeviceError(
+                f"steps cannot be captured, or launched as a graph: {error}; {_WITHOUT}"
+            ) from None
+
+    def _launch(self, number: int, segment: Segment) -> None:
+        """Do a segment by its graph, or, of a loop, by its graphs; captured if it was not yet."""
         run = self._run
         if segment.is_masked:
             (step,) = segment.steps
@@ -125,15 +140,8 @@ class Replay:
                 self._loops[number] = MaskedLoop(run, step)
             self._loops[number]()
             return
-        if segment.why is not None:
-            for step in segment.steps:
-                run.take(step)
-            return
         if number not in self._graphs:
-            try:
-                self._graphs[number] = run.capture(segment.steps, first=number == 0)
-            except DeviceError as error:
-                raise DeviceError(f"a step cannot be captured: {error}; {_WITHOUT}") from None
+            self._graphs[number] = run.capture(segment.steps, first=number == 0)
         run.launch_graph(self._graphs[number], may_fail=segment.may_fail)
 
     def _bring(self, arrays: Sequence[Any]) -> None:

@@ -41,17 +41,19 @@ from staticflow.data_classes import dataclass
 from staticflow.graph.dim_queries import as_symbol, evaluate_dim, symbols_of
 from staticflow.graph.dims import Size, Sym
 from staticflow.graph.locs import format_locs
-from staticflow.runtime.device.masked import can_be_masked, iterations_at_once
+from staticflow.runtime.device.masked import (
+    MOST_CAPTURED,
+    can_be_masked,
+    count_launches,
+    iterations_at_once,
+    launches_of_iteration,
+)
 from staticflow.runtime.device.run import Vote
 
 if TYPE_CHECKING:
     from staticflow.runtime.device.executable import DeviceExecutable
 
 __all__ = ["Segment", "Segments", "describe_segments", "split_steps"]
-
-_MOST = 4096
-"""Launches in a segment: each is a node of the graph, which has memory on the device and is written
-once for each."""
 
 _MOST_ON_BOTH_SIDES = 128
 """Launches in a captured branch, of which those of one side do nothing: a guess, not measured on a
@@ -183,8 +185,8 @@ class _Splitter:
         if not symbols_of(step.length) <= set(self.values):
             return "a loop whose number of iterations only the run can tell"
         count = self._count_launches(step)
-        if count > _MOST:
-            return f"a loop of {count} launches; {_MOST} at most are captured"
+        if count > MOST_CAPTURED:
+            return f"a loop of {count} launches; {MOST_CAPTURED} at most are captured"
         known, loops = set(self._known), set(self._loops)
         self._known.add(counter)
         self._loops.add(step.loop)
@@ -220,8 +222,9 @@ class _Splitter:
                 return None
             length = evaluate_dim(step.length, self.values)
         by_graph = length is None and self.program.device.loops_in_graphs
-        first, again = iterations_at_once(step, length, by_graph)
-        if max(first, again) * sum(map(self._count_launches, step.body)) > _MOST:
+        launches = launches_of_iteration(step, self.program, self.values)
+        first, again = iterations_at_once(step, length, by_graph, launches)
+        if first * launches > MOST_CAPTURED:
             return None
         known, loops = set(self._known), set(self._loops)
         counter = as_symbol(iteration_count(step.loop))
@@ -243,14 +246,7 @@ class _Splitter:
         return isinstance(step, Launch) and bool(step.site) and self.program.makes_indices(step)
 
     def _count_launches(self, step: Step) -> int:
-        if isinstance(step, Repeat):
-            if step.length is None or not symbols_of(step.length) <= set(self.values):
-                return 0  # refused for that
-            length = evaluate_dim(step.length, self.values)
-            return length * sum(map(self._count_launches, step.body))
-        if isinstance(step, Choose):
-            return sum(map(self._count_launches, (*step.then, *step.orelse)))
-        return len(self.program.kernels[step.kernel].entries) if isinstance(step, Launch) else 1
+        return count_launches(step, self.program, self.values)
 
     def _sizes(self, *sizes: Size) -> str | None:
         if all(symbols_of(s) <= self._known for s in sizes):

@@ -24,6 +24,8 @@ from staticflow.runtime.device.interface import MatricesAt, Pointer
 class Refused(Exception):
     """What the stand-in raises in the place of an error of the runtime."""
 
+    status = 901
+
 
 class OutOfMemory(MemoryError):
     """What it raises where there is no memory."""
@@ -229,6 +231,9 @@ def test_memory_and_texts_that_are_refused(monkeypatch: pytest.MonkeyPatch) -> N
     says = r"^cuda:0: 4,096 bytes are asked for, and 107 of 1,000 are free$"
     with pytest.raises(MemoryError, match=says):
         device.empty([1024], np.dtype(np.float32))
+    monkeypatch.setattr(Refused, "status", 2)  # of the runtime: a graph that has no memory
+    with pytest.raises(MemoryError, match=r"^cuda:0: the capture .*, and 107 of 1,000 are free$"):
+        device.capture(lambda: None)
 
 
 def test_a_program_where_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:

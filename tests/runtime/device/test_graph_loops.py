@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import warnings
-from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -147,7 +146,7 @@ def test_where_there_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def device_over(monkeypatch: pytest.MonkeyPatch, cupy: Any) -> CupyDevice:
     """A device of a stand-in for cupy."""
-    cupy.cuda.Device = lambda index: nullcontext_with(compute_capability="90")
+    cupy.cuda.Device = lambda index: _Device()
     cupy.cuda.memory = SimpleNamespace(OutOfMemoryError=MemoryError)
     cupy.cuda.driver = SimpleNamespace(CUDADriverError=Refused)
     cupy.cuda.runtime.CUDARuntimeError = Refused
@@ -158,13 +157,17 @@ def device_over(monkeypatch: pytest.MonkeyPatch, cupy: Any) -> CupyDevice:
 class Refused(Exception):
     """What the stand-in raises in the place of an error of the driver."""
 
+    status = 801
 
-class nullcontext_with(nullcontext[None]):
-    """A context that does nothing, and has attributes."""
 
-    def __init__(self, **attributes: Any) -> None:
-        super().__init__()
-        self.__dict__.update(attributes)
+class _Device:
+    """As `cupy.cuda.Device`, a context."""
+
+    compute_capability = "90"
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *_: object) -> None: ...
 
 
 def refuse(*_: Any) -> Any:

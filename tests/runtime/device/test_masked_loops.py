@@ -77,11 +77,12 @@ def test_while_loops_in_a_graph(gpu: EmulatedDevice, fn: Any) -> None:
     assert "one launch of a loop that ends by a value, which the GPU goes" in program.explain()
 
 
+@pytest.mark.parametrize("fault", ["captured loop", "launched loop"])
 @pytest.mark.parametrize("fn", FUNCTIONS, ids=lambda fn: fn.__name__)
-def test_a_graph_that_refuses_a_loop(gpu: EmulatedDevice, fn: Any) -> None:
-    """The host looks then, and one warning says why."""
+def test_a_graph_that_refuses_a_loop(gpu: EmulatedDevice, fn: Any, fault: str) -> None:
+    """The host looks then, in the same call, and one warning says why."""
     gpu.loops_in_graphs = True
-    gpu.faults["captured loop"] = 0
+    gpu.faults[fault] = 0
     shape = (4, 4) if fn is by_products else (4,)
     program, on_cpu = (compiled(fn, [normal(*shape)], d, unknown=False) for d in ("cuda", "cpu"))
     with warnings.catch_warnings(record=True) as caught:
@@ -91,8 +92,63 @@ def test_a_graph_that_refuses_a_loop(gpu: EmulatedDevice, fn: Any) -> None:
             assert_alike(program(x), on_cpu(x), rtol=1e-4)
     (only,) = caught
     assert "by itself" in str(only.message) and "a node that is refused" in str(only.message)
-    assert gpu.counts["captured loop"] == 1
+    assert "STATICFLOW_CAPTURE" not in str(only.message)
+    assert gpu.counts[fault] == 1
     assert "iterations or more a launch" in program.explain()
+
+
+def test_a_whole_loop_that_fails_later(gpu: EmulatedDevice) -> None:
+    """What was launched before is not refused: that is an error, after which all is as before."""
+    gpu.loops_in_graphs = True
+    program, on_cpu = (compiled(halve, [normal(4)], d, unknown=False) for d in ("cuda", "cpu"))
+    for _ in range(3):
+        program(normal(4) * 9)
+    gpu.faults["launched loop"] = 0
+    with pytest.raises(sf.DeviceError, match=r"as a graph: .*refused as.*; .*STATICFLOW_CAPTURE=0"):
+        program(normal(4))
+    gpu.faults.clear()
+    assert gpu.loops_in_graphs
+    x = normal(4) * np.float32(1e3)
+    assert_alike(program(x), on_cpu(x))
+
+
+def test_a_whole_loop_without_memory(gpu: EmulatedDevice) -> None:
+    """It is no reason to look from the host, whose graphs are larger."""
+    gpu.loops_in_graphs = True
+    program, on_cpu = (compiled(halve, [normal(4)], d, unknown=False) for d in ("cuda", "cpu"))
+    program(normal(4))
+    gpu.faults["memory of a loop"] = 0
+    with pytest.raises(MemoryError, match=r"no memory .*STATICFLOW_CAPTURE=0"):
+        program(normal(4))
+    gpu.faults.clear()
+    assert gpu.loops_in_graphs
+    x = normal(4) * np.float32(1e3)
+    assert_alike(program(x), on_cpu(x))
+
+
+@pytest.mark.parametrize("is_refused", [False, True])
+def test_long_iterations_are_fewer_at_once(gpu: EmulatedDevice, is_refused: bool) -> None:
+    """As many as can be captured, where the host looks from the beginning, and where it does after
+    a graph of the whole loop was refused."""
+    gpu.loops_in_graphs = is_refused
+    gpu.faults["captured loop"] = 0
+    w = normal(2, 2) * np.float32(1e-3)
+
+    def fn(x: Any) -> Any:
+        def body(y: Any) -> Any:
+            return sf.fori_loop(0, 200, lambda i, z: z @ w + z, y) * 0.01
+
+        return sf.while_loop(lambda y: (y * y).sum() > 1e-3, body, x)
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        program, on_cpu = (compiled(fn, [normal(2, 2)], d, unknown=False) for d in ("cuda", "cpu"))
+        for seed in range(3):
+            x = normal(2, 2, seed=seed)
+            assert_alike(program(x), on_cpu(x), rtol=1e-3)
+    assert len(caught) == is_refused
+    assert "of 4 iterations or more a launch" in program.explain()
+    assert 2048 < gpu.largest_graph <= 4096
 
 
 def test_many_iterations_are_few_launches(gpu: EmulatedDevice) -> None:
