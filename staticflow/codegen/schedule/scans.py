@@ -47,8 +47,11 @@ def as_scan(loop: Loop) -> Loop | None:
 
 
 def _step_of(stmt: Stmt, loop: Loop) -> Accumulate | None:
-    """``let v = OP(reg, x)`` as ``accumulate reg OP x``, where ``set reg = v`` comes behind it."""
+    """``let v = OP(reg, x)`` as ``accumulate reg OP x``, where ``set reg = v`` comes behind it.
+    Not products of floating numbers: in another order they may be 0 * inf."""
     if not (isinstance(stmt, Let) and isinstance(stmt.expr, Apply) and stmt.expr.op in COMBINES):
+        return None
+    if stmt.expr.op == "mul" and stmt.reg.dtype.is_floating:
         return None
     for reg in (s.reg for s in loop.body if isinstance(s, Set) and s.value == stmt.reg):
         others: list[Operand] = [a for a in stmt.expr.args if a != reg]

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
+from functools import partial, reduce
 from math import inf
 from typing import Any
+
+import numpy as np
 
 from staticflow.errors import DTypeError, ShapeError
 from staticflow.graph.dims import dim_max, dim_min
@@ -27,6 +30,7 @@ from staticflow.ops.basics.arithmetic import where
 from staticflow.ops.basics.joining import cat
 from staticflow.ops.basics.reduce import (
     along,
+    longest,
     narrow_as,
     summable,
     wide,
@@ -72,6 +76,60 @@ def _cumprod_vjp(ct: Any, out: Any, x: Any, *, dim: int, reverse: bool) -> Any:
     return before * recurrence_op(ct, next_x, dim=dim, reverse=not reverse)
 
 
+_products = running(1.0, lambda k, total, x: k.mul(total, x), exact=True)
+
+
+def _cumprod_emit(nest: Any) -> None:
+    """In order, or in chunks, behind each of which the product is that ahead of it times that of
+    the chunk, where no product on the way leaves the normal numbers. Of finite elements a 0, which
+    may be of products too small to be told from it, stays 0. Else a chunk is gone through element
+    by element, as products in another order may overflow, or be no number, where those in order do
+    not."""
+    k, dim = nest.k, nest.attrs["dim"]
+    dtype = longest(nest.out_type(0).dtype)
+    if not dtype.is_floating or not goes_in_chunks(nest, dim):
+        _products.emit(nest)
+        return
+    limits = np.finfo(dtype.numpy)
+    tiny, largest = float(limits.tiny), float(limits.max)
+    one, infinite = k.const(1.0, dtype), k.const(inf, dtype)
+
+    def element(at: Any) -> Any:
+        return k.cast(nest.load(0, at), dtype)
+
+    def step(state: list[Any], at: Any, j: Any) -> None:
+        k.set(state[0], k.mul(state[0], element(at)))
+
+    def absorb(own: list[Any], at: Any, j: Any) -> None:
+        whole, least, most, sign = own
+        x = element(at)
+        k.set(whole, k.mul(whole, x))
+        size = k.apply("abs", whole)
+        k.set(least, k.apply("min", least, size))
+        k.set(most, k.apply("max", most, size))
+        k.set(sign, k.add(k.mul(sign, k.apply("copysign", one, x)), k.sub(x, x)))
+
+    def combine(state: list[Any], found: list[Any], again: Callable[[], None]) -> None:
+        whole, least, most, sign = found  # no number where an element is not finite
+        size = k.apply("abs", state[0])
+        stays = k.apply("and", k.compare("eq", size, 0.0), k.isfinite(sign))
+        tests = [k.isfinite(whole)]
+        tests += [k.compare("ge", x, tiny) for x in (least, k.mul(least, size))]
+        tests += [k.compare("le", x, largest) for x in (most, k.mul(most, size))]
+        is_normal = reduce(partial(k.apply, "and"), tests)
+        factor = k.select(is_normal, whole, sign)
+        k.choose(
+            k.apply("or", is_normal, stays),
+            lambda: k.set(state[0], k.mul(state[0], factor)),
+            again,
+        )
+
+    walk_in_chunks(
+        nest, dim, [one], step, lambda state, at: nest.store(0, at, state[0]),
+        [one, infinite, k.const(0.0, dtype), one], absorb, combine,
+    )  # fmt: skip
+
+
 cumprod_op: Op = Op(
     name="cumprod",
     doc="The product of the elements up to each along ``dim``, with ``reverse`` from each on.",
@@ -80,7 +138,7 @@ cumprod_op: Op = Op(
         xp, lambda x: xp.cumprod(x, axis=0), dim, reverse, x, exact=True
     ),
     vjp=per_arg(_cumprod_vjp),
-    lowering=running(1.0, lambda k, total, x: k.mul(total, x), exact=True),
+    lowering=LoopNest(_cumprod_emit),
     kinds="iuf",
     numpy="slower",
     grad_name="CumprodBackward0",

@@ -203,8 +203,8 @@ _one_by_one = running(0.0, lambda k, h, b, a: k.add(b, k.mul(a, h)), exact=True)
 
 def _recurrence_emit(nest: Any) -> None:
     """In order, or in chunks, each of which is ``h -> b + a * h`` for some ``a`` and ``b``
-    (Blelloch, "Prefix sums and their applications", 1990). Where ``a`` is no finite number, or
-    ``h`` is none, its elements are gone through one by one, as not all of them may be such."""
+    (Blelloch, "Prefix sums and their applications", 1990). Where ``a``, ``b`` or ``h`` is no finite
+    number, its elements are gone through one by one, as not all of them may be such."""
     k, dim = nest.k, nest.attrs["dim"]
     if not goes_in_chunks(nest, dim):
         _one_by_one.emit(nest)
@@ -224,7 +224,8 @@ def _recurrence_emit(nest: Any) -> None:
 
     def combine(state: list[Any], found: list[Any], again: Callable[[], None]) -> None:
         a, b = found
-        is_finite = k.apply("and", k.isfinite(a), k.isfinite(state[0]))
+        is_finite = k.apply("and", k.isfinite(a), k.isfinite(b))
+        is_finite = k.apply("and", is_finite, k.isfinite(state[0]))
         k.choose(is_finite, lambda: k.set(state[0], k.add(b, k.mul(a, state[0]))), again)
 
     zero, one = k.const(0.0, float64), k.const(1.0, float64)

@@ -26,6 +26,8 @@ WALKS: dict[str, Callable[[Any, int], Any]] = {
     "cummax of integers": lambda x, dim: tuple(sf.cummax((x * 3).clamp(-9, 9).to(sf.int32), dim)),
     "logcumsumexp": lambda x, dim: sf.logcumsumexp(x * 5, dim),
     "gradient of logcumsumexp": lambda x, dim: sf.grad(sf.logcumsumexp(x, dim).sin().sum(), [x])[0],
+    "cumprod": lambda x, dim: sf.cumprod(x, dim),
+    "cumprod of integers": lambda x, dim: sf.cumprod((x * 3).to(sf.int32), dim),
     "gradient of cumprod": lambda x, dim: sf.grad(sf.cumprod(x, dim).tanh().sum(), [x])[0],
 }
 
@@ -81,6 +83,54 @@ def test_factors_of_a_chunk_that_overflow(gpu: EmulatedDevice) -> None:
     check(gpu, fn, b, a)
     (forward, _) = compiled(fn, [b, a], "cuda")(b, a)
     assert (forward[0, :597] == 0).all()
+
+
+def rows_of_products() -> dict[str, Array]:
+    """Rows that leave the normal numbers on the way, and those that meet 0, infinities and NaN."""
+    down, up, draws = np.full(400, 0.1), np.full(400, -10.0), drawn(800).astype("f8")
+    rows = {
+        "underflows": [down, up, up], "overflows": [up, down, down], "below the normal": [
+            np.full(312, 0.1), up[:80], down[:30]
+        ],
+        "a zero, then large": [draws[:200], [0.0], up, up], "large, then a zero": [up, [-0.0], up],
+        "a zero and infinity": [draws[:300], [0.0], draws[:90], [np.inf], draws[:300]],
+        "a zero that no number follows": [[0.0], draws[:300], [np.nan], draws[:300]],
+        "zeros": [np.where(draws > 1, 0.0, draws)], "infinity": [draws[:300], [-np.inf], draws],
+        "sizes that cross": [np.exp(40 * draws)], "near 1": [np.exp(draws / 20)], "large": [draws * 9],
+    }  # fmt: skip
+    return {name: np.concatenate(parts) for name, parts in rows.items()}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_products_are_those_in_order(gpu: EmulatedDevice, dtype: str) -> None:
+    """As in order: no number that is not finite comes of another order, no 0 becomes one."""
+
+    def fn(x: Any, y: Any) -> Any:
+        out = sf.cumprod(x, 0)
+        (grad,) = sf.grad(sf.cumprod(x, 0).sum(), [x])
+        return out, sf.flip(sf.cumprod(sf.flip(x, 0), 0), 0), grad, sf.cumprod(y, 1)
+
+    with np.errstate(over="ignore"):
+        rows = {name: row.astype(dtype) for name, row in rows_of_products().items()}
+    rows["short"] = np.repeat(np.array([1e-200, 1e200, 3.0]), 70).clip(1e-30, 1e30).astype(dtype)
+    example = next(iter(rows.values()))
+    on_cpu, on_gpu = (compiled(fn, [example, example[None]], d) for d in ("cpu", "cuda"))
+    tolerance = 1e-5 if dtype == "float32" else 1e-12
+    for name, row in rows.items():
+        pairs = zip(on_gpu(row, row[None]), on_cpu(row, row[None]), strict=True)
+        for found, wanted in ((a.cpu().numpy(), b.numpy()) for a, b in pairs):
+            least = float(np.finfo(dtype).tiny) * 1e5
+            np.testing.assert_allclose(found, wanted, tolerance, least, err_msg=name)
+            number = ~np.isnan(wanted)
+            assert (np.signbit(found) == np.signbit(wanted))[number].all(), name
+    row = rows["underflows"]
+    assert (on_gpu(row, row[None])[0].cpu().numpy()[400:] == 0).all()
+
+
+def test_products_of_long_rows_are_of_blocks(gpu: EmulatedDevice) -> None:
+    x = sf.placeholder((4, 1000), name="x")
+    program = sf.compile([x], sf.cumprod(x, 1), device="cuda")
+    assert "__syncthreads" in program.source("cuda")
 
 
 @pytest.mark.parametrize("unknown", [False, True], ids=["known", "unknown"])
