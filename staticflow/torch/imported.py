@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
-from staticflow.errors import ArgumentError, DTypeError, ShapeError
+from staticflow.errors import ArgumentError, DTypeError
 from staticflow.graph.articles import with_article
 from staticflow.graph.locs import format_locs, here
 from staticflow.nn.module import Module
@@ -15,6 +15,7 @@ from staticflow.ops.symbols.effect import effect, read
 from staticflow.ops.symbols.symbol import Symbol
 from staticflow.torch.exchange import dtype_from_torch, tensor_from_torch, tensor_to_torch
 from staticflow.torch.exporting import export_program
+from staticflow.torch.inputs import Input, check_input, open_size
 from staticflow.torch.steps import Steps, read_steps
 
 __all__ = ["Imported", "import_module"]
@@ -29,16 +30,6 @@ class Part(Module):
             "a part of an imported module cannot be called: PyTorch exports the whole; import the "
             f"part by itself with sf.torch.from_module, at {format_locs(here())}"
         )
-
-
-class Input(NamedTuple):
-    """What an input of an exported program must be: a tensor of ``dtype`` and ``shape``, in which
-    names stand for open sizes, or the ``value`` itself."""
-
-    name: str
-    dtype: Any
-    shape: tuple[Any, ...] | None
-    value: Any
 
 
 class Signature(NamedTuple):
@@ -135,7 +126,7 @@ class Imported(Module):
             )
         sizes: dict[str, Any] = {}
         return [
-            _check_input(self._kind, v, i, sizes, s.bounds)
+            check_input(self._kind, v, i, sizes, s.bounds)
             for v, i in zip(leaves, s.inputs, strict=True)
         ]
 
@@ -167,48 +158,6 @@ def _is_value(source: Any) -> bool:
 _TOKEN = ()
 """The value of a token. An exported program takes and gives tokens, values without content, by
 which PyTorch keeps its checks in order."""
-
-
-def _check_input(
-    kind: str, value: Any, wanted: Input, sizes: dict[str, Any],
-    bounds: Mapping[str, tuple[int, float]],
-) -> Any:  # fmt: skip
-    """``value`` if it is what the program was exported for; ``sizes`` are the open ones so far."""
-    at = f"at {format_locs(here())}"
-    if wanted.shape is None:
-        if value is wanted.value or value == wanted.value:
-            return value
-        raise ArgumentError(
-            f"{kind}: {wanted.name} is {value!r}, and the module was exported with "
-            f"{wanted.value!r}; import it anew for another, {at}"
-        )
-    if not _is_ours(value):
-        raise DTypeError(
-            f"{kind}: {wanted.name!r} must be a tensor, not {type(value).__name__}; take over "
-            f"another library's with sf.from_dlpack(...), {at}"
-        )
-    if value.dtype is not wanted.dtype:
-        raise DTypeError(
-            f"{kind}: {wanted.name} is {value.dtype.name}, and the module was exported for "
-            f"{wanted.dtype.name}, {at}"
-        )
-    shape = tuple(value.shape)
-    is_other = len(shape) != len(wanted.shape)
-    for size, said in zip(shape, wanted.shape, strict=False):
-        if isinstance(said, int):
-            is_other |= not (isinstance(size, int) and size == said)
-        elif isinstance(size, int):
-            known = sizes.setdefault(said, size)
-            low, high = bounds.get(said, (0, float("inf")))
-            is_other |= known != size or not low <= size <= high
-    if is_other:
-        text = ", ".join(map(str, wanted.shape))
-        limits = "".join(f", {n} from {low} to {high}" for n, (low, high) in bounds.items())
-        raise ShapeError(
-            f"{kind}: {wanted.name} is of shape [{', '.join(map(str, shape))}], and the module was "
-            f"exported for [{text}]{limits}; open sizes are named by dynamic_shapes=, {at}"
-        )
-    return value
 
 
 def import_module(
@@ -284,7 +233,7 @@ def _sources_of(
 def _input_of(library: Any, argument: Any, node: Any) -> Input:
     value = node.meta.get("val") if node is not None else None
     if isinstance(value, library.Tensor):
-        shape = tuple(n if isinstance(n, int) else str(n) for n in value.shape)
+        shape = tuple(n if isinstance(n, int) else open_size(n) for n in value.shape)
         return Input(argument.name, dtype_from_torch(value.dtype), shape, None)
     if isinstance(value, library.SymInt | library.SymFloat):
         raise ArgumentError(

@@ -183,9 +183,48 @@ def test_arguments_are_those_of_the_example() -> None:
 def test_bounds_of_open_sizes_hold() -> None:
     size = torch.export.Dim("n", min=3, max=5)
     ours = sf.torch.from_module(torch.nn.ReLU(), (torch.ones(4),), dynamic_shapes=({0: size},))
-    assert ours(sf.ones(5)).shape == (5,)
-    with pytest.raises(sf.ShapeError, match="from 3 to 5"):
-        ours(sf.ones(6))
+    x = sf.placeholder((None,), name="x")
+    for form in (ours, sf.compile([x], ours(x)), sf.jit(ours)):
+        assert form(sf.ones(5)).shape == (5,)
+        for size in (2, 6):
+            with pytest.raises(sf.ShapeError, match=r"exported for .* from 3 to 5"):
+                form(sf.ones(size))
+
+
+def test_jit_takes_an_imported_module() -> None:
+    torch.manual_seed(0)
+    theirs = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Tanh(), torch.nn.Flatten(0))
+    ours = sf.torch.from_module(theirs, torch.ones(2, 4))
+    x = torch.randn(2, 4)
+    loss = sf.jit(lambda x: ours(x).square().mean())
+    loss(x).backward()
+    found = [p.grad.numpy() for p in ours.parameters()]
+    theirs(x).square().mean().backward()
+    for gradient, p in zip(found, theirs.parameters(), strict=True):
+        np.testing.assert_allclose(gradient, p.grad.numpy(), 1e-5, 1e-7)
+    with pytest.raises(sf.ShapeError, match=r"dim 1 of input, exported for \[2, 4\]; .* is 5"):
+        loss(sf.ones(2, 5))
+    with pytest.raises(sf.ShapeError, match=r"dim 0 of input, exported for \[2, 4\]; .* is 3"):
+        loss(sf.ones(3, 4))
+
+
+class Halves(torch.nn.Module):
+    def forward(self, long: Any, short: Any) -> Any:
+        return long[1:].view(2, -1) + short
+
+
+def test_sizes_that_are_computed_of_others_hold() -> None:
+    n = torch.export.Dim("n")
+    example = (torch.ones(9), torch.ones(4))
+    shapes = ({0: 2 * n + 1}, {0: n})
+    ours = sf.torch.from_module(Halves(), example, dynamic_shapes=shapes)
+    long, short = (sf.placeholder((None,), name=name) for name in ("long", "short"))
+    forms = (ours, sf.compile([long, short], ours(long, short)), sf.jit(ours))
+    for form in forms:
+        assert form(sf.ones(7), sf.ones(3)).tolist() == [[2.0] * 3] * 2
+        for sizes in ((7, 1), (7, 4), (8, 3)):  # the first would stretch, and the last be cut off
+            with pytest.raises(sf.ShapeError, match=r"the module was exported|, exported for"):
+                form(*map(sf.ones, sizes))
 
 
 def test_an_imported_module_has_one_mode() -> None:
