@@ -127,3 +127,16 @@ def test_the_page_shows_what_was_stored() -> None:
         rights = [right[case.name] for right in STORED["right"].values()]
         marks = ["".join(m if ok else "-" for m, ok in zip("vgs", r, strict=False)) for r in rights]
         assert f"| `{case.name}` | {' | '.join(marks)} |" in page
+
+
+EDGES = (-np.inf, -3e38, -1.0, -1e-30, -1e-45, -0.0, 0.0, 1e-45, 1e-30, 1.0, 3e38, np.inf)
+
+
+def test_ratios_at_the_edges() -> None:
+    x = sf.placeholder((None, 2), name="x")
+    rows = np.array([(a, b) for a in EDGES for b in EDGES], np.float32)
+    found = sf.compile([x], sf.log(x[:, 0] / x[:, 1]))(rows).numpy()
+    with np.errstate(all="ignore"):
+        wide = rows.astype(np.float64)
+        wanted = np.log(wide[:, 0] / wide[:, 1])
+    np.testing.assert_allclose(found, wanted, 1e-5)

@@ -19,6 +19,7 @@ from staticflow.ops.basics.arithmetic import (
     div,
     keep_history,
     logical_and,
+    logical_or,
     mul,
     neg,
     stop_gradient,
@@ -149,7 +150,8 @@ def _variance(x: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
 
 def _log_ratio(a: Any, b: Any) -> Any:
     """``log(a / b)``: of the larger over the smaller by how much it exceeds 1, and as a difference
-    of logarithms where that overflows; its gradient is always that of the difference."""
+    of logarithms where that overflows, and where the ratio is a zero of either sign, as what is
+    written makes no difference of these; its gradient is always that of the difference."""
     if not hasattr(a, "dtype") or not hasattr(b, "dtype"):
         return None
     apart = log(abs(a)) - log(abs(b))
@@ -160,7 +162,8 @@ def _log_ratio(a: Any, b: Any) -> Any:
     near = log1p(excess)
     signed = where(above, near, -near)
     is_lost = logical_and(excess == math.inf, logical_and(smaller != 0, isfinite(larger)))
-    return keep_history(apart, where(is_lost, stop_gradient(apart), signed))
+    is_zero = logical_or(x == 0, abs(y) == math.inf)
+    return keep_history(apart, where(logical_or(is_lost, is_zero), stop_gradient(apart), signed))
 
 
 _SERIES = (
