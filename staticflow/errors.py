@@ -111,12 +111,24 @@ class CheckpointError(StaticflowError, ValueError):
     """A state file that cannot be written or read, or a state that a module does not fit."""
 
 
+class MissingCheckpointError(CheckpointError, FileNotFoundError):
+    """A state file, or the folder of one, that is not there."""
+
+
+class FolderCheckpointError(CheckpointError, IsADirectoryError):
+    """A folder where a state file should be."""
+
+
 class ModelError(StaticflowError, ValueError):
     """A file of a model that cannot be read, or says what staticflow has no meaning for."""
 
 
 class MissingModelError(ModelError, FileNotFoundError):
     """A file of a model that is not there."""
+
+
+class FolderModelError(ModelError, IsADirectoryError):
+    """A folder where a file of a model should be."""
 
 
 class CompileError(StaticflowError):

@@ -17,7 +17,13 @@ from typing import IO, Any
 import numpy as np
 
 from staticflow.eager.tensor import Tensor
-from staticflow.errors import ArgumentError, CheckpointError, DeviceError
+from staticflow.errors import (
+    ArgumentError,
+    CheckpointError,
+    DeviceError,
+    FolderCheckpointError,
+    MissingCheckpointError,
+)
 from staticflow.graph.articles import with_article
 from staticflow.graph.dtypes import BY_NUMPY, DTYPES, bool_
 from staticflow.graph.locs import format_locs, here
@@ -37,8 +43,9 @@ def save(obj: Any, f: str | os.PathLike[str] | IO[bytes]) -> None:
 
     At a path it is written beside ``f`` and put in its place when it is complete, so that a crash
     leaves the old one. A file that is there keeps its permissions and its owner, and a link is
-    followed. Raises `CheckpointError` for anything else in ``obj``, `ArgumentError` for an ``f``
-    that is neither a path nor an open file, and `ImportError` where safetensors is not installed.
+    followed. Raises `CheckpointError` for anything else in ``obj``, for a path that is a folder and
+    for one in a folder that is not there; `ArgumentError` for an ``f`` that is neither a path nor
+    an open file, and `ImportError` where safetensors is not installed.
 
     >>> import staticflow as sf, tempfile
     >>> model = sf.nn.Linear(2, 1)
@@ -61,6 +68,7 @@ def save(obj: Any, f: str | os.PathLike[str] | IO[bytes]) -> None:
             f"at {format_locs(here())}"
         ) from None
     if isinstance(f, str | os.PathLike):
+        _check_place(Path(f))
         _replace(Path(f), data)
     else:
         try:
@@ -79,12 +87,13 @@ def load(
     each where it was saved from. A safetensors file from elsewhere gives a dict of its tensors, on
     the CPU. No file runs code, whatever ``weights_only`` says.
 
-    Raises `CheckpointError` for a file that is damaged or none of the kind, `FileNotFoundError` for
-    none, and `DeviceError` where there is no such GPU.
+    Raises `CheckpointError` for a file that is damaged or none of the kind, for none, where it is a
+    `FileNotFoundError`, too, and for a folder, where it is an `IsADirectoryError`; `DeviceError`
+    where there is no such GPU.
     """
     library = _library()
     if isinstance(f, str | os.PathLike):
-        path, data = os.fspath(f), Path(f).read_bytes()
+        path, data = os.fspath(f), _read(Path(f))
     else:
         path, data = getattr(f, "name", type(f).__name__), _method(f, "read", "load")()
     if not isinstance(data, bytes):
@@ -252,6 +261,35 @@ def _method(f: Any, name: str, caller: str) -> Callable[..., Any]:
             f"at {format_locs(here())}"
         )
     return method
+
+
+def _check_place(path: Path) -> None:
+    """Raise `CheckpointError` where no file can be: at a folder, or in none."""
+    at = f"at {format_locs(here())}"
+    if path.is_dir():
+        raise FolderCheckpointError(
+            f"save: {str(path)!r} is a folder; give the path of a file in it, {at}"
+        )
+    if not path.resolve().parent.is_dir():
+        raise MissingCheckpointError(
+            f"save: there is no folder {str(path.parent)!r}; make it first, as with "
+            f"os.makedirs, {at}"
+        )
+
+
+def _read(path: Path) -> bytes:
+    at = f"at {format_locs(here())}"
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise MissingCheckpointError(
+            f"load: there is no file {str(path)!r}; give the path that was saved to, or an open "
+            f"file, {at}"
+        ) from None
+    except IsADirectoryError:
+        raise FolderCheckpointError(
+            f"load: {str(path)!r} is a folder; give the path of the file in it, {at}"
+        ) from None
 
 
 def _replace(path: Path, data: bytes) -> None:

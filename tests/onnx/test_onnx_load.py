@@ -394,6 +394,9 @@ def test_paths_and_open_files(tmp_path: Path) -> None:
     ) as e:
         sf.onnx.load(tmp_path / "none.onnx")
     assert isinstance(e.value, sf.ModelError)
+    with pytest.raises(IsADirectoryError, match=r"'.*' is a folder; give .* at .*_load.py") as at:
+        sf.onnx.load(tmp_path)
+    assert isinstance(at.value, sf.ModelError)
 
 
 def test_without_onnx_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

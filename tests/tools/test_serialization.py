@@ -189,8 +189,17 @@ def test_a_dtype_that_there_is_no_tensor_of(tmp_path: Path) -> None:
 
 
 def test_no_file_and_no_library(tmp_path: Path, monkeypatch: Any) -> None:
-    with pytest.raises(FileNotFoundError):
+    no_file = r"load: there is no file '.*nothing'; give .* at .*test_serialization.py"
+    with pytest.raises(FileNotFoundError, match=no_file) as missing:
         sf.load(tmp_path / "nothing")
+    folder = r"load: '.*' is a folder; give .* at .*test_serialization.py"
+    with pytest.raises(IsADirectoryError, match=folder) as of_folder:
+        sf.load(tmp_path)
+    no_folder = r"save: there is no folder '.*nothing'; make it .* at .*test_serialization.py"
+    with pytest.raises(FileNotFoundError, match=no_folder) as nowhere:
+        sf.save({}, tmp_path / "nothing" / "state")
+    for found in (missing, of_folder, nowhere):
+        assert isinstance(found.value, sf.CheckpointError)
     monkeypatch.setitem(sys.modules, "safetensors", None)
     for call in (lambda: sf.load(tmp_path / "x"), lambda: sf.save({}, tmp_path / "x")):
         with pytest.raises(ImportError, match=r"pip install .*checkpoint"):
@@ -227,8 +236,9 @@ def test_what_is_no_ordinary_file_is_written_to(tmp_path: Path) -> None:
     sf.save({"epoch": 1}, pipe)
     reader.join()
     assert found == [{"epoch": 1}] and pipe.is_fifo()
-    with pytest.raises(IsADirectoryError):
+    with pytest.raises(IsADirectoryError, match=r"save: '.*' is a folder") as error:
         sf.save({}, tmp_path)
+    assert isinstance(error.value, sf.CheckpointError)
 
 
 def endless() -> list[Any]:

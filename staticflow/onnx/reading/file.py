@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import IO, Any
 
 from staticflow.data_classes import dataclass
-from staticflow.errors import ArgumentError, MissingModelError
+from staticflow.errors import ArgumentError, FolderModelError, MissingModelError
 from staticflow.graph.locs import format_locs, here
 from staticflow.onnx.reading.refuse import WrongModel, short
 
@@ -31,7 +31,7 @@ def open_source(given: Given) -> Source:
     """The bytes of a path, of an open file, or given as such.
 
     Raises `ArgumentError` for what is none of these, `MissingModelError` for a path without a
-    file, and `OSError` for a file that cannot be read.
+    file, `FolderModelError` for a folder, and `OSError` for a file that cannot be read.
     """
     if isinstance(given, bytes | bytearray | memoryview):
         return Source("the bytes", bytes(given), None)
@@ -44,6 +44,11 @@ def open_source(given: Given) -> Source:
             raise MissingModelError(
                 f"onnx.load: there is no file {path!r}; give the path of a model of ONNX, its "
                 f"bytes, or an open file, at {format_locs(here())}"
+            ) from None
+        except IsADirectoryError:
+            raise FolderModelError(
+                f"onnx.load: {path!r} is a folder; give the path of the model in it, "
+                f"at {format_locs(here())}"
             ) from None
     if hasattr(given, "read"):
         data = given.read()
