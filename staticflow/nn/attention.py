@@ -1,4 +1,4 @@
-"""Attention with several heads."""
+"""Attention with several heads, and how it is computed."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 from staticflow.errors import ArgumentError, ShapeError
 from staticflow.graph.locs import format_locs, here
 from staticflow.nn import functional as F
+from staticflow.nn.functional.sdp_backends import SDPBackend, sdpa_kernel
 from staticflow.nn.init import constant_, xavier_normal_, xavier_uniform_
 from staticflow.nn.linear import Linear
 from staticflow.nn.module import Module
@@ -16,7 +17,7 @@ from staticflow.ops.basics.joining import cat
 from staticflow.ops.basics.splitting import chunk
 from staticflow.ops.declaring.declare import same_size
 
-__all__ = ["MultiheadAttention"]
+__all__ = ["MultiheadAttention", "SDPBackend", "sdpa_kernel"]
 
 
 class MultiheadAttention(Module):

@@ -13,6 +13,7 @@ from staticflow.graph.dtypes import int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.types import Shape
 from staticflow.nn.functional.dropout import dropout
+from staticflow.nn.functional.sdp_backends import chosen_way
 from staticflow.ops.along.softmax import softmax
 from staticflow.ops.basics.arithmetic import cast, where
 from staticflow.ops.basics.autocast import by_autocast
@@ -21,6 +22,7 @@ from staticflow.ops.basics.reduce import widen
 from staticflow.ops.basics.view import of_size
 from staticflow.ops.declaring.fused import fused
 from staticflow.ops.declaring.promote import result_type
+from staticflow.ops.declaring.required import required_op
 from staticflow.ops.indexing.roll_repeat import repeat_interleave
 from staticflow.ops.matrices.contract import matmul
 
@@ -122,6 +124,7 @@ def scaled_dot_product_attention(
     or numbers to be added; ``is_causal`` hides later keys. Weights are left out with the
     probability ``dropout_p``, in evaluation, too: pass 0.0 there. A query that may see no key gives
     zeros, as in PyTorch. Floats of 16 bits are rounded once, in the result.
+    ``nn.attention.sdpa_kernel`` chooses between weights written out and a kernel that keeps none.
 
     With ``enable_gqa`` keys and values (..., G, S, E) may have fewer heads than queries
     (..., H, L, E): each of the G heads serves H / G of those, one behind the other.
@@ -136,13 +139,16 @@ def scaled_dot_product_attention(
         key, value = (
             _for_each_head(query, x, name) for x, name in ((key, "key"), (value, "value"))
         )
-    if not dropout_p:
+    way = chosen_way(drops=bool(dropout_p))
+    if not dropout_p and way != "math":
         width = query.shape[-1] if scale is None and getattr(query, "ndim", False) else None
         if isinstance(width, int):
             scale = _usual_scale(width)  # a number, which kernels are made for
         return _attend(query, key, value, attn_mask, is_causal, scale)
     weights = attention_weights(widen(query), widen(key), attn_mask, is_causal, scale)
-    return _averages(dropout(weights, dropout_p), query, key, value)
+    if dropout_p:
+        weights = dropout(weights, dropout_p)
+    return _averages(_out_of_sight(weights) if way == "math" else weights, query, key, value)
 
 
 def _check_dims(query: Any, key: Any, value: Any) -> None:
@@ -161,6 +167,11 @@ def _attend(query: Any, key: Any, value: Any, mask: Any, is_causal: bool, scale:
     """What `scaled_dot_product_attention` gives without dropout."""
     weights = attention_weights(widen(query), widen(key), mask, is_causal, scale)
     return _averages(weights, query, key, value)
+
+
+def _out_of_sight(weights: Any) -> Any:
+    """Weights that a graph has, too: behind an op that no pattern looks through."""
+    return required_op(weights, pairs=(), what="") if weights.__sf_mode__.rank else weights
 
 
 def _averages(weights: Any, query: Any, key: Any, value: Any) -> Any:
