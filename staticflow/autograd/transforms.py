@@ -25,9 +25,12 @@ from staticflow.errors import ArgumentError, DTypeError, ShapeError, SymbolicErr
 from staticflow.graph.articles import with_article
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.basics.creation import ones_like
+from staticflow.ops.basics.view import of_size
+from staticflow.ops.declaring.required import require_equal
 from staticflow.ops.declaring.switch import as_bool
 from staticflow.ops.declaring.thread import thread
 from staticflow.ops.loops.meets_symbol import run_or_write
+from staticflow.ops.loops.region import trace_at_once
 from staticflow.ops.symbols.symbol import Symbol
 from staticflow.pytree import flatten, unflatten
 
@@ -195,6 +198,9 @@ def vjp(func: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]
     """``func(*primals)``, and a function from cotangents in the structure of that to those of the
     primals, a tuple; with ``has_aux`` what ``func`` gives beside its outputs, too.
 
+    Of tensors ``func`` runs at once. Cotangents that are symbols, as in `vmap` of the second
+    function, have it traced anew, which is refused if it draws, or changes what is not its own.
+
     >>> import staticflow as sf
     >>> out, pullback = vjp(lambda x: x * x, sf.tensor([1.0, 2.0]))
     >>> pullback(sf.ones(2))
@@ -204,10 +210,33 @@ def vjp(func: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]
     out, aux = point.call(func, {}, has_aux)
 
     def pullback(cotangents: Any) -> Any:
+        given = flatten(cotangents)[0]
+        if _has_symbol(given) and not _has_symbol(point.outputs):
+            return trace_at_once(lambda: _pull_anew(func, primals, has_aux, cotangents))
         return point.pull(_like("vjp", cotangents, point.outputs))
 
     pullback.__qualname__ = "pullback"  # as Python names it where it is called wrongly
     return (out, pullback, aux) if has_aux else (out, pullback)
+
+
+def _has_symbol(values: Sequence[Any]) -> bool:
+    return any(isinstance(x, Symbol) for x in values)
+
+
+def _pull_anew(func: Function, primals: Sequence[Any], has_aux: bool, cotangents: Any) -> Any:
+    """What the second function of `vjp` gives in a graph, where ``func`` has run on tensors."""
+    point = _Point(primals, tuple(range(len(primals))))
+    left = thread.state.left
+    before = len(left)
+    point.call(func, {}, has_aux)
+    if len(left) > before:
+        del left[before:]
+        raise SymbolicError(
+            "vjp: a symbol is given, and the function ran on tensors; it draws, or changes what is "
+            "not its own, which would happen again: call vjp where its arguments are symbols too, "
+            f"as in a function for sf.jit, at {format_locs(here())}"
+        )
+    return point.pull(_like("vjp", cotangents, point.outputs))
 
 
 @run_or_trace
@@ -264,6 +293,13 @@ def hessian(func: Function, argnums: int | tuple[int, ...] = 0) -> Function:
     return jacrev(jacrev(func, argnums), argnums)
 
 
+def _of_shape(x: Any, shape: Sequence[Any], given: str) -> Any:
+    """``x``, of the ``shape``: asked by the program that is called where only that can tell."""
+    for dim, size in enumerate(shape):
+        x = of_size(require_equal(x, x.shape[dim], size, given), dim, size)
+    return x
+
+
 def _like(what: str, given: Any, wanted: Sequence[Any]) -> list[Any]:
     """The leaves of ``given``, which have the shapes of ``wanted``."""
     leaves, _ = flatten(given)
@@ -273,11 +309,10 @@ def _like(what: str, given: Any, wanted: Sequence[Any]) -> list[Any]:
                 f"{what}: tensors are needed, not {type(leaf).__name__}, at {format_locs(here())}"
             )
     shapes, needed = [list(x.shape) for x in leaves], [list(x.shape) for x in wanted]
-    if shapes != needed:
-        raise ShapeError(
-            f"{what}: tensors of shapes {shapes} are given, and {needed} are needed"
-            f", at {format_locs(here())}"
-        )
+    given = f"{what}: tensors of shapes {shapes} are given, and {needed} are needed"
+    if list(map(len, shapes)) != list(map(len, needed)):
+        raise ShapeError(f"{given}, at {format_locs(here())}")
+    leaves = [_of_shape(x, shape, given) for x, shape in zip(leaves, needed, strict=True)]
     at_hand = max((y.__sf_mode__.rank for y in wanted), default=0)
     if any(x.__sf_mode__.rank > at_hand for x in leaves):
         raise SymbolicError(

@@ -135,6 +135,46 @@ def test_symbols() -> None:
     assert second.tolist() == sf.diag(6 * X).tolist()
 
 
+def test_the_pullback_of_tensors_takes_rows_and_symbols() -> None:
+    layer = sf.nn.Linear(3, 2)
+    _, pullback = vjp(lambda x: (layer(x).tanh(), x * x), X)
+    rows = (sf.cat([sf.eye(2), sf.zeros(3, 2)]), sf.cat([sf.zeros(2, 3), sf.eye(3)]))
+    each = [pullback((rows[0][i], rows[1][i]))[0] for i in range(5)]
+    (found,) = sf.vmap(pullback)(rows)
+    np.testing.assert_allclose(found.detach(), sf.stack(each).detach(), 1e-5, 1e-6)
+    found.sum().backward()  # what the function captures is part of it
+    assert layer.weight.grad is not None
+    cts = sf.placeholder((None,), name="a"), sf.placeholder((3,), name="b")
+    program = sf.compile(list(cts), pullback(cts)[0])
+    jitted = sf.jit(lambda a, b: pullback((a, b))[0])
+    for form in (program, jitted):
+        np.testing.assert_allclose(
+            form(rows[0][0], rows[1][0]).detach(), each[0].detach(), 1e-5, 1e-6
+        )
+        with pytest.raises(sf.ShapeError, match=r"vjp: tensors of shapes .* are needed"):
+            form(sf.ones(3), sf.ones(3))
+
+
+def test_a_pullback_never_draws_or_changes_anything_again() -> None:
+    norm = sf.nn.BatchNorm1d(3)
+    for fn, x in (
+        (lambda x: sf.nn.functional.dropout(x), X),
+        (lambda x: x * sf.rand(3), X),
+        (norm, sf.randn(4, 3)),
+    ):
+        _, pullback = vjp(fn, x)
+        state, mean = sf.get_rng_state(), norm.running_mean.clone()
+        for call in (
+            lambda f=pullback, x=x: sf.vmap(f)(x[None]),
+            lambda f=pullback, x=x: f(sf.placeholder(x.shape, name="ct")),
+            lambda f=pullback, x=x: sf.jit(f)(x),
+        ):
+            with pytest.raises(sf.SymbolicError, match="draws, or changes what is not its own"):
+                call()
+        assert sf.get_rng_state().tolist() == state.tolist()
+        assert norm.running_mean.tolist() == mean.tolist()
+
+
 def test_what_transforms_refuse() -> None:
     with pytest.raises(sf.ShapeError, match=r"grad: .* not shape \[3\].*jacrev.*test_autograd_tr"):
         grad(lambda x: x * 2)(X)
