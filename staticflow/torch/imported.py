@@ -271,9 +271,16 @@ def _changes_of(program: Any) -> list[str | None]:
         elif kind == "TOKEN":
             found.append(None)
         elif kind != "USER_OUTPUT":
+            what = "parameter" if kind == "PARAMETER_MUTATION" else "argument"
+            advice = (
+                "an exported program keeps no gradient of it, and torch.compile(..., "
+                'backend="staticflow") does'
+                if what == "parameter"
+                else "let it give back the new value"
+            )
             raise ArgumentError(
-                f"from_module: the module changes its argument {spec.target!r} in place "
-                f"({kind.lower()}); let it give back the new value, at {format_locs(here())}"
+                f"from_module: the module changes its {what} {spec.target!r} in place; {advice}, "
+                f"at {format_locs(here())}"
             )
     return found
 

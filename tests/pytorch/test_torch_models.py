@@ -368,6 +368,17 @@ class Writing(torch.nn.Module):
         return x * 2
 
 
+class Scaling(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.w = torch.nn.Parameter(torch.ones(3))
+
+    def forward(self, x: Any) -> Any:
+        with torch.no_grad():
+            self.w.copy_(self.w / self.w.norm())
+        return self.w * x
+
+
 def test_what_cannot_be_taken_over_says_so() -> None:
     with pytest.raises(
         sf.ArgumentError, match=r"cannot export Linear on these examples: .*at .*\.py:"
@@ -379,6 +390,8 @@ def test_what_cannot_be_taken_over_says_so() -> None:
         sf.torch.from_module(given, (torch.ones(3),))
     with pytest.raises(sf.ArgumentError, match="changes its argument 'x' in place"):
         sf.torch.from_module(Writing(), (torch.ones(3),))
+    with pytest.raises(sf.ArgumentError, match=r"its parameter 'w' in place; .* torch.compile\("):
+        sf.torch.from_module(Scaling(), (torch.ones(3),))
 
 
 def test_a_state_dict_loads_into_modules_of_ours() -> None:
