@@ -17,6 +17,7 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.ops.loops.cond import cond
 from staticflow.ops.symbols.real_sizes import number_of_size
 from staticflow.torch.exchange import dtype_from_torch, tensor_from_torch
+from staticflow.torch.strides import function_of_strides
 from staticflow.torch.table import BY_MEMORY, IGNORED, ROWS, why_refused
 
 __all__ = ["Steps", "read_steps"]
@@ -124,7 +125,9 @@ def _is_known(library: Any, node: Any) -> bool:
     name = str(target)
     if name == "with_effects":
         return str(node.args[1]) in IGNORED
-    return name in ROWS or name in IGNORED or _function_of(library, target) is not None
+    if name in ROWS or name in IGNORED or _function_of(library, target) is not None:
+        return True
+    return function_of_strides(node) is not None
 
 
 def _line_of(node: Any) -> str:
@@ -260,7 +263,7 @@ class _Reader:
 
     def _step(self, node: Any, last: tuple[str, ...]) -> Step:
         name = str(node.target)
-        fn = ROWS.get(name) or _function_of(self._library, node.target)
+        fn = ROWS.get(name) or _function_of(self._library, node.target) or function_of_strides(node)
         args, kwargs = node.args, node.kwargs
         if name in ROWS and hasattr(node.target, "_schema"):
             schema = [a.name for a in node.target._schema.arguments]

@@ -250,6 +250,35 @@ def test_operations_without_a_meaning_are_listed_with_their_lines() -> None:
     assert "there are no complex tensors" in text
 
 
+class Windows(torch.nn.Module):
+    def __init__(self, size: tuple[int, ...], stride: tuple[int, ...], offset: int | None) -> None:
+        super().__init__()
+        self.asked = size, stride, offset
+
+    def forward(self, x: Any) -> Any:
+        return x.as_strided(*self.asked) * 2
+
+
+def test_strides_that_say_where_all_elements_lie() -> None:
+    x = torch.arange(6.0).reshape(2, 3)
+    for size, stride in (
+        ((3, 2), (1, 3)),
+        ((3, 2), (2, 1)),
+        ((6, 1), (1, 7)),
+        ((2, 1, 3), (3, 3, 1)),
+    ):
+        theirs = Windows(size, stride, None)
+        for example in (x, x.reshape(3, 2).t()):
+            found = sf.torch.from_module(theirs, example)(sf.as_tensor(example))
+            assert found.tolist() == theirs(example).tolist()
+    for wrong in (
+        ((2, 2), (1, 1), None), ((5,), (1,), None), ((5,), (1,), 1), ((2, 3), (0, 1), None),
+        ((3,), (2,), None),
+    ):  # fmt: skip
+        with pytest.raises(sf.SymbolicError, match=r"as_strided.* a graph knows no strides"):
+            sf.torch.from_module(Windows(*wrong), x)
+
+
 class Untracked(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()

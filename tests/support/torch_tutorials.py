@@ -144,6 +144,22 @@ class Convolutional(nn.Module):
         return {"again": again, "loss": loss + kl}
 
 
+class ChannelsLast(nn.Module):
+    """The end of a ConvNeXt or Swin transformer: a pooling of pictures whose channels lie last."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.norm, self.pool = (
+            nn.Conv2d(1, 4, 3),
+            nn.LayerNorm(4),
+            nn.AdaptiveAvgPool2d(1),
+        )
+
+    def forward(self, x: Any) -> Any:
+        y = self.norm(self.conv(x).permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+        return self.pool(y).flatten(1)
+
+
 class NGram(nn.Module):
     """Words before a word, and words around one (CBOW), with the loss of the next."""
 
@@ -233,6 +249,7 @@ TUTORIALS = {
     "transformer lm": Model(TransformerLM, lambda n: (_whole(11, n, 2),), training=True),
     "transformer lm in evaluation": Model(TransformerLM, lambda n: (_whole(11, n, 2),)),
     "convolutional vae": Model(Convolutional, lambda n: (_normal(n, 1, 8, 8), _normal(n, 2)), ((0,), (0,))),
+    "channels last": Model(ChannelsLast, lambda n: (_normal(n, 1, 8, 8),)),
     "ngram": Model(NGram, lambda n: (_whole(12, n, 2), _whole(12, n)), ((0,), (0,))),
     "actor critic": Model(ActorCritic, lambda n: (_normal(n, 4), _whole(2, n), _normal(n)), ((0,), (0,), (0,))),
     "in place": Model(InPlace, lambda n: (_normal(n, 4),), training=True),
