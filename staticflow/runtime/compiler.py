@@ -24,7 +24,7 @@ import llvmlite.binding as llvm
 from staticflow.codegen.llvm.modules import split_text
 from staticflow.errors import CompileError
 from staticflow.runtime.linker import join_objects, links_for
-from staticflow.runtime.once import compiling, new_lock, once
+from staticflow.runtime.once import Lock, compiling, once
 from staticflow.runtime.threads import get_num_threads
 
 __all__ = ["Compilation", "JitCode", "ask_host", "emit_assembly", "emit_objects", "joins_objects",
@@ -71,7 +71,7 @@ class _Settings:
     """
 
     def __init__(self) -> None:
-        self._lock = new_lock()
+        self._lock = Lock()
         self._compiling = 0
         self._interval = 0.0
 

@@ -6,7 +6,6 @@ import ctypes
 import functools
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -150,8 +149,9 @@ class Executable(Runnable):
         values = self.bind(arrays)
         if self.plan.evaluate(self.plan.arena, values) > _LARGEST:
             self.fail(NO_MEMORY)
-        updates = any(p.updated for p in self.signature.params)
-        with updating if updates else nullcontext():
+        if not any(p.updated for p in self.signature.params):
+            return self._run_on(arrays, values)
+        with updating, updating.lock:
             return self._run_on(arrays, values)
 
     def _run_on(self, arrays: Sequence[Array], values: Mapping[Sym, int]) -> list[Array]:

@@ -8,22 +8,39 @@ import threading
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar, cast
 
-__all__ = ["compiling", "new_lock", "once"]
+__all__ = ["Lock", "compiling", "once"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def new_lock() -> Any:
+_RLock: Any = type(threading.RLock())  # the stub of which lacks what a fork needs
+
+
+class Lock(_RLock):  # type: ignore[misc]  # a base of type Any
     """A lock that its holder may take again, since a finalizer or a handler of a signal may compute
-    in the midst, and that nobody holds in a forked child."""
-    lock: Any = threading.RLock()
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=lock._at_fork_reinit)
-    return lock
+    in the midst, and that nobody holds in a forked child.
+
+    In CPython 3.14 a handler may raise between the call of ``__enter__`` and the block, so that an
+    `RLock` stays held (https://github.com/python/cpython/issues/148874), but not as a function of
+    Python returns. So ``__enter__`` is one, and ``__exit__``, as which begins it may, is none.
+    """
+
+    def __init__(self) -> None:
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._at_fork_reinit)
+
+    def __enter__(self) -> None:
+        held = self._recursion_count()
+        try:
+            self.acquire()
+        except BaseException:
+            if self._recursion_count() > held:
+                self.release()
+            raise
 
 
-compiling = new_lock()
+compiling = Lock()
 """Held while native code is made, and while a program is looked for again, made and kept, so that
 each is made once. There is no other lock around these: of two locks, two threads could each hold
 one and wait for the other, as a finalizer may compile wherever it runs."""

@@ -10,41 +10,32 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any
 
+from staticflow.runtime.once import Lock
 from staticflow.runtime.sealed import Sealed
 
 __all__ = ["Turn", "updating"]
 
 
 class Turn(Sealed):
-    """A lock whose holder may take it again (a finaliser or a handler of a signal may call a
-    program too), and how often it is held or waited for: native code reads that while it holds the
-    lock of the interpreter, under which alone it changes."""
+    """A `Lock`, and how often it is held or waited for: native code reads that while it holds the
+    lock of the interpreter, under which alone it changes.
+
+    ``with updating, updating.lock`` takes the turn. What is counted twice, as an interrupt came
+    between the two, costs the native code a look at the lock, and no more.
+    """
 
     def __init__(self) -> None:
-        self._lock: Any = threading.RLock()
-        lock = self._lock
-        self._acquire, self._release = lock.acquire, lock.release
+        self.lock = Lock()
+        self._acquire, self._release = self.lock.acquire, self.lock.release
         self._held = ctypes.c_int64(0)
-        os.register_at_fork(after_in_child=functools.partial(self._start_anew, lock))
-
-    def _start_anew(self, lock: Any) -> None:
-        """In a forked child nobody holds the lock, whoever held it in the parent."""
-        lock._at_fork_reinit()
-        self._held.value = 0
+        os.register_at_fork(after_in_child=functools.partial(setattr, self._held, "value", 0))
 
     def __enter__(self) -> None:
         self._held.value += 1  # before: as the lock is taken, another thread of Python may run
-        try:
-            self._acquire()
-        except BaseException:
-            self._held.value -= 1
-            raise
 
     def __exit__(
         self,
@@ -53,21 +44,20 @@ class Turn(Sealed):
         traceback: TracebackType | None,
     ) -> None:
         self._held.value -= 1
-        self._release()
 
     @contextmanager
     def give_way(self) -> Iterator[None]:
         """A block in which other threads may update variables, though this one is in the midst of
         an update: it waits for what they send."""
-        if not self._lock._is_owned():
+        if not self.lock._is_owned():
             yield
             return
-        held = self._lock._release_save()
+        held = self.lock._release_save()
         self._held.value -= held[0]
         try:
             yield
         finally:
-            self._lock._acquire_restore(held)
+            self.lock._acquire_restore(held)
             self._held.value += held[0]
 
     def symbols(self) -> dict[str, int]:

@@ -19,6 +19,7 @@ import staticflow as sf
 from staticflow.eager import in_place
 from staticflow.errors import AutogradError
 from staticflow.ops.declaring.thread import State, thread
+from staticflow.runtime.once import compiling
 
 OPS: dict[str, Callable[[Any, Any], Any]] = {
     "product": lambda x, y: x * y,
@@ -245,7 +246,8 @@ def test_where_recursion_is_too_deep() -> None:
 
 def switches() -> list[Any]:
     apart = {"context", "run", "last_backward"}
-    return [getattr(thread.state, s) for s in State.__slots__ if s not in apart]
+    own = [getattr(thread.state, s) for s in State.__slots__ if s not in apart]
+    return [*own, compiling._is_owned()]
 
 
 def train() -> Any:

@@ -13,6 +13,7 @@ from calling import f32, taken
 
 import staticflow as sf
 from staticflow.errors import DTypeError, ShapeError
+from staticflow.runtime.once import Lock
 from staticflow.runtime.turn import Turn, updating
 
 # -- variables and updates -------------------------------------------------------------------
@@ -204,7 +205,7 @@ def test_a_short_update_waits_for_whoever_is_at_it(call_path: bool) -> None:
         done.set()
 
     thread = threading.Thread(target=work)
-    with updating:
+    with updating, updating.lock:
         thread.start()
         waiting.wait()
         assert not done.wait(0.05)
@@ -224,7 +225,7 @@ def test_whoever_takes_the_lock_is_counted_before() -> None:
 
     sys.setprofile(note)
     try:
-        with updating:
+        with updating, updating.lock:
             pass
     finally:
         sys.setprofile(None)
@@ -235,10 +236,10 @@ def test_whoever_takes_the_lock_is_counted_before() -> None:
 def test_whoever_is_interrupted_while_it_waits_is_counted_no_more() -> None:
     turn = Turn()
 
-    def interrupted() -> None:
-        raise KeyboardInterrupt
+    class Waiting(Lock):
+        def acquire(self) -> None:
+            raise KeyboardInterrupt
 
-    object.__setattr__(turn, "_acquire", interrupted)  # which is sealed
-    with pytest.raises(KeyboardInterrupt), turn:
+    with pytest.raises(KeyboardInterrupt), turn, Waiting():
         pass
     assert turn._held.value == 0

@@ -23,7 +23,7 @@ from staticflow.graph.dims import Sym
 from staticflow.graph.dtypes import float32
 from staticflow.runtime.machine import host_target, vector_bits
 from staticflow.runtime.native import compile_native, load_native
-from staticflow.runtime.once import new_lock, once
+from staticflow.runtime.once import Lock, once
 
 
 def doubling(name: str, factor: float) -> Kernel:
@@ -226,7 +226,7 @@ def test_what_arrays_come_from_is_made_once() -> None:
 
 def test_computing_while_one_compiles_is_no_deadlock() -> None:
     """As a finalizer or a handler of a signal does; nor is the lock held in a child."""
-    lock = new_lock()
+    lock = Lock()
     with lock, lock:
         child = os.fork() if hasattr(os, "fork") else None
         if child == 0:

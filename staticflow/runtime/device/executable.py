@@ -6,7 +6,6 @@ from __future__ import annotations
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from typing import Any, cast
 
 import numpy as np
@@ -136,7 +135,9 @@ class DeviceExecutable(Runnable):
         anything runs, and `MemoryError` if there is not memory enough.
         """
         values = self.bind(arrays)
-        with updating if self.updated else nullcontext():
+        if not self.updated:
+            return self._run_on(arrays, values)
+        with updating, updating.lock:
             return self._run_on(arrays, values)
 
     def _run_on(self, arrays: Sequence[Any], values: Mapping[Sym, int]) -> list[Any]:
