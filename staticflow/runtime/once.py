@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar, cast
@@ -30,14 +31,16 @@ class Lock(_RLock):  # type: ignore[misc]  # a base of type Any
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._at_fork_reinit)
 
-    def __enter__(self) -> None:
-        held = self._recursion_count()
-        try:
-            self.acquire()
-        except BaseException:
-            if self._recursion_count() > held:
-                self.release()
-            raise
+    if sys.version_info[:2] == (3, 14):
+
+        def __enter__(self) -> None:
+            held = self._recursion_count()
+            try:
+                self.acquire()
+            except BaseException:
+                if self._recursion_count() > held:
+                    self.release()
+                raise
 
 
 compiling = Lock()
