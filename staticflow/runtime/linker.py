@@ -1,15 +1,15 @@
 """Machine code into memory: the object files that LLVM makes for this machine, without LLVM.
 
-`link_object` reads an ELF file of x86-64 as LLVM makes it: it lays the sections out in memory of
-its own, writes the addresses of symbols where relocations want them, and makes the code executable
-and no longer writable. Files that name what others define are joined, one behind the other: LLVM
-ends a file with the table of its sections, so its header says how long it is. So a process whose
-code is on disk never imports LLVM, and code that is unloaded leaves nothing. The large code model
-needs few kinds of relocations; another one, as any other thing that is not known here, is an error.
-Unwinding tables are left out: nothing throws, and what ends a thread stops at a frame that has
-none.
+`link_object` reads an ELF file of x86-64 or AArch64 as LLVM makes it: it lays the sections out in
+memory of its own, writes the addresses of symbols where `relocations` want them, and makes the code
+executable and no longer writable. Files that name what others define are joined, one behind the
+other: LLVM ends a file with the table of its sections, so its header says how long it is. So a
+process whose code is on disk never imports LLVM, and code that is unloaded leaves nothing. What is
+not known here is an error. Unwinding tables, where they are told apart, are left out: nothing
+throws, and what ends a thread stops at a frame that has none. What was written and becomes
+executable then, the system fetches anew.
 
-Format: System V ABI, chapters 4 (object files) and AMD64 supplement, 4.4 (relocations).
+Format: System V ABI, chapter 4 (object files).
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ import numpy as np
 
 from staticflow.data_classes import dataclass
 from staticflow.errors import CompileError
+from staticflow.runtime.relocations import ISLAND, MACHINES, RELOCATION, Islands, Machine, Where
 
 __all__ = ["LinkedCode", "join_objects", "link_object", "links_for"]
 
 Array = np.ndarray[Any, Any]
 
 _MAGIC = b"\x7fELF\x02\x01"  # 64 bits, least byte first
-_RELOCATABLE, _X86_64 = 1, 62
+_RELOCATABLE = 1
 _SYMBOLS, _RELOCATIONS, _NO_BITS, _PLAIN_RELOCATIONS, _UNWINDING = 2, 4, 8, 9, 0x70000001
 _WRITABLE, _ALLOCATED, _OF_THREADS = 1, 2, 0x400
 _UNDEFINED, _ABSOLUTE, _FIRST_RESERVED = 0, 0xFFF1, 0xFF00
@@ -46,21 +47,12 @@ _SYMBOL = np.dtype([
     ("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("value", "<u8"),
     ("size", "<u8"),
 ])  # fmt: skip
-_RELOCATION = np.dtype([
-    ("offset", "<u8"), ("type", "<u4"), ("symbol", "<u4"), ("addend", "<i8"),
-])  # fmt: skip
-
-_BYTES = {1: 8, 24: 8, 2: 4, 4: 4}
-"""Of each kind of relocation the bytes that it writes: R_X86_64_64, PC64, PC32 and PLT32."""
-
-_RELATIVE = (24, 2, 4)
-"""The kinds that are relative to the place where they are written."""
 
 
 def links_for(platform: str, machine: str, word: int) -> bool:
     """Whether `link_object` is for a ``platform`` (``sys.platform``), a ``machine`` (of ``uname``)
     and processes whose largest size is ``word`` (``sys.maxsize``)."""
-    return platform == "linux" and machine == "x86_64" and word > 1 << 32
+    return platform == "linux" and machine in MACHINES and word > 1 << 32
 
 
 class LinkedCode:
@@ -115,7 +107,7 @@ def _pieces_of(data: bytes) -> Iterator[bytes]:
         if (
             data[at : at + 6] != _MAGIC
             or _number(data, at + 16, 2) != _RELOCATABLE
-            or _number(data, at + 18, 2) != _X86_64
+            or _number(data, at + 18, 2) != _machine().number
         ):
             raise CompileError("native code cannot be loaded: it is no object file of this machine")
         length = _length_of(data, at)
@@ -128,14 +120,19 @@ def _length_of(data: bytes, at: int) -> int:
     return _number(data, at + 40, 8) + _number(data, at + 58, 2) * _number(data, at + 60, 2)
 
 
+def _machine() -> Machine:
+    return MACHINES[os.uname().machine]
+
+
 class _File:
-    """An object file, and where in the memory its sections lie."""
+    """An object file, and where in the memory its sections lie, and its `islands`."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
         self.sections = np.frombuffer(data, _SECTION, _number(data, 60, 2), _number(data, 40, 8))
         self.kept = [i for i, s in enumerate(self.sections) if _is_kept(s)]
         self.places: dict[int, int] = {}
+        self.islands = Islands(_machine().far_symbols(table) for _, table in self._relocations())
         self._values = np.zeros(0, np.uint64)
         self._undefined: dict[int, str] = {}
 
@@ -178,15 +175,21 @@ class _File:
         """Write into the sections what their relocations say, where others are ``known``."""
         for i, name in self._undefined.items():
             self._values[i] = known[name] if name in known else _address_in_process(name)
+        self.islands.fill(image, self._values)
+        for section, table in self._relocations():
+            where = Where(image, base, self.places[section], self.islands)
+            _machine().relocate(where, table, self._values)
+
+    def _relocations(self) -> Iterator[tuple[int, Array]]:
+        """The sections that are kept, by their numbers, with the relocations that each has."""
         for section in self.sections:
-            place = self.places.get(int(section["info"]))
-            if place is not None and section["type"] == _PLAIN_RELOCATIONS:
+            of = int(section["info"])
+            if of in self.kept and section["type"] == _PLAIN_RELOCATIONS:
                 raise CompileError(
                     "native code cannot be loaded: it has relocations without addends"
                 )
-            if place is not None and section["type"] == _RELOCATIONS:
-                table = _table(self._data, section, _RELOCATION)
-                _relocate(image, table, self._values, place, base)
+            if of in self.kept and section["type"] == _RELOCATIONS:
+                yield of, _table(self._data, section, RELOCATION)
 
 
 def _is_kept(section: Any) -> bool:
@@ -208,27 +211,11 @@ def _lay_out(files: Sequence[_File]) -> tuple[int, int]:
                     place = _round_up(end, max(1, int(section["alignment"])))
                     file.places[i] = place
                     end = place + int(section["size"])
+            if not is_written:
+                end = file.islands.lie_at(_round_up(end, ISLAND))
         end = _round_up(end, mmap.PAGESIZE)
         ends.append(end)
     return ends[0], max(ends[1], mmap.PAGESIZE)
-
-
-def _relocate(image: Array, table: Array, values: Array, place: int, base: int) -> None:
-    """Write into the section at ``place`` of the ``image``, which is to lie at ``base``, what its
-    relocations say."""
-    for kind in sorted({*table["type"].tolist()}):
-        width = _BYTES.get(kind)
-        if width is None:
-            raise CompileError(f"native code cannot be loaded: relocations of kind {kind}")
-        rows = table[table["type"] == kind]
-        at = rows["offset"].astype(np.int64) + place
-        wanted = values[rows["symbol"]].view(np.int64) + rows["addend"]
-        if kind in _RELATIVE:
-            wanted -= base + at
-        if width == 4 and np.any(wanted != wanted.astype(np.int32)):
-            raise CompileError("native code cannot be loaded: a symbol is too far away")
-        written = wanted.astype("<i8").view(np.uint8).reshape(-1, 8)[:, :width]
-        image[at[:, None] + np.arange(width)] = written
 
 
 def _table(data: bytes, section: Any, dtype: np.dtype[Any]) -> Array:

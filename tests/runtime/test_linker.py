@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from staticflow.errors import CompileError
-from staticflow.runtime import linker
+from staticflow.runtime import linker, relocations
 from staticflow.runtime.compiler import emit_objects, link_with_llvm
 from staticflow.runtime.linker import join_objects, link_object, links_for
 
@@ -149,7 +149,7 @@ def test_what_is_wrong_with_a_file_is_said() -> None:
         link_object(data, ["nothing"], SYMBOLS)
     with pytest.raises(CompileError, match="needs given"):
         link_object(data, ["next"], {})
-    for other in (b"", b"\x7fELF", data[:4] + b"\x01" + data[5:], data[:18] + b"\xb7" + data[19:]):
+    for other in (b"", b"\x7fELF", data[:4] + b"\x01" + data[5:], data[:18] + b"\x28" + data[19:]):
         with pytest.raises(CompileError, match="no object file of this machine"):
             link_object(other, [], {})
     of_threads = "@x = thread_local global i64 1\ndefine ptr @f() {\n  ret ptr @x\n}\n"
@@ -158,7 +158,8 @@ def test_what_is_wrong_with_a_file_is_said() -> None:
 
 
 def test_relocations_that_are_not_known_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(linker, "_BYTES", {})
+    monkeypatch.setattr(relocations, "_BYTES", {})
+    monkeypatch.setattr(relocations, "_PAGES", ())
     with pytest.raises(CompileError, match="relocations of kind"):
         link_object(emit_object(TEXT, quick=False), ["mixed"], SYMBOLS)
 
@@ -168,7 +169,8 @@ def test_relocations_that_are_not_known_are_refused(monkeypatch: pytest.MonkeyPa
     [
         ("linux", "x86_64", 2**63 - 1, True),
         ("linux", "x86_64", 2**31 - 1, False),
-        ("linux", "aarch64", 2**63 - 1, False),
+        ("linux", "aarch64", 2**63 - 1, True),
+        ("linux", "riscv64", 2**63 - 1, False),
         ("darwin", "x86_64", 2**63 - 1, False),
     ],
 )
