@@ -5,11 +5,13 @@ Ranks add up in another order, and what that rounds off differs. Small steps do 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from slices import daily
 
 import staticflow as sf
 from staticflow import distributed, nn
@@ -93,10 +95,10 @@ def train(name: str, optimiser: str, dtype: str, mesh: Any = None) -> list[float
     return [step(inputs[i % 4], targets[i % 4]).item() for i in range(STEPS)]
 
 
-@pytest.mark.parametrize("dtype", LIMITS)
-@pytest.mark.parametrize("optimiser", OPTIMISERS)
-@pytest.mark.parametrize("name", MODELS)
-def test_a_hundred_steps(name: str, optimiser: str, dtype: str) -> None:
+TRAININGS = [*itertools.product(MODELS, OPTIMISERS, LIMITS)]
+
+
+def check_ranks(name: str, optimiser: str, dtype: str) -> None:
     alone = train(name, optimiser, dtype)
     assert np.mean(alone[-4:]) < np.mean(alone[:4]) * 0.95  # it learns
     for ranks in (2, 3, 4):
@@ -104,3 +106,14 @@ def test_a_hundred_steps(name: str, optimiser: str, dtype: str) -> None:
             lambda: train(name, optimiser, dtype, distributed.mesh(data=-1)), ranks
         ):
             np.testing.assert_allclose(losses, alone, rtol=LIMITS[dtype])
+
+
+@pytest.mark.parametrize("name, optimiser, dtype", daily(TRAININGS, 5, "loss curves"))
+def test_a_hundred_steps(name: str, optimiser: str, dtype: str) -> None:
+    check_ranks(name, optimiser, dtype)
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("name, optimiser, dtype", TRAININGS)
+def test_a_hundred_steps_of_all(name: str, optimiser: str, dtype: str) -> None:
+    check_ranks(name, optimiser, dtype)

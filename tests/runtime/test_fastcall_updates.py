@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +11,6 @@ from calling import f32, taken
 
 import staticflow as sf
 from staticflow.errors import DTypeError, ShapeError
-from staticflow.runtime.once import Lock
 from staticflow.runtime.turn import Turn, updating
 
 # -- variables and updates -------------------------------------------------------------------
@@ -216,29 +213,30 @@ def test_a_short_update_waits_for_whoever_is_at_it(call_path: bool) -> None:
 
 
 def test_whoever_takes_the_lock_is_counted_before() -> None:
-    """Between the two another thread of Python may run, and must see that it is not its turn."""
-    counts = []
+    """As it has taken it another thread of Python may run, and must see that it is not its turn."""
 
-    def note(frame: Any, event: str, arg: Any) -> None:
-        if event == "c_return" and arg == updating._acquire:
-            counts.append(updating._held.value)
-
-    sys.setprofile(note)
-    try:
+    def take() -> None:
         with updating, updating.lock:
             pass
-    finally:
-        sys.setprofile(None)
-    assert counts == [1]
+
+    thread = threading.Thread(target=take)
+    with updating.lock:
+        thread.start()
+        while not updating._held.value:
+            assert thread.is_alive()
+        assert updating._held.value == 1
+    thread.join()
     assert updating._held.value == 0
 
 
 def test_whoever_is_interrupted_while_it_waits_is_counted_no_more() -> None:
     turn = Turn()
 
-    class Waiting(Lock):
-        def acquire(self) -> None:
+    class Waiting:
+        def __enter__(self) -> None:
             raise KeyboardInterrupt
+
+        def __exit__(self, *_: object) -> None: ...
 
     with pytest.raises(KeyboardInterrupt), turn, Waiting():
         pass

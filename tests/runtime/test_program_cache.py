@@ -217,7 +217,7 @@ def test_keys_differ_where_texts_do(monkeypatch: pytest.MonkeyPatch) -> None:
     assert key_of(programs[0]) == key
 
 
-@pytest.mark.parametrize("name", daily([*ROWS], 60, "program keys"))
+@pytest.mark.parametrize("name", daily([*ROWS], 20, "program keys"))
 def test_keys_of_every_op_tell_its_programs_apart(name: str) -> None:
     """What two programs with one key say of themselves is one text, and each is found again."""
     info, texts = ROWS[name], dict[bytes, str]()

@@ -12,6 +12,7 @@ import pytest
 from cuda_case import Array, Case, assert_same, emulated, interpreted
 from emulator import ORDERS, Module
 from nvrtc import ARCHITECTURES, Nvrtc, nvrtc
+from slices import daily
 
 import staticflow as sf
 import staticflow.nn.functional as F
@@ -172,7 +173,17 @@ def test_there_is_a_kernel_of_each_program_and_one_of_its_derivative() -> None:
     assert launches == [1, 2] * (len(ATTENDED) // 2)
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_attention_compiles_without_spills(nvrtc: Nvrtc, architecture: str) -> None:
+def check_spills(nvrtc: Nvrtc, architecture: str) -> None:
     spilled = nvrtc.spilled(render_cuda_module([a.kernel for a in ATTENDED]), architecture)
     assert len(spilled) >= len(ATTENDED) and set(spilled) == {0}
+
+
+@pytest.mark.parametrize("architecture", daily(ARCHITECTURES, 1, "attention"))
+def test_attention_compiles_without_spills(nvrtc: Nvrtc, architecture: str) -> None:
+    check_spills(nvrtc, architecture)
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_attention_compiles_everywhere(nvrtc: Nvrtc, architecture: str) -> None:
+    check_spills(nvrtc, architecture)
