@@ -20,7 +20,7 @@ from staticflow.eager.costs import LARGE
 from staticflow.errors import LinAlgError
 from staticflow.graph.dim_queries import evaluate_dim
 from staticflow.graph.graph import close
-from staticflow.ops.matrices.elimination import _BLOCK
+from staticflow.ops.matrices.matrix_work import BLOCK as _BLOCK
 from staticflow.ops.matrices.substitution import _FEW, _SMALL
 from staticflow.passes.cluster import cluster
 from staticflow.passes.pipeline import optimize

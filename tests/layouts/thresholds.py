@@ -107,7 +107,7 @@ NO_SIZES: Mapping[str, str] = {
             "codegen.lower.window_products._DEPTH",
         ),
         "rows and columns of a matrix that is factored, of which tests/codegen/test_elimination.py has fewer and more": (
-            "ops.matrices.elimination._BLOCK", "ops.matrices.substitution._SMALL", "codegen.lower.nest._NARROW",
+            "ops.matrices.matrix_work.BLOCK", "ops.matrices.substitution._SMALL", "codegen.lower.nest._NARROW",
         ),
         "how a kernel is spread over a GPU, on both sides of which tests/codegen/cuda is, or which "
         "follows from the machine": (
@@ -122,6 +122,7 @@ NO_SIZES: Mapping[str, str] = {
             "codegen.lower.team_results._REGISTERS",
             "codegen.program.joined_launches._FEW", "codegen.program.joined_launches._BUFFERS",
             "ops.along.rank_merge._ROUNDS", "ops.along.rank_merge._HALVINGS", "ops.indexing.roll_repeat._HALVINGS",
+            "ops.matrices.elimination._FEW",
             "ops.along.recurrence._CHUNKS", "ops.along.recurrence._LEAST", "ops.along.recurrence._MANY", "ops.indexing.mask_ops._CHUNK",
             "runtime.device.graph_loops._LEAST_DRIVER",
         ),

@@ -2,8 +2,8 @@
 Cholesky's factor.
 
 Most of the work are products of blocks, in tiles of registers. Inside of a block it is done column
-by column, on vectors along the rows. A matrix is a copy in working memory, whose rows are full
-vectors and one more, lest they lie a power of two apart.
+by column. A matrix is a copy in working memory, of a thread that takes one after the other. On a
+GPU a block of threads has one, or, where they are small, a thread.
 
 Golub and Van Loan 2013, "Matrix Computations", 3.2.11 and 4.2.9.
 """
@@ -14,57 +14,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from staticflow.graph.dims import Size, ceil_div, dim_min, is_provably_ge
+from staticflow.graph.dims import Size, ceil_div, dim_min, is_provably_ge, prod
+from staticflow.ops.declaring.lowering import delinear
+from staticflow.ops.matrices.matrix_work import BLOCK, SmallWork, TeamWork, Work
 
-__all__ = ["Work", "each_matrix", "eliminate", "factor", "factor_definite", "solve_upper"]
+__all__ = ["copy_in", "each_matrix", "eliminate", "factor", "factor_definite", "solve_upper"]
 
-_BLOCK = 32
-"""Columns of a block: 768 x 768 float32 take up to 1.16 times as long with 16 or 64."""
-
-_STRIP = 4
-"""Vectors of a row that are worked on side by side, so that none waits for its last sum."""
-
-
-class Work:
-    """A matrix of ``rows`` x ``columns`` in working memory."""
-
-    def __init__(self, nest: Any, rows: Size, columns: Size) -> None:
-        self.nest, self.k, self.rows, self.columns = nest, nest.k, rows, columns
-        dtype = nest.in_type(0).dtype
-        self.lanes = nest.lanes(dtype, columns)
-        self.length = (ceil_div(columns, self.lanes) + 1) * self.lanes
-        self.name = nest.scratch(dtype, rows * self.length)
-
-    def at(self, row: Size, column: Size, lanes: int = 1, bound: Size | None = None) -> Any:
-        """An element, or several of a row."""
-        return self.k.load(self.name, row * self.length + column, lanes, bound)
-
-    def put(self, row: Size, column: Size, value: Any, bound: Size | None = None) -> None:
-        """Store an element, or several of a row."""
-        self.k.store(self.name, row * self.length + column, value, bound)
-
-    def part(self, row: Size, column: Size) -> Any:
-        """What begins at an element, for products."""
-        return self.nest.matrix(self.name, row * self.length + column, self.length, 1)
-
-    def strips(self, lo: Size, hi: Size, vectors: int = 1, kind: str = "serial") -> Iterator[Any]:
-        """Columns ``lo..hi``, as many vectors at a time."""
-        return self.nest.strips(lo, hi, self.lanes, vectors, kind)  # type: ignore[no-any-return]
-
-    def swap(self, a: Size, b: Size, lo: Size) -> None:
-        """Let two rows change places, from column ``lo`` on."""
-        for strip in self.strips(lo, self.columns):
-            for j, lanes, bound in strip:
-                first, second = self.at(a, j, lanes, bound), self.at(b, j, lanes, bound)
-                self.put(a, j, second, bound)
-                self.put(b, j, first, bound)
-
-    def add_multiple(self, to: Size, factor: Any, row: Size, lo: Size, hi: Size) -> None:
-        """Add ``factor`` times a row to the row ``to``, in columns ``lo..hi``."""
-        for strip in self.strips(lo, hi):
-            for j, lanes, bound in strip:
-                more = self.at(row, j, lanes, bound)
-                self.put(to, j, self.k.fma(factor, more, self.at(to, j, lanes, bound)), bound)
+_FEW = 8
+"""Rows of known number up to which a GPU has a thread work on each matrix, as it has a block on one
+of more. Not measured on a GPU."""
 
 
 @contextmanager
@@ -74,17 +32,30 @@ def each_matrix(
     """Each matrix of the first argument in turn, in working memory with room for ``more`` columns
     behind it; gives its batch index. Of a symmetric one the ``lower`` part alone is read; if it is
     ``turned``, the last element comes first."""
-    shape = nest.in_shape(0)
-    rows, n = shape[-2:]
-    work = Work(nest, rows, n + more)
-    with nest.loops(shape[:-2], "serial") as b:
+    rows, n = nest.in_shape(0)[-2:]
+    with _each_work(nest, rows, n + more) as (b, work):
         if lower:
-            for i in nest.each("i", 0, n):
-                for j in nest.each("j", 0, i + 1):
-                    work.put(i, j, nest.load(0, (*b, i, j)))
+            for i, j in work.elements_below(n):
+                work.put(i, j, nest.load(0, (*b, i, j)))
         else:
             copy_in(nest, work, 0, b, n, 0, turned=turned)
         yield b, work
+
+
+@contextmanager
+def _each_work(nest: Any, rows: Size, columns: Size) -> Iterator[tuple[Any, Work]]:
+    """Working memory of that size for each matrix of the first argument, and its batch index."""
+    batch = nest.in_shape(0)[:-2]
+    if not nest.has_teams:
+        work = Work(nest, rows, columns)
+        with nest.loops(batch, "serial") as b:
+            yield b, work
+        return
+    is_small = isinstance(rows, int) and rows <= _FEW
+    work = (SmallWork if is_small else TeamWork)(nest, rows, columns, prod(batch))
+    with nest.k.loop("matrix", prod(batch), kind="grid" if is_small else "blocks") as number:
+        work.base = number * (rows * work.length)
+        yield delinear(number, batch), work
 
 
 def copy_in(
@@ -93,17 +64,16 @@ def copy_in(
     """Copy a matrix of an argument into the columns of working memory from ``at`` on; its rows in
     opposite order if it is ``turned``, and those of the first argument from the last column on."""
     n = work.rows
-    for i in nest.each("i", 0, n):
-        for j in nest.each("j", 0, columns):
-            row = n - 1 - i if turned else i
-            column = columns - 1 - j if turned and argument == 0 else j
-            work.put(i, at + j, nest.load(argument, (*batch, row, column)))
+    for i, j in work.elements(n, columns):
+        row = n - 1 - i if turned else i
+        column = columns - 1 - j if turned and argument == 0 else j
+        work.put(i, at + j, nest.load(argument, (*batch, row, column)))
 
 
 def _blocks(work: Work, end: Size) -> Iterator[tuple[Size, Size]]:
     """The first and the end of each block of ``end`` columns, or rows."""
-    for lo in work.nest.each("block", 0, end, _BLOCK):
-        yield lo, work.nest.name_size(dim_min(lo + _BLOCK, end))
+    for lo in work.nest.each("block", 0, end, BLOCK):
+        yield lo, work.nest.name_size(dim_min(lo + BLOCK, end))
 
 
 def eliminate(work: Work, visit: Callable[[Size, Any], None]) -> None:
@@ -149,72 +119,36 @@ def _eliminate(
 ) -> None:
     """Eliminate below the first ``count`` elements of the diagonal: ``bring_pivot`` is called for
     each, with the first column of its block, before ``divide`` gives the quotients by it."""
-    k, n = work.k, work.rows
+    n = work.rows
     for lo, hi in _blocks(work, count):
         for c in work.nest.each("c", lo, hi):
             bring_pivot(c, lo)
-            diagonal = work.at(c, c)
-            for r in work.nest.each("r", c + 1, n):
-                factor = k.neg(divide(work.at(r, c), diagonal))
-                work.put(r, c, factor)
-                work.add_multiple(r, factor, c, c + 1, hi)
-        for strip in work.strips(hi, work.columns, _STRIP, "parallel"):
-            for r in work.nest.each("r", lo + 1, hi):
-                _subtract_rows(work, strip, r, lo, r, negated=True)
+            work.take_column(c, hi, divide)
+        work.take_rows(lo, hi)
         if not is_provably_ge(hi, n):
-            columns = work.columns - hi
             to, a, b = work.part(hi, hi), work.part(hi, lo), work.part(lo, hi)
-            work.nest.add_product(to, a, b, n - hi, columns, _BLOCK)
+            work.add_product(to, a, b, n - hi, work.columns - hi, BLOCK)
 
 
 def _bring_pivot(work: Work, c: Size, lo: Size) -> Any:
     """Bring the row from ``c`` on with the largest element in column ``c`` to row ``c``, from
     column ``lo`` on; gives the row that it was (int64)."""
-    k = work.k
-    best, position = k.var(k.abs(work.at(c, c))), k.var(k.index_value(c))
-    for r in work.nest.each("r", c + 1, work.rows):
-        size = k.abs(work.at(r, c))
-        unknown = k.compare("ne", size, size)  # a NaN, lest it is lost
-        larger = k.apply("or", k.compare("gt", size, best), unknown)
-        k.set(position, k.select(larger, k.index_value(r), position))
-        k.set(best, k.select(larger, size, best))
-    at = k.freeze(position)
-    work.swap(c, k.bind(at, "p", work.rows), lo)
+    at = work.find_pivot(c)
+    work.swap(c, work.k.bind(at, "p", work.rows), lo)
     return at
-
-
-def _subtract_rows(
-    work: Work, strip: Any, row: Size, lo: Size, hi: Size, *, negated: bool
-) -> list[Any]:
-    """A strip of a row less the rows ``lo..hi`` times the elements of ``row`` in these columns, or
-    more, if these are ``negated``; it is stored, and given."""
-    k = work.k
-    sums = [k.var(work.at(row, j, lanes, bound)) for j, lanes, bound in strip]
-    for q in work.nest.each("q", lo, hi):
-        factor = work.at(row, q) if negated else k.neg(work.at(row, q))
-        for total, (j, lanes, bound) in zip(sums, strip, strict=True):
-            k.set(total, k.fma(factor, work.at(q, j, lanes, bound), total))
-    for total, (j, _, bound) in zip(sums, strip, strict=True):
-        work.put(row, j, total, bound)
-    return sums
 
 
 def solve_upper(work: Work) -> None:
     """Solve for the columns behind the upper factor, which become what they are products of."""
-    k, n = work.k, work.rows
-    count = ceil_div(n, _BLOCK)
+    n = work.rows
+    count = ceil_div(n, BLOCK)
     for back in work.nest.each("block", 0, count, 1):
-        lo = (count - 1 - back) * _BLOCK
-        hi = work.nest.name_size(dim_min(lo + _BLOCK, n))
-        for strip in work.strips(n, work.columns, _STRIP, "parallel"):
-            for s in work.nest.each("s", 0, hi - lo):
-                row = hi - 1 - s
-                sums = _subtract_rows(work, strip, row, row + 1, hi, negated=False)
-                for total, (j, _, bound) in zip(sums, strip, strict=True):
-                    work.put(row, j, k.div(total, work.at(row, row)), bound)
+        lo = (count - 1 - back) * BLOCK
+        hi = work.nest.name_size(dim_min(lo + BLOCK, n))
+        work.solve_rows(lo, hi)
         if not is_provably_ge(0, lo):
             to, a, b = work.part(0, n), work.part(0, lo), work.part(lo, n)
-            work.nest.add_product(to, a, b, lo, work.columns - n, hi - lo, sign=-1)
+            work.add_product(to, a, b, lo, work.columns - n, hi - lo, sign=-1)
 
 
 def factor_definite(work: Work, visit: Callable[[Any], None]) -> None:
@@ -223,26 +157,14 @@ def factor_definite(work: Work, visit: Callable[[Any], None]) -> None:
 
     ``visit`` is called with each square of an element of the diagonal, as soon as it is known.
     """
-    k, n, each = work.k, work.rows, work.nest.each
-    turned = None if is_provably_ge(_BLOCK, n) else Work(work.nest, n, _BLOCK)
+    n = work.rows
+    is_one_block = is_provably_ge(BLOCK, n)
+    if not is_one_block:
+        work.make_room()
     for lo, hi in _blocks(work, n):
-        if turned is not None:
-            before = work.nest.matrix(work.name, lo * work.length, 1, work.length)
-            work.nest.turn(before, turned.part(0, 0), lo, hi - lo)
-            to, a, b = work.part(lo, lo), work.part(lo, 0), turned.part(0, 0)
-            work.nest.add_product(to, a, b, n - lo, hi - lo, lo, sign=-1)
-        for c in each("c", lo, hi):
+        if not is_one_block:
+            work.subtract_before(lo, hi)
+        for c in work.nest.each("c", lo, hi):
             square = work.at(c, c)
             visit(square)
-            diagonal = k.sqrt(square)
-            work.put(c, c, diagonal)
-            for r in each("r", c + 1, hi):
-                factor = k.div(work.at(r, c), diagonal)
-                work.put(r, c, factor)
-                work.put(c, r, factor)
-            for r in each("r", c + 1, hi):
-                work.add_multiple(r, k.neg(work.at(r, c)), c, c + 1, r + 1)
-            for r in each("r", hi, n):
-                factor = k.div(work.at(r, c), diagonal)
-                work.put(r, c, factor)
-                work.add_multiple(r, k.neg(factor), c, c + 1, hi)
+            work.take_definite_column(c, hi, work.k.sqrt(square))

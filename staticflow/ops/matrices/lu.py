@@ -224,12 +224,8 @@ def _lu_emit(nest: Any) -> None:
         if not exchanges:
             for c in nest.each("c", 0, nest.out_shape(1)[-1]):
                 store_pivot(c, k.index_value(c))
-        for i in nest.each("i", 0, work.rows):
-            end = nest.name_size(dim_min(i, work.columns))
-            for j in nest.each("j", 0, end):
-                nest.store(0, (*b, i, j), k.neg(work.at(i, j)))
-            for j in nest.each("j", end, work.columns):
-                nest.store(0, (*b, i, j), work.at(i, j))
+        for i, j, is_below in work.halves():
+            nest.store(0, (*b, i, j), k.neg(work.at(i, j)) if is_below else work.at(i, j))
 
 
 def _lu_vjp(needs: Any, cts: Any, out: Any, a: Any, *, exchanges: bool) -> list[Any]:
@@ -304,7 +300,7 @@ def _order_reference(xp: Any, partners: Any, *, size: int) -> Any:
 def _order_emit(nest: Any) -> None:
     *batch, count = nest.in_shape(0)
     size = nest.attrs["size"]
-    with nest.loops(tuple(batch), "serial") as b:
+    with nest.loops(tuple(batch), "parallel" if nest.has_teams else "serial") as b:
         for i in nest.each("i", 0, size):
             nest.store(0, (*b, i), nest.k.index_value(i))
         for c in nest.each("c", 0, count):

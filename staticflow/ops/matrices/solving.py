@@ -100,9 +100,8 @@ def _solve_emit(nest: Any) -> None:
             lambda c, row: nest.require(k.compare("ne", work.at(c, c), 0.0), "singular"),
         )
         solve_upper(work)
-        for i in nest.each("i", 0, n):
-            for j in nest.each("j", 0, columns):
-                nest.store(0, (*b, i, j), work.at(i, n + j))
+        for i, j in work.elements(n, columns):
+            nest.store(0, (*b, i, j), work.at(i, n + j))
 
 
 solve_op: Op = Op(
@@ -353,9 +352,8 @@ def _cholesky_emit(nest: Any) -> None:
             nest.require(k.apply("or", k.compare("gt", square, 0.0), unknown), "definite")
 
         factor_definite(work, visit)
-        for i in nest.each("i", 0, work.rows):
-            for j in nest.each("j", 0, i + 1):
-                nest.store(0, (*b, i, j), work.at(i, j))
+        for i, j in work.elements_below(work.rows):
+            nest.store(0, (*b, i, j), work.at(i, j))
 
 
 def _cholesky_vjp(ct: Any, out: Any, a: Any) -> Any:

@@ -5,6 +5,8 @@ the matrix, once and as it lies: where its rows lie in memory as they are, an un
 left of its right side behind the sum over those that are known; where its columns do, each unknown
 is taken from all right sides as soon as it is known.
 
+On a GPU there are always blocks.
+
 Golub and Van Loan 2013, "Matrix Computations", 3.1.
 """
 
@@ -29,7 +31,7 @@ def emit_triangular(nest: Any, lower: bool) -> None:
     """The x with ``a @ x = b``, where of a the ``lower`` part alone is read, or the upper one."""
     n, columns = nest.in_shape(1)[-2:]
     is_few = isinstance(columns, int) and columns <= _FEW
-    if is_few and not is_provably_ge(_SMALL, n):
+    if is_few and not is_provably_ge(_SMALL, n) and not nest.has_teams:
         _solve_few(nest, n, columns, lower)
     else:
         _solve_many(nest, lower)
@@ -44,9 +46,8 @@ def _solve_many(nest: Any, lower: bool) -> None:
             nest.require(k.compare("ne", work.at(c, c), 0.0), "singular")
         copy_in(nest, work, 1, b, columns, n, turned=lower)
         solve_upper(work)
-        for i in nest.each("i", 0, n):
-            for j in nest.each("j", 0, columns):
-                nest.store(0, (*b, n - 1 - i if lower else i, j), work.at(i, n + j))
+        for i, j in work.elements(n, columns):
+            nest.store(0, (*b, n - 1 - i if lower else i, j), work.at(i, n + j))
 
 
 def _solve_few(nest: Any, n: Size, columns: int, lower: bool) -> None:
