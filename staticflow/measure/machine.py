@@ -17,7 +17,17 @@ from staticflow.runtime.threads import get_num_threads
 
 __all__ = ["Machine", "find_versions", "least_seconds", "machine", "roofline_fraction"]
 
-_PACKAGES = ("numpy", "llvmlite", "torch", "jax", "numba", "scipy", "scikit-learn")
+_PACKAGES = (
+    "numpy",
+    "llvmlite",
+    "torch",
+    "jax",
+    "numba",
+    "scipy",
+    "scikit-learn",
+    "cupy-cuda12x",
+    "cupy-cuda13x",
+)
 
 
 @dataclass(frozen=True, slots=True)

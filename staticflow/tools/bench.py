@@ -1,4 +1,7 @@
-"""``python -m staticflow bench``: the project's own workloads beside the peers that are there."""
+"""``python -m staticflow bench``: the project's own workloads beside the peers that are there.
+
+With ``--device cuda`` those are run that measure a GPU.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from staticflow.errors import ArgumentError
+from staticflow.errors import ArgumentError, DeviceError
 from staticflow.tools.numbers import positive_int, positive_number
 
 if TYPE_CHECKING:
@@ -23,6 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("workloads", nargs="*", help="letters, or names of scripts; all of them by default")
     add("--list", action="store_true", help="say which workloads there are, and run none")
+    add("--device", choices=("cpu", "cuda"), default="cpu", help="what is measured; cpu")
     add("--threads", type=_threads, help="such as 1,2; one and all of them by default")
     add("--rounds", type=positive_int, help="turns of each contestant; 15")
     add("--seconds", type=positive_number, help="of a turn; 0.1")
@@ -59,20 +63,23 @@ def run(arguments: argparse.Namespace) -> int:
     from staticflow.measure.machine import machine
     from staticflow.runtime.threads import get_num_threads
 
-    known = find_workloads(find_folder(arguments.folder))
+    on_gpu = arguments.device == "cuda"
+    known = find_workloads(find_folder(arguments.folder), on_gpu=on_gpu)
     chosen = choose_workloads(known, arguments.workloads)
     if arguments.list:
         print("\n".join(f"{w.letter}  {w.path.name:<22}{w.title}" for w in chosen))
         return 0
+    gpu = _gpu_name() if on_gpu else None
     before = None if arguments.against is None else load_results(arguments.against)
     kept = None
     if arguments.add:
         if arguments.json is None:
             raise ArgumentError("--add adds to results that are there: name them, --json FILE")
         kept = load_results(arguments.json)
-        refuse_another_machine(kept, machine(measure=False))
-    threads = arguments.threads or tuple(dict.fromkeys((1, get_num_threads())))
-    how = _run_of(arguments, threads)
+        here = machine(measure=False)
+        refuse_another_machine(kept, here if gpu is None else replace(here, processor=gpu))
+    usual = (get_num_threads(),) if on_gpu else (1, get_num_threads())
+    how = replace(_run_of(arguments, arguments.threads or tuple(dict.fromkeys(usual))), gpu=gpu)
     with ExitStack() as outputs:
         file = None
         if arguments.json is not None:
@@ -86,6 +93,17 @@ def run(arguments: argparse.Namespace) -> int:
     if before is not None:
         print(format_changes(find_changes(before, results), before.when))
     return 1 if results.failed else 0
+
+
+def _gpu_name() -> str:
+    """What the GPU calls itself. Raises `DeviceError`, which says what is missing, without one."""
+    from staticflow.eager.cuda import get_device_name
+    from staticflow.eager.device import why_unavailable
+
+    why = why_unavailable()
+    if why:
+        raise DeviceError(f"bench --device cuda: there is no GPU to measure: {why}")
+    return get_device_name()
 
 
 def _run_of(arguments: argparse.Namespace, threads: tuple[int, ...]) -> Run:

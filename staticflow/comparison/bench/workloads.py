@@ -1,7 +1,7 @@
 """The workloads of a checkout, and how they are run: each in a process of its own.
 
 A workload is a script in the folder ``benchmarks`` whose docstring begins with *Workload* and the
-letter of it. Run with ``--json`` it writes its tables.
+letter of it, or with *GPU workload*. Run with ``--json`` it writes its tables.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -17,14 +18,14 @@ from staticflow.comparison.bench.schedule import Schedule
 from staticflow.comparison.bench.script import Script, run_script
 from staticflow.data_classes import dataclass
 from staticflow.errors import ArgumentError
-from staticflow.measure.machine import machine
+from staticflow.measure.machine import Machine, machine
 
 __all__ = [
     "QUICK", "USUAL", "Run", "Workload", "choose_workloads", "find_folder", "find_workloads",
-    "run_workloads",
+    "machine_of", "run_workloads",
 ]  # fmt: skip
 
-_TITLE = re.compile(r"Workload ([a-z]): (.*?)(?:\.\s|\.$|$)", re.DOTALL)
+_TITLE = re.compile(r"(GPU w|W)orkload ([a-z]): (.*?)(?:\.\s|\.$|$)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +41,15 @@ class Workload:
 class Run:
     """How the scripts measure: on so many threads each, in ``rounds`` in which each contestant has
     a turn of ``seconds``. A table that takes more than ``most`` seconds has fewer rounds; a
-    contestant that is not ready after ``limit`` seconds is left out."""
+    contestant that is not ready after ``limit`` seconds is left out. ``gpu`` is what the GPU that
+    they measure calls itself; None if they measure the processor."""
 
     threads: tuple[int, ...]
     rounds: int
     seconds: float
     most: float = 60.0
     limit: float = 120.0
+    gpu: str | None = None
 
     def arguments(self) -> tuple[str, ...]:
         """What a script is told of it besides the threads and the limit."""
@@ -79,13 +82,14 @@ def find_folder(named: Path | None = None) -> Path:
     )
 
 
-def find_workloads(folder: Path) -> list[Workload]:
-    """The workloads in a folder, in the order of their letters."""
+def find_workloads(folder: Path, *, on_gpu: bool = False) -> list[Workload]:
+    """The workloads in a folder, of the processor or those ``on_gpu``, in the order of their
+    letters."""
     found = []
     for path in sorted(folder.glob("*.py")):
         match = _TITLE.match(ast.get_docstring(ast.parse(path.read_text())) or "")
-        if match is not None:
-            found.append(Workload(match[1], path, " ".join(match[2].split())))
+        if match is not None and match[1].startswith("GPU") == on_gpu:
+            found.append(Workload(match[2], path, " ".join(match[3].split())))
     return sorted(found, key=lambda w: w.letter)
 
 
@@ -118,7 +122,7 @@ def run_workloads(
     nothing for too long. On Ctrl-C what was measured until then is given, with a word in
     ``failed``.
     """
-    machines = {threads: machine(threads, anew=True) for threads in how.threads}
+    machines = {threads: machine_of(threads, how.gpu) for threads in how.threads}
     tables: list[stored.Table] = []
     failed: list[str] = []
     began = datetime.now(UTC).isoformat(timespec="seconds")
@@ -156,6 +160,13 @@ def run_workloads(
         tuple(failed),
         watch.took,
     )
+
+
+def machine_of(threads: int, gpu: str | None) -> Machine:
+    """This machine with its rates; or, without any, its ``gpu`` of that name."""
+    if gpu is None:
+        return machine(threads, anew=True)
+    return replace(machine(threads, measure=False), processor=gpu)
 
 
 def _name(workload: Workload, threads: int) -> str:
