@@ -230,8 +230,11 @@ NO_SIZES: Mapping[str, str] = {
             "eager.fast.records.FLAGS", "eager.fast.records.NO_DTYPE", "eager.fast.apply.FLOATS",
             "eager.fast.recall._OPEN",
             "eager.fast.objects.COUNT", "runtime.pool.FUTEX", "runtime.pool.FAULTS",
-            "runtime.pool.EVERYBODY", "runtime.pool.MASK_WORDS", "runtime.linker._BYTES.1",
-            "runtime.linker._BYTES.24", "runtime.linker._RELATIVE.0",
+            "runtime.pool.EVERYBODY", "runtime.pool.MASK_WORDS", "runtime.relocations._BYTES.1",
+            "runtime.relocations._BYTES.24", "runtime.relocations._RELATIVE.0", "runtime.relocations._ADDRESSES.257",
+            "runtime.relocations._ADDRESSES.260", "runtime.relocations._PAGES.0", "runtime.relocations._PAGES.1",
+            "runtime.relocations._JUMPS.0", "runtime.relocations._JUMPS.1", "runtime.relocations._OF_ISLANDS.0",
+            "runtime.relocations._OF_ISLANDS.1", "runtime.relocations.ISLAND",
             "graph.printer._MAX_LINE", "ops.random.draws._PARITY", "ops.random.draws._WORD",
         ),
         "of the cache of machine code on disk, which tests/runtime/test_code_cache.py varies": (
