@@ -49,6 +49,7 @@ SIZES: Mapping[str, str] = {
     "codegen.lower.contract._LARGE": "elements",
     "codegen.lower.loops.LANES_PART": "length",
     "codegen.lower.loops._PART": "length",
+    "codegen.lower.short_rows._MOST": "length",
     "graph.mask_indices._LARGE": "elements",
     "graph.rowmajor._LARGE": "elements",
     "ops.indexing.gather_ops._SMALL": "elements",
@@ -92,7 +93,7 @@ NO_SIZES: Mapping[str, str] = {
         "a width of vectors or of a tile, to whose multiples no other size is even": (
             "codegen.lower.blocks._EVEN", "codegen.gemm.tile._CHAINS", "codegen.llvm.sqrt._LANES",
             "codegen.lower.correlate._UNROLLED", "codegen.lower.window_products._UNROLLED", "codegen.lower.loops._ROWS_PART", "codegen.schedule.cpu._ALONG_COLUMNS",
-            "codegen.schedule.cpu._STRIP", "graph.rowmajor._SOME", "graph.rowmajor._STRIP", "graph.rowmajor._WIDTH",
+            "codegen.lower.short_rows._REGISTERS", "codegen.schedule.cpu._STRIP", "graph.rowmajor._SOME", "graph.rowmajor._STRIP", "graph.rowmajor._WIDTH",
             "eager.ranges._PIECE",
         ),
         "products that make an element of a convolution, of which tests/codegen/test_long_sums.py has many": (
@@ -138,7 +139,7 @@ NO_SIZES: Mapping[str, str] = {
         ),
         "counts statements, terms or nodes of a program": (
             "passes.partition.partition.DEEPEST",
-            "codegen.lower.saved_row._COSTLY", "codegen.schedule.cpu._SHORT", "codegen.schedule.short_loops._MOST", "codegen.maths.division._MOST_SHIFTS",
+            "codegen.lower.saved_row._COSTLY", "codegen.schedule.cpu._SHORT", "codegen.schedule.short_loops._MOST", "codegen.lower.short_rows._MOST_STATEMENTS", "codegen.maths.division._MOST_SHIFTS",
             "codegen.program.traffic._GUESS", "codegen.program.traffic._A_CALL", "codegen.program.packing._MANY", "passes.dump._MOST",
             "passes.loops.unroll._MOST_NODES", "passes.loops.pair_scans._MOST_NODES", "passes.loops.unswitch._MOST_NODES", "passes.powers._MOST_PRODUCTS", "passes.narrow_products._DEEP", "passes.narrow_products._MOST", "codegen.llvm.routine._IN_REGISTERS", "codegen.llvm.routine._STEPS_OF_A_BLOCK", "codegen.llvm.stretches._LEAST", "codegen.llvm.stretches._LONGEST",
             "codegen.program.layout._WORK", "codegen.program.memory_order._PARTS",

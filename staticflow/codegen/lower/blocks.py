@@ -50,10 +50,10 @@ class Blocks:
             length = k.index_value(dim_min(self.size, self.iterations - start))
             yield number, start, k.bind(length, "length", upper=self.size + 1)
 
-    def partial(self, k: Scalars, dtype: DType) -> Scratch:
-        """A buffer with a number for each block."""
+    def partial(self, k: Scalars, dtype: DType, numbers: int = 1) -> Scratch:
+        """A buffer with a number for each block, or some ``numbers``."""
         names = (f"scratch{i}" for i in range(len(k.buffers)))
-        scratch = Scratch(next(n for n in names if n not in k.buffers), dtype, self.most)
+        scratch = Scratch(next(n for n in names if n not in k.buffers), dtype, self.most * numbers)
         k.buffers[scratch.name] = Buffer(scratch.name, dtype, "inout")
         return scratch
 

@@ -8,14 +8,17 @@ innermost whose iterations may share a register; schedules make them fast (`sche
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from staticflow.codegen.kernel import Buffer, Kernel
 from staticflow.codegen.lower.attention import lower_attention
 from staticflow.codegen.lower.contract import lower_contract
-from staticflow.codegen.lower.loops import lower_loops
+from staticflow.codegen.lower.loop_dims import choose_loops, runs_inward
+from staticflow.codegen.lower.loops import LoopWriter, part_of
 from staticflow.codegen.lower.nest import Nest, Scratch
 from staticflow.codegen.lower.rows import lower_rows
+from staticflow.codegen.lower.short_rows import ColumnsWriter
 from staticflow.codegen.lower.state import lower_state
 from staticflow.codegen.maths.scalars import Scalars
 from staticflow.codegen.target import Target
@@ -28,6 +31,7 @@ from staticflow.graph.dtypes import bool_
 from staticflow.graph.graph import Graph
 from staticflow.graph.node import Node, item
 from staticflow.graph.types import TensorType, types_of
+from staticflow.ops.declaring.lowering import Reduce
 
 __all__ = ["Lowered", "lower_cluster"]
 
@@ -117,8 +121,25 @@ def _symbols(value: Any) -> frozenset[Sym]:
 
 
 def _lower_loops(c: _Cluster) -> Lowered:
-    kernel, inner, scratch = lower_loops(c.k, c.body, c.names, c.outs, c.types, c.target)
-    return Lowered(kernel, tuple(scratch), tuple(inner), _bits(c.body))
+    """The kernel of a ``map`` or ``reduce`` cluster."""
+    reductions = [n for n in c.body.nodes if isinstance(n.op.lowering, Reduce)]
+    domain, dims = c.body.outputs[0].tensor_type.shape, ()
+    if reductions:
+        domain = reductions[0].args[0].tensor_type.shape
+        dims = reductions[0].attrs["dims"]
+    nest = choose_loops(c.body, c.types, domain, dims)
+    inward, bits = runs_inward(c.body, c.types, nest), _bits(c.body)
+    by_columns = reductions and not inward and not c.target.teams
+    make = partial(ColumnsWriter, c.target.vector_bits // bits) if by_columns else LoopWriter
+    writer = make(
+        c.k, c.body, c.names, [*zip(c.outs, c.body.outputs, strict=True)], nest, reductions,
+        dict(zip(c.outs, c.types, strict=True)), part_of(inward, c.target), c.target,
+    )  # fmt: skip
+    writer.write()
+    inner = (*writer.check_vars, *(writer.inner_vars if inward else writer.outer_vars))
+    return Lowered(
+        c.k.kernel("reduce" if reductions else "map"), tuple(writer.scratch), inner, bits
+    )
 
 
 def _lower_rows(c: _Cluster) -> Lowered:

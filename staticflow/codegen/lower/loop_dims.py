@@ -10,15 +10,15 @@ from collections.abc import Iterator, Sequence, Set
 
 from staticflow.data_classes import dataclass
 from staticflow.graph.dim_queries import coefficient, evaluate_dim, symbols_of
-from staticflow.graph.dims import Size, Sym, fresh_sym, prod
+from staticflow.graph.dims import Call, Size, Sym, fresh_sym, prod, terms_of
 from staticflow.graph.graph import Graph
 from staticflow.graph.node import Node, param
 from staticflow.graph.types import Shape, TensorType
 from staticflow.ops.declaring.lowering import Generate, Index, Reduce, View, delinear
-from staticflow.passes.access import broadcast_index, is_polynomial, member_index
+from staticflow.passes.access import broadcast_index, member_index
 from staticflow.passes.row_totals import operand_index, total_index
 
-__all__ = ["LoopDims", "choose_loops", "runs_inward"]
+__all__ = ["LoopDims", "choose_loops", "is_affine", "positions_read", "runs_inward"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +82,17 @@ def choose_loops(
             domain, _axes(kept, domain, outer_one), _axes(dims, domain, inner_one), late
         )
         outer, inner = _symbols(nest)
-        if all(is_polynomial(i) for i in _element_indices(body, types, nest, outer, inner)):
+        moving = frozenset[Sym]().union(*map(symbols_of, (*outer, *inner)))
+        if all(is_affine(i, moving) for i in _element_indices(body, types, nest, outer, inner)):
             return nest
     return LoopDims(domain, _axes(kept, domain, False), _axes(dims, domain, False), late)
+
+
+def is_affine(index: Size, moving: Set[Sym]) -> bool:
+    """Whether no division, maximum or minimum changes as the variables ``moving`` do, so that it is
+    worked out once."""
+    atoms = {atom for monomial, _ in terms_of(index) for atom in monomial}
+    return all(moving.isdisjoint(atom.symbols) for atom in atoms if isinstance(atom, Call))
 
 
 def _in_memory_order(
@@ -175,10 +183,19 @@ def _element_indices(
 ) -> Iterator[Size]:
     """Every position in memory and every index value that the cluster works out."""
     full = nest.index(outer, inner)
-    seen: set[tuple[Node, Index]] = set()
-    stack = [(o, nest.place(o, full)) for o in body.outputs]
-    for (_, index), type in zip(stack, types, strict=True):
+    outputs = [(o, nest.place(o, full)) for o in body.outputs]
+    for (_, index), type in zip(outputs, types, strict=True):
         yield type.offset(index)
+    yield from positions_read(nest, outputs, full)
+
+
+def positions_read(
+    nest: LoopDims, elements: Sequence[tuple[Node, Index]], full: Index
+) -> Iterator[Size]:
+    """Every position in memory that is read, and every index value that is worked out, for
+    ``elements``, nodes at an index each, where the loops are at ``full``."""
+    seen: set[tuple[Node, Index]] = set()
+    stack = [*elements]
     while stack:
         node, index = stack.pop()
         if (node, index) in seen:

@@ -14,9 +14,9 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 
-from staticflow.codegen.kernel import TEAMS, Kernel, Operand, Reg
+from staticflow.codegen.kernel import TEAMS, Operand, Reg
 from staticflow.codegen.lower.blocks import cut_blocks
-from staticflow.codegen.lower.loop_dims import LoopDims, choose_loops, runs_inward
+from staticflow.codegen.lower.loop_dims import LoopDims
 from staticflow.codegen.lower.nest import Scratch
 from staticflow.codegen.lower.saved_row import SavedRow, find_saved_row
 from staticflow.codegen.lower.values import Values
@@ -32,35 +32,7 @@ from staticflow.graph.types import Shape, TensorType
 from staticflow.ops.declaring.lowering import Checked, Index, Reduce
 from staticflow.passes.row_totals import row_shapes
 
-__all__ = ["LoopWriter", "lower_loops", "part_of", "rounds"]
-
-
-def lower_loops(
-    k: Scalars,
-    body: Graph,
-    names: Mapping[Node, str],
-    outs: list[str],
-    types: Sequence[TensorType],
-    target: Target,
-) -> tuple[Kernel, list[Sym], list[Scratch]]:
-    """The kernel of a ``map`` or ``reduce`` cluster whose outputs are of these ``types``, the loops
-    in it that run over contiguous elements, and the working memory that it wants."""
-    reductions = [n for n in body.nodes if isinstance(n.op.lowering, Reduce)]
-    if reductions:
-        domain: Shape = reductions[0].args[0].tensor_type.shape
-        dims: tuple[int, ...] = reductions[0].attrs["dims"]
-    else:
-        domain, dims = body.outputs[0].tensor_type.shape, ()
-    nest = choose_loops(body, types, domain, dims)
-    inward = runs_inward(body, types, nest)
-    part = part_of(inward, target)
-    results = [*zip(outs, body.outputs, strict=True)]
-    kinds = dict(zip(outs, types, strict=True))
-    writer = LoopWriter(k, body, names, results, nest, reductions, kinds, part, target)
-    writer.write()
-    kernel = k.kernel("reduce" if reductions else "map")
-    innermost = writer.inner_vars if inward else writer.outer_vars
-    return kernel, [*writer.check_vars, *innermost], writer.scratch
+__all__ = ["LoopWriter", "part_of", "rounds"]
 
 
 _PART = 128
@@ -214,13 +186,23 @@ class LoopWriter:
         stored = [(name, o) for name, o in self.elements if self.phase[o] == phase]
         run = partial(self._run, phase, outer, rows, due, stored)
         loops = self.nest.inner.loops
-        if prod(self.nest.outer.loops) == 1 and loops:
-            sums, full = self._in_blocks(run, due, loops)
-        else:
-            sums, full = self._in_parts(run, due, 0, loops)
+        sums, full = self.reduce(run, due, loops, outer)
         for r, total in zip(due, sums, strict=True):
             index = self.nest.place(r, full)
             rows[r] = (index, self.value_of_sum(r, k.freeze(total)))
+
+    def reduce(
+        self,
+        run: Callable[[Size, Shape], tuple[list[Reg], Index]],
+        due: list[Node],
+        loops: Shape,
+        outer: Sequence[Size],
+    ) -> tuple[list[Reg], Index]:
+        """The sums ``due`` as ``run(start, loops)`` makes them, for one iteration of the outer
+        loops, and the index."""
+        if prod(self.nest.outer.loops) == 1 and loops:
+            return self._in_blocks(run, due, loops)
+        return self._in_parts(run, due, 0, loops)
 
     def value_of_sum(self, reduction: Node, total: Operand) -> Operand:
         """What a sum over a row is to what reads it."""

@@ -15,7 +15,7 @@ from staticflow.graph.node import Node
 from staticflow.graph.types import Shape
 from staticflow.ops.declaring.lowering import Elementwise, Reduce
 
-__all__ = ["SavedRow", "find_saved_row"]
+__all__ = ["SavedRow", "find_saved_row", "statements_of"]
 
 _COSTLY = 8
 """Statements of Kernel IR; a value of fewer is computed again sooner than it is loaded."""
@@ -38,7 +38,7 @@ def find_saved_row(
     worked_out = [_nodes_to_compute(roots) for roots in passes]
     for node in reversed(nodes):
         needing = [i for i, found in enumerate(worked_out) if node in found]
-        if len(needing) < 2 or node.tensor_type.shape != domain or _cost(node) < _COSTLY:
+        if len(needing) < 2 or node.tensor_type.shape != domain or statements_of(node) < _COSTLY:
             continue
         for buffer, out in free.items():
             written = next(i for i, roots in enumerate(passes) if out in roots)
@@ -60,7 +60,7 @@ def _nodes_to_compute(roots: Sequence[Node]) -> set[Node]:
     return found
 
 
-def _cost(node: Node) -> int:
+def statements_of(node: Node) -> int:
     """The statements that one element takes, its operands given."""
     if not isinstance(node.op.lowering, Elementwise):
         return 0

@@ -10,11 +10,12 @@ from staticflow.codegen.kernel import (
     Load,
     Loop,
     Store,
+    Var,
 )
 from staticflow.codegen.lower.cluster import Lowered
 from staticflow.codegen.parts import walk
 from staticflow.codegen.rewrite import find_loop
-from staticflow.codegen.schedule.loops import is_vectorizable, split, vectorize
+from staticflow.codegen.schedule.loops import is_vectorizable, iteration_count, split, vectorize
 from staticflow.codegen.schedule.short_loops import write_out_short
 from staticflow.codegen.schedule.streams import stream_stores
 from staticflow.codegen.schedule.strips import strips
@@ -66,8 +67,19 @@ def schedule_cpu(lowered: Lowered, target: Target) -> Kernel:
             kernel, variables = strips(kernel, var, strip)
             width = lanes * beside if variables == [var] else lanes
             for inner in variables:
-                kernel = vectorize(kernel, inner, width)
+                kernel = vectorize(kernel, inner, _fitting(find_loop(kernel, inner), width))
     return stream_stores(kernel, target) if innermost else kernel
+
+
+def _fitting(loop: Loop, width: int) -> int:
+    """``width``, or as many lanes as hold all iterations of a loop of few. Sums over the iterations
+    keep their lanes, which are their order."""
+    count = iteration_count(loop)
+    own = {s.reg.name for s in walk(loop.body) if isinstance(s, Var)}
+    sums = any(isinstance(s, Accumulate) and s.reg.name not in own for s in walk(loop.body))
+    if sums or not isinstance(count, int):
+        return width
+    return min(width, max(2, 1 << (count - 1).bit_length()))
 
 
 def _scatters(body: Block, var: Sym) -> bool:
