@@ -29,12 +29,10 @@ def places_of(mask: Any) -> tuple[Any, ...]:
 
 def index_rows(xp: Any, x: Any) -> Any:
     """What ``xp.argwhere(x)`` gives: a row of indices for each element that is not zero."""
+    mask = x if x.dtype == bool else x != 0  # at which NumPy does not branch for each element
     if x.ndim == 1:
-        return x.nonzero()[0].reshape(-1, 1)
-    if not _is_large(x):
-        return xp.argwhere(x)
-    vectors = places_of(x if x.dtype == bool else x != 0)
-    return np.stack(vectors, 1)
+        return mask.nonzero()[0].reshape(-1, 1)
+    return np.stack(places_of(mask), 1) if _is_large(mask) else xp.argwhere(mask)
 
 
 def select(x: Any, mask: Any) -> Any:

@@ -10,7 +10,9 @@ import pytest
 from calling import frames
 
 import staticflow as sf
-from staticflow.eager.costs import LARGE, SPREAD
+import staticflow.nn.functional as F
+from staticflow.eager.costs import LARGE, ROW, SMALL, SPREAD
+from staticflow.ops.matrices.contract import linear_op
 from staticflow.runtime.threads import pool_jobs
 
 ROWS, COLUMNS = 8, SPREAD // 8
@@ -228,3 +230,22 @@ def test_membership_among_few_and_many(dtype: Any, count: int) -> None:
             elements.reshape(-1)[0] = tests[0] = np.nan  # which is among none
         got = sf.isin(sf.from_numpy(elements), sf.from_numpy(tests))
         np.testing.assert_array_equal(got.numpy(), np.isin(elements, tests))
+
+
+@pytest.mark.parametrize("columns", [ROW - 1, ROW, ROW + 1])
+@pytest.mark.parametrize("inner", [1, 2, 3, 20])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+def test_a_bias_of_short_rows_changes_no_bit(dtype: str, inner: int, columns: int) -> None:
+    """It is a kernel's to add it to many rows, NumPy's to few."""
+    for rows in (SMALL // columns, SMALL // columns + 1, 10 * SMALL // columns):
+        x, weight, bias = (
+            sf.from_numpy(drawn(*shape)).to(dtype)
+            for shape in ((rows, inner), (columns, inner), (2 * columns,))
+        )
+        every_other = bias[::2]
+        for _ in range(3):  # a kind of call is remembered
+            found = F.linear(x, weight, every_other)
+        wanted = linear_op.reference(np, x.numpy(), weight.numpy(), every_other.numpy())
+        np.testing.assert_array_equal(found.float().numpy(), wanted.astype(np.float32))
+        several = F.linear(x[None], weight, every_other)
+        np.testing.assert_array_equal(several[0].float().numpy(), found.float().numpy())

@@ -222,3 +222,24 @@ def test_places_of_quantiles_are_no_16_bit_floats(dtype: str) -> None:
     for q in (0.3, 0.5):
         for fn in (sf.quantile, sf.nanquantile):
             assert fn(x, q).item() == fn(x.double(), q).to(x.dtype).item()
+
+
+@pytest.mark.parametrize("rows", [0, 1, 2, 3, 500])
+@pytest.mark.parametrize("dtype", [np.float32, np.int64, np.bool_])
+def test_distinct_elements_of_vectors_of_all_lengths(dtype: type, rows: int) -> None:
+    array = np.random.default_rng(rows).integers(0, 5, rows).astype(dtype)
+    x = sf.from_numpy(array)
+    begins = np.concatenate([[True], array[1:] != array[:-1]])[:rows]
+    for _ in range(3):
+        np.testing.assert_array_equal(sf.unique(x).numpy(), np.unique(array))
+        np.testing.assert_array_equal(sf.unique_consecutive(x).numpy(), array[begins])
+    values, counts = sf.unique(x, return_counts=True)
+    np.testing.assert_array_equal(values.numpy(), np.unique(array))
+    np.testing.assert_array_equal(counts.numpy(), np.unique(array, return_counts=True)[1])
+
+
+def test_distinct_elements_have_a_gradient() -> None:
+    x = sf.tensor([3.0, 1.0, 3.0, 2.0], requires_grad=True)
+    (sf.unique_consecutive(x.sort().values) * sf.tensor([1.0, 2.0, 4.0])).sum().backward()
+    assert x.grad is not None
+    np.testing.assert_array_equal(x.grad.numpy(), [4, 1, 0, 2])

@@ -17,6 +17,7 @@ from staticflow.ops.basics.joining import cat
 from staticflow.ops.basics.reduce import any
 from staticflow.ops.basics.view import atleast_1d, ravel, reshape, unsqueeze
 from staticflow.ops.declaring.declare import normalize_dim
+from staticflow.ops.declaring.fused import fused
 from staticflow.ops.declaring.promote import result_type
 from staticflow.ops.indexing.data_dependent import masked_select, nonzero
 from staticflow.ops.indexing.index_functions import index_select
@@ -118,16 +119,21 @@ def _rows(x: Any, dim: int, name: str) -> tuple[Any, tuple[Any, ...], int]:
     return rows, front.shape[1:], at
 
 
+@fused("")
+def _begin_runs(rows: Any) -> Any:
+    """Whether each of ``rows`` (n, ...) differs from the one before it, as the first does."""
+    differs = ne(rows[1:], rows[:-1])
+    first = iota.beside(rows, shape=rows[:1].shape[:1], dim=0, dtype=int64)
+    return cat([first == 0, differs if rows.ndim == 1 else any(differs, 1)])
+
+
 def _distinct(
     rows: Any, order: Any, x: Any, shape: Any, at: int | None, inverse: bool, counts: bool
 ) -> Any:
     """The first of each run of equal ``rows`` (n, ...), which are elements where ``at`` is None and
     slices of ``shape`` along the dim ``at`` else; with ``inverse`` also the run of each row of
     ``x``, which ``order`` has put in order, and with ``counts`` how many rows each run has."""
-    differs = ne(rows[1:], rows[:-1])
-    differs = differs if at is None else any(differs, 1)
-    first = iota.beside(rows, shape=rows[:1].shape[:1], dim=0, dtype=int64)
-    new = cat([first == 0, differs])
+    new = _begin_runs(rows)
     if at is None and not counts and not inverse:
         return masked_select(rows, new)
     positions = reshape(nonzero(new), (-1,))
@@ -139,5 +145,6 @@ def _distinct(
         group = group if order is None else scatter(group, 0, order, group)
         found.append(reshape(group, x.shape) if at is None else group)
     if counts:
-        found.append(cat([positions[1:], first + rows.shape[0]]) - positions)
+        end = iota.beside(rows, shape=rows[:1].shape[:1], dim=0, dtype=int64) + rows.shape[0]
+        found.append(cat([positions[1:], end]) - positions)
     return found[0] if len(found) == 1 else tuple(found)
