@@ -25,9 +25,7 @@ from staticflow.graph.dims import (
     Sym,
     ceil_div,
     dim_min,
-    floor_div,
     fresh_sym,
-    is_provably_ge,
 )
 from staticflow.graph.dtypes import float64
 from staticflow.graph.node import Node
@@ -74,12 +72,13 @@ def _rows_beside(
     nest: LoopDims, reductions: Sequence[Node], statements: int, lanes: int
 ) -> _RowsBeside | None:
     """How the rows of a domain are taken side by side by ``reductions`` down their columns, which
-    take so many ``statements`` for each element; None if the rows are long, if these are many, or
-    if elements of neighbouring rows do not adjoin in memory."""
+    take so many ``statements`` for each element; None if the rows are long, if these are many, if
+    elements of neighbouring rows do not adjoin in memory, or if the number of rows is unknown: that
+    would be four times the code, and few rows gain nothing."""
     if len(nest.outer.loops) != 1 or len(nest.inner.loops) != 1:
         return None
     (columns,), (length,) = nest.outer.loops, nest.inner.loops
-    if not isinstance(columns, int) or not 1 < columns <= _MOST:
+    if not isinstance(length, int) or not isinstance(columns, int) or not 1 < columns <= _MOST:
         return None
     shared = math.gcd(columns, lanes)
     least = columns // shared  # vectors that begin and end with a row
@@ -87,9 +86,9 @@ def _rows_beside(
         return None
     times = max(1, _REGISTERS // statements // least)
     rows = lanes // shared * times
-    if is_provably_ge(2 * rows, length):
+    if 2 * rows >= length:
         return None
-    count = floor_div(length, rows)
+    count = length // rows
     beside = _RowsBeside(columns, rows, lanes, least * times, count, length - count * rows)
     at, element = fresh_sym("at", count), Sym("lane", 0, beside.width)
     full = beside.index(nest, at, Dim.of(element))
