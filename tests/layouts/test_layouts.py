@@ -27,8 +27,9 @@ from staticflow.graph.dtypes import DType
 from staticflow.ops.declaring.lowering import Host
 
 AS_THEY_ARE = {
-    "cholesky", "lu", "masked_scatter", "masked_take", "measure", "prefix", "row_order",
-    "searchsorted", "size", "slogdet", "solve", "solve_lower", "solve_upper", "tied", "unprefix",
+    "cholesky", "lu", "masked_scatter", "masked_take", "measure", "prefix", "qr",
+    "row_order", "searchsorted", "size", "slogdet", "solve", "solve_lower", "solve_upper", "tied",
+    "unprefix",
 }  # fmt: skip
 """Ops whose operands are matrices with an inverse, or sorted, or of as many elements as another one
 says by its values, or as its dtype holds: they are neither enlarged nor laid where elements are one."""

@@ -288,6 +288,15 @@ class Nest:
         else:
             yield from each(self.k, name, Span(lo, hi, step), kind)
 
+    def along(self, name: str, lo: Size, hi: Size) -> Iterator[Size]:
+        """`each`, whose iterations may run in any order: lanes of vectors, where a schedule makes
+        such of the loop."""
+        if isinstance(lo, int) and isinstance(hi, int) and hi - lo <= _FEW:
+            yield from range(lo, hi)
+        else:
+            with self.k.loop(name, hi, lo=lo) as at, self.lanes_along(at):
+                yield at
+
     def strips(
         self, lo: Size, hi: Size, lanes: int, vectors: int, kind: str = "serial"
     ) -> Iterator[list[Column]]:
@@ -310,18 +319,37 @@ class Nest:
         self, to: Matrix, a: Matrix, b: Matrix, m: Size, n: Size, depth: Size, sign: int = 1
     ) -> None:
         """Add ``a @ b``, of ``m x depth`` and ``depth x n`` elements, to a matrix apart from both,
-        or subtract it if the ``sign`` is -1. The matrices lie by rows."""
+        or subtract it if the ``sign`` is -1. The matrices lie by rows, but ``a`` as it likes."""
 
+        def combine(k: Builder, acc: Operand, before: Callable[[], Operand]) -> Operand:
+            return k.apply("add" if sign > 0 else "sub", before(), acc)
+
+        with self.k.when(self.k.compare("gt", self.k.index_value(m * depth), 0)):
+            self._emit_product(to, a, b, m, n, depth, combine)
+
+    def set_product(self, to: Matrix, a: Matrix, b: Matrix, m: Size, n: Size, depth: Size) -> None:
+        """`add_product` to zeros."""
+        self._emit_product(to, a, b, m, n, depth, lambda k, acc, before: acc)
+
+    def _emit_product(
+        self,
+        to: Matrix,
+        a: Matrix,
+        b: Matrix,
+        m: Size,
+        n: Size,
+        depth: Size,
+        combine: Callable[[Builder, Operand, Callable[[], Operand]], Operand],
+    ) -> None:
         def epilogue(
             k: Builder, acc: Operand, row: Size, col: Size, lanes: int, bound: Size | None
         ) -> None:
-            before = k.load(to.buffer, to.at(row, col), lanes, bound)
-            after = k.apply("add" if sign > 0 else "sub", before, acc)
-            k.store(to.buffer, to.at(row, col), after, bound)
+            at = to.at(row, col)
+            after = combine(k, acc, lambda: k.load(to.buffer, at, lanes, bound))
+            k.store(to.buffer, at, after, bound)
 
-        product = Product(a, b, m, n, depth, self.k.buffers[to.buffer].dtype, self._target)
-        with self.k.when(self.k.compare("gt", self.k.index_value(m * depth), 0)):
-            emit_tiles(self.k, product, epilogue)
+        dtype = self.k.buffers[to.buffer].dtype
+        emit_tiles(self.k, Product(a, b, m, n, depth, dtype, self._target), epilogue)
 
 
 def _insert(index: Index, dim: int, at: Size) -> Index:

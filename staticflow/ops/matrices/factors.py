@@ -1,6 +1,7 @@
 """Matrices as products of simpler ones: QR, eigenvalues of symmetric matrices, singular values.
 
-NumPy computes them, of which compiled programs ask Python; their signs are LAPACK's.
+A kernel computes the first; the others NumPy, of which compiled programs ask Python. Signs are
+LAPACK's.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import numpy as np
 from numpy.linalg import _umath_linalg
 
 from staticflow.errors import ArgumentError, AutogradError, DTypeError, ShapeError
-from staticflow.graph.dims import Size, closed_size, dim_min, same
+from staticflow.graph.dims import Size, closed_size, dim_max, dim_min, is_provably_ge, same
 from staticflow.graph.dtypes import float32, float64
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
@@ -22,17 +23,16 @@ from staticflow.ops.basics.creation import new_full, zeros_like
 from staticflow.ops.basics.joining import cat
 from staticflow.ops.basics.view import unsqueeze
 from staticflow.ops.declaring.declare import strict
-from staticflow.ops.declaring.lowering import Host
+from staticflow.ops.declaring.fused import fused
+from staticflow.ops.declaring.lowering import Host, LoopNest
 from staticflow.ops.declaring.thread import thread
 from staticflow.ops.declaring.tracing import tracing_state
 from staticflow.ops.matrices.contract import matmul
-from staticflow.ops.matrices.solving import (
-    identity,
-    square,
-    upper_op,
-    with_our_errors,
-)
-from staticflow.ops.matrices.triangle import diag_embed, tril, triu
+from staticflow.ops.matrices.elimination import copy_in
+from staticflow.ops.matrices.householder import Reflections
+from staticflow.ops.matrices.matrix_work import Work
+from staticflow.ops.matrices.solving import identity, square, upper_op, with_our_errors
+from staticflow.ops.matrices.triangle import diag_embed, tril
 
 __all__ = [
     "QR", "SVD", "Eigen", "eigh", "eigh_op", "eigvalsh", "eigvalsh_op", "is_some", "matrix_sizes",
@@ -83,21 +83,56 @@ def _qr_infer(facts: Facts, a: TensorType, *, complete: bool) -> Any:
     return TensorType(a.dtype, (*batch, m, k)), TensorType(a.dtype, (*batch, k, n))
 
 
+def _qr_emit(nest: Any) -> None:
+    k, (rows, width) = nest.k, nest.out_shape(0)[-2:]
+    *batch, _, columns = nest.in_shape(0)
+    work = Work(nest, rows, columns)
+    with nest.loops(tuple(batch), "serial") as b:
+        copy_in(nest, work, 0, b, columns, 0, turned=False)
+        count = dim_min(work.rows, work.columns)
+        reflections = Reflections(work, count, dim_max(width, work.columns))
+        q = Work(nest, rows, width)
+        for i in nest.each("i", 0, rows):
+            for strip in q.strips(0, width):
+                for j, lanes, bound in strip:
+                    is_one = k.compare("eq", k.index_value(j, lanes), k.index_value(i))
+                    q.put(i, j, k.select(is_one, k.const(1.0, q.dtype, lanes), 0.0), bound)
+        reflections.apply(q)
+        reflections.restore()
+        for i in nest.each("i", 0, rows):
+            for j in nest.along("j", 0, width):
+                nest.store(0, (*b, i, j), q.at(i, j))
+        for i in nest.each("i", 0, nest.out_shape(1)[-2]):
+            end = nest.name_size(dim_min(i, work.columns))
+            for j in nest.along("j", 0, end):
+                nest.store(1, (*b, i, j), k.const(0.0, q.dtype))
+            for j in nest.along("j", end, work.columns):
+                nest.store(1, (*b, i, j), work.at(i, j))
+
+
 def _qr_vjp(needs: Any, cts: Any, out: Any, a: Any, *, complete: bool) -> list[Any]:
     q, r = out
-    if not same(q.shape[-1], r.shape[-1]):
+    m, n = a.shape[-2:]
+    if complete and not is_provably_ge(n, m):
         raise AutogradError(
             f'qr: mode="complete" of shape {list(a.shape)} has no gradient, since its last columns '
             'are any that are orthogonal to the first; take mode="reduced", at '
             f"{format_locs(here())}"
         )
+    of_q, of_r = (zeros_like(x) if ct is None else ct for x, ct in zip(out, cts, strict=True))
+    behind = None
+    if not is_provably_ge(m, n):  # columns behind are a2 = q @ r2
+        k = r.shape[-2]
+        of_r2 = of_r[..., k:]
+        behind = matmul(q, of_r2)
+        of_q = of_q + matmul(a[..., k:], mT(of_r2))
+        r, of_r = r[..., :k], of_r[..., :k]
     # Walter and Lehmann 2018, "Algorithmic differentiation of linear algebra functions",
     # arXiv:1009.6112
-    of_q, of_r = (zeros_like(x) if ct is None else ct for x, ct in zip(out, cts, strict=True))
     inner = matmul(r, mT(of_r)) - matmul(mT(of_q), q)
-    lower = tril(inner, -1)
-    both = of_q + matmul(q, lower + mT(lower) + (inner - lower - triu(inner, 1)))
-    return [mT(upper_op(r, mT(both)))]
+    both = of_q + matmul(q, tril(inner) + mT(tril(inner, -1)))
+    of_a = mT(upper_op(r, mT(both)))
+    return [of_a if behind is None else cat([of_a, behind], -1)]
 
 
 qr_op = Op(
@@ -109,7 +144,8 @@ qr_op = Op(
         lambda xp, a, *, complete: tuple(xp.linalg.qr(a, "complete" if complete else "reduced")),
     ),
     vjp=_qr_vjp,
-    lowering=Host(),
+    lowering=LoopNest(_qr_emit),
+    numpy="slower",
     grad_name="LinalgQrBackward0",
 )
 
@@ -135,14 +171,20 @@ def qr(A: Any, mode: str = "reduced") -> QR:
         raise ArgumentError(
             f'qr: mode is "reduced", "complete" or "r", not {mode!r}, at {format_locs(here())}'
         )
-    complete = mode == "complete"
-    first = dim_min(*map(closed_size, A.shape[-2:])) if A.ndim > 1 else 0
-    if A.ndim > 1 and not same(first, A.shape[-1]):  # of as many columns as there may be in Q, and
-        q, r = qr_op(A[..., :first], complete=complete)  # what the others are in these
-        r = cat([r, matmul(mT(q), A[..., first:])], -1)
-    else:
-        q, r = qr_op(A, complete=complete)
+    if A.ndim < 2 or A.dtype not in (float32, float64):
+        raise (ShapeError if A.ndim < 2 else DTypeError)(
+            f"qr: takes matrices (..., m, n) of float32 or float64, not {A.dtype.name} "
+            f"{list(A.shape)}, at {format_locs(here())}"
+        )
+    rows, columns = map(closed_size, A.shape[-2:])
+    complete = mode == "complete" and not is_provably_ge(columns, rows)
+    q, r = _qr_factors(A, complete)
     return QR(q.new_empty(0) if mode == "r" else q, r)
+
+
+@fused("LinalgQrBackward0")
+def _qr_factors(A: Any, complete: bool) -> tuple[Any, ...]:
+    return tuple(qr_op(A, complete=complete))
 
 
 def qr_by_some(input: Any, some: bool = True) -> QR:

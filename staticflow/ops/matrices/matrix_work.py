@@ -61,7 +61,7 @@ class Work:
     def elements(self, rows: Size, columns: Size) -> Iterator[tuple[Size, Size]]:
         """The indices of a matrix, each of which may be seen to by itself."""
         for i in self.nest.each("i", 0, rows):
-            for j in self.nest.each("j", 0, columns):
+            for j in self.nest.along("j", 0, columns):
                 yield i, j
 
     def elements_below(self, rows: Size) -> Iterator[tuple[Size, Size]]:
@@ -80,7 +80,7 @@ class Work:
             for j in self.nest.each("j", end, self.columns):
                 yield i, j, False
 
-    def _strips(self, lo: Size, hi: Size, vectors: int = 1, kind: str = "serial") -> Iterator[Any]:
+    def strips(self, lo: Size, hi: Size, vectors: int = 1, kind: str = "serial") -> Iterator[Any]:
         """Columns ``lo..hi``, as many vectors at a time."""
         return self.nest.strips(lo, hi, self.lanes, vectors, kind)  # type: ignore[no-any-return]
 
@@ -108,7 +108,7 @@ class Work:
 
     def swap(self, a: Size, b: Size, lo: Size) -> None:
         """Let two rows change places, from column ``lo`` on."""
-        for strip in self._strips(lo, self.columns):
+        for strip in self.strips(lo, self.columns):
             for j, lanes, bound in strip:
                 first, second = self.at(a, j, lanes, bound), self.at(b, j, lanes, bound)
                 self.put(a, j, second, bound)
@@ -125,7 +125,7 @@ class Work:
 
     def _add_multiple(self, to: Size, factor: Any, row: Size, lo: Size, hi: Size) -> None:
         """Add ``factor`` times a row to the row ``to``, in columns ``lo..hi``."""
-        for strip in self._strips(lo, hi):
+        for strip in self.strips(lo, hi):
             for j, lanes, bound in strip:
                 more = self.at(row, j, lanes, bound)
                 self.put(to, j, self.k.fma(factor, more, self.at(to, j, lanes, bound)), bound)
@@ -133,13 +133,13 @@ class Work:
     def take_rows(self, lo: Size, hi: Size) -> None:
         """Have the rows ``lo..hi``, in columns from ``hi`` on, be more by what the negated factors
         in columns ``lo..hi`` say, each by the rows before it."""
-        for strip in self._strips(hi, self.columns, _STRIP, self.kind):
+        for strip in self.strips(hi, self.columns, _STRIP, self.kind):
             for r in self.nest.each("r", lo + 1, hi):
                 self._subtract_rows(strip, r, lo, r, negated=True)
 
     def solve_rows(self, lo: Size, hi: Size) -> None:
         """Solve for the rows ``lo..hi`` of the columns behind the matrix, the last one first."""
-        for strip in self._strips(self.rows, self.columns, _STRIP, self.kind):
+        for strip in self.strips(self.rows, self.columns, _STRIP, self.kind):
             for s in self.nest.each("s", 0, hi - lo):
                 row = hi - 1 - s
                 sums = self._subtract_rows(strip, row, row + 1, hi, negated=False)
