@@ -21,8 +21,8 @@ from staticflow.ops.matrices.matrix_work import BLOCK, SmallWork, TeamWork, Work
 __all__ = ["copy_in", "each_matrix", "eliminate", "factor", "factor_definite", "solve_upper"]
 
 _FEW = 8
-"""Rows of known number up to which a GPU has a thread work on each matrix, as it has a block on one
-of more. Not measured on a GPU."""
+"""Rows of known number up to which a GPU has a thread work on each matrix with as many columns
+behind it, as it has a block on one of more. Not measured on a GPU."""
 
 
 @contextmanager
@@ -51,7 +51,7 @@ def _each_work(nest: Any, rows: Size, columns: Size) -> Iterator[tuple[Any, Work
         with nest.loops(batch, "serial") as b:
             yield b, work
         return
-    is_small = isinstance(rows, int) and rows <= _FEW
+    is_small = is_provably_ge(_FEW, rows) and is_provably_ge(2 * _FEW, columns)
     work = (SmallWork if is_small else TeamWork)(nest, rows, columns, prod(batch))
     with nest.k.loop("matrix", prod(batch), kind="grid" if is_small else "blocks") as number:
         work.base = number * (rows * work.length)
