@@ -108,7 +108,7 @@ NO_SIZES: Mapping[str, str] = {
             "codegen.lower.window_products._DEPTH",
         ),
         "rows and columns of a matrix that is factored, of which tests/codegen/test_elimination.py has fewer and more": (
-            "ops.matrices.matrix_work.BLOCK", "ops.matrices.substitution._SMALL", "codegen.lower.nest._NARROW",
+            "ops.matrices.matrix_work.BLOCK", "ops.matrices.householder._BLOCK", "ops.matrices.substitution._SMALL", "codegen.lower.nest._NARROW",
         ),
         "how a kernel is spread over a GPU, on both sides of which tests/codegen/cuda is, or which "
         "follows from the machine": (

@@ -26,11 +26,7 @@ from staticflow.passes.pipeline import optimize
 
 IN_ORDER = {
     "median": "of one row, the elements that are left are moved up one by one",
-    "solve": "the pivots of one matrix are looked for in order",
-    "lu": "the matrices of a batch share working memory",
     "qr": "the matrices of a batch share working memory",
-    "slogdet": "the matrices of a batch share working memory",
-    "cholesky": "the matrices of a batch share working memory",
 }
 """Ops with a kernel that one thread runs, and why."""
 
