@@ -107,7 +107,7 @@ NO_SIZES: Mapping[str, str] = {
             "codegen.lower.window_products._LEAST_ROWS", "codegen.lower.window_products._COLUMNS",
             "codegen.lower.window_products._DEPTH",
         ),
-        "rows and columns of a matrix that is factored, of which tests/codegen/test_elimination.py has fewer and more": (
+        "rows and columns of a matrix that is factored, of which tests/codegen/test_elimination.py and test_householder.py have fewer and more": (
             "ops.matrices.matrix_work.BLOCK", "ops.matrices.householder._BLOCK", "ops.matrices.substitution._SMALL", "codegen.lower.nest._NARROW",
         ),
         "how a kernel is spread over a GPU, on both sides of which tests/codegen/cuda is, or which "
