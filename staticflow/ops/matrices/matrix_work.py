@@ -61,7 +61,7 @@ class Work:
     def elements(self, rows: Size, columns: Size) -> Iterator[tuple[Size, Size]]:
         """The indices of a matrix, each of which may be seen to by itself."""
         for i in self.nest.each("i", 0, rows):
-            for j in self.nest.along("j", 0, columns):
+            for j in self.nest.each("j", 0, columns):
                 yield i, j
 
     def elements_below(self, rows: Size) -> Iterator[tuple[Size, Size]]:
