@@ -18,6 +18,7 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.basics.arithmetic import where
+from staticflow.ops.basics.autocast import by_autocast
 from staticflow.ops.basics.axes import mT
 from staticflow.ops.basics.creation import new_full, zeros_like
 from staticflow.ops.basics.joining import cat
@@ -157,6 +158,7 @@ class QR(NamedTuple):
     R: Any
 
 
+@by_autocast
 def qr(A: Any, mode: str = "reduced") -> QR:
     """Orthonormal columns Q and an upper triangular R with ``Q @ R = A`` (..., m, n): of shapes
     (m, k) and (k, n), where k is the smaller of both, or with ``mode="complete"`` m. ``"r"`` gives
@@ -171,13 +173,9 @@ def qr(A: Any, mode: str = "reduced") -> QR:
         raise ArgumentError(
             f'qr: mode is "reduced", "complete" or "r", not {mode!r}, at {format_locs(here())}'
         )
-    if A.ndim < 2 or A.dtype not in (float32, float64):
-        raise (ShapeError if A.ndim < 2 else DTypeError)(
-            f"qr: takes matrices (..., m, n) of float32 or float64, not {A.dtype.name} "
-            f"{list(A.shape)}, at {format_locs(here())}"
-        )
-    rows, columns = map(closed_size, A.shape[-2:])
-    complete = mode == "complete" and not is_provably_ge(columns, rows)
+    complete = mode == "complete" and not (
+        A.ndim > 1 and is_provably_ge(closed_size(A.shape[-1]), closed_size(A.shape[-2]))
+    )
     q, r = _qr_factors(A, complete)
     return QR(q.new_empty(0) if mode == "r" else q, r)
 
