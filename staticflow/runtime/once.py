@@ -18,7 +18,7 @@ T = TypeVar("T")
 _RLock: Any = type(threading.RLock())  # the stub of which lacks what a fork needs
 
 
-class Lock(_RLock):  # type: ignore[misc]  # a base of type Any
+class Lock(_RLock):  # type: ignore[misc]  # of type Any: its way out must be that of C, see below
     """A lock that its holder may take again, since a finalizer or a handler of a signal may compute
     in the midst, and that nobody holds in a forked child.
 

@@ -62,8 +62,9 @@ class Islands:
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """What is written into: the section at a ``place`` of an ``image``, which will lie at ``base``,
-    and the islands of its file."""
+    """A section of an object file that relocations write into: ``place`` is where it lies in the
+    ``image`` of the code, which will lie at the address ``base``; ``islands`` are those of its
+    file."""
 
     image: Array
     base: int

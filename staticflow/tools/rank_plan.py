@@ -47,7 +47,8 @@ class RankPlan:
         return _evaluate(self.draft, self.at, self.draft.plan.peak)
 
     def lines(self, cost: tuple[float, float]) -> list[str]:
-        """What is sent, as ``explain("mesh")`` says it, where messages have this cost."""
+        """The tables of ``explain("mesh")``: the collectives of a call, and what is moved unasked,
+        where a message takes ``cost``: seconds each, and seconds a byte."""
         steps = self.draft.plan.routine.steps
         return explain_messages(steps, self._evaluate, self.at, self.moved, cost)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from along import check_derivatives
 
 import staticflow as sf
 from staticflow import linalg
@@ -215,15 +216,7 @@ def test_gradients_of_factors(shape: tuple[int, int]) -> None:
     a[: min(shape), : min(shape)] += 3 * np.eye(min(shape))[::-1]
     x = sf.placeholder((None, None), "float64", name="x")
     value = (linalg.lu_factor(x).LU ** 3).sum()
-    (first,) = sf.grad(value, [x])
-    along = (first * sf.tensor(da)).sum()
-    run = sf.compile([x], [value, along, (sf.grad(along, [x])[0] * sf.tensor(da)).sum()])
-    step = 1e-5
-    above, below = (run(a + s * step * da) for s in (1, -1))
-    _, slope, bend = run(a)
-    for found, of in ((slope, 0), (bend, 1)):
-        difference = (above[of].item() - below[of].item()) / (2 * step)
-        np.testing.assert_allclose(found.item(), difference, 1e-5)
+    check_derivatives(x, value, a, da)
 
 
 LAYOUTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {

@@ -78,7 +78,7 @@ NO_SIZES: Mapping[str, str] = {
             "runtime.threads.MOST_WORKERS", "codegen.llvm.parallel.MANY_WORKERS",
             "runtime.pool.SPINS",
         ),
-        "bytes of sums that are sent together, of which tests/distributed/test_bundles.py has fewer and more": (
+        "bytes of sums that are sent together, of which tests/distributed/test_order_of_collectives.py has fewer and more": (
             "passes.partition.schedule.BUNDLE",
             "passes.partition.schedule.PARTS",
         ),

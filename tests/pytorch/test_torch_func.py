@@ -65,7 +65,10 @@ def ensemble(m: Library) -> Any:
 
 def gradients_of_samples(m: Library) -> Any:
     params, call = m.single(4)
-    loss = lambda p, x, y: m.F.nll_loss(call(p, x).unsqueeze(0), y.unsqueeze(0))  # noqa: E731
+
+    def loss(p: Any, x: Any, y: Any) -> Any:
+        return m.F.nll_loss(call(p, x).unsqueeze(0), y.unsqueeze(0))
+
     both = m.func.vmap(m.func.grad_and_value(loss), (None, 0, 0))(params, m.x, m.y)
     chunks = m.func.vmap(m.func.grad(loss), (None, 0, 0), chunk_size=4)(params, m.x, m.y)
     return both, chunks

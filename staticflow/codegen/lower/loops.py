@@ -32,7 +32,11 @@ from staticflow.graph.types import Shape, TensorType
 from staticflow.ops.declaring.lowering import Checked, Index, Reduce
 from staticflow.passes.row_totals import row_shapes
 
-__all__ = ["LoopWriter", "part_of", "rounds"]
+__all__ = ["LoopWriter", "Run", "part_of", "rounds"]
+
+Run = Callable[[Size, Shape], tuple[list[Reg], Index]]
+"""Makes sums over iterations of the inner loops: from a first one on, so many along each dim; gives
+them, and the index in the domain."""
 
 
 _PART = 128
@@ -193,7 +197,7 @@ class LoopWriter:
 
     def reduce(
         self,
-        run: Callable[[Size, Shape], tuple[list[Reg], Index]],
+        run: Run,
         due: list[Node],
         loops: Shape,
         outer: Sequence[Size],
@@ -208,9 +212,7 @@ class LoopWriter:
         """What a sum over a row is to what reads it."""
         return self.k.cast(total, reduction.tensor_type.dtype)
 
-    def _in_blocks(
-        self, run: Callable[[Size, Shape], tuple[list[Reg], Index]], due: list[Node], loops: Shape
-    ) -> tuple[list[Reg], Index]:
+    def _in_blocks(self, run: Run, due: list[Node], loops: Shape) -> tuple[list[Reg], Index]:
         """The sums ``due`` as ``run(start, loops)`` makes them, where there are no loops around: in
         blocks that threads share, if there is work for some."""
         k = self.k
@@ -232,7 +234,7 @@ class LoopWriter:
 
     def _in_parts(
         self,
-        run: Callable[[Size, Shape], tuple[list[Reg], Index]],
+        run: Run,
         due: list[Node],
         start: Size,
         loops: Shape,
@@ -261,7 +263,7 @@ class LoopWriter:
 
     def _add_parts(
         self,
-        run: Callable[[Size, Shape], tuple[list[Reg], Index]],
+        run: Run,
         due: list[Node],
         start: Size,
         count: Size,

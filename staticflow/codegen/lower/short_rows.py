@@ -8,13 +8,13 @@ added up down its columns; then the columns that were one before are added toget
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from staticflow.codegen.kernel import Reg
 from staticflow.codegen.lower.blocks import Blocks, cut_blocks
 from staticflow.codegen.lower.loop_dims import LoopDims, is_affine, positions_read
-from staticflow.codegen.lower.loops import LoopWriter, rounds
+from staticflow.codegen.lower.loops import LoopWriter, Run, rounds
 from staticflow.codegen.lower.nest import Scratch
 from staticflow.codegen.lower.saved_row import statements_of
 from staticflow.codegen.lower.values import Values
@@ -55,8 +55,8 @@ class _RowsBeside:
     rows: int
     lanes: int
     vectors: int
-    count: Size
-    rest: Size
+    count: int
+    rest: int
 
     @property
     def width(self) -> int:
@@ -165,7 +165,7 @@ class ColumnsWriter(LoopWriter):
 
     def reduce(
         self,
-        run: Callable[[Size, Shape], tuple[list[Reg], Index]],
+        run: Run,
         due: list[Node],
         loops: Shape,
         outer: Sequence[Size],

@@ -14,8 +14,10 @@ import functools
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from staticflow.graph.dims import Size, ceil_div, dim_min, is_provably_ge
-from staticflow.graph.dtypes import DType, bool_, float32
+from staticflow.graph.dtypes import DType, bool_
 from staticflow.ops.matrices.matrix_work import Work
 
 __all__ = ["Reflections"]
@@ -144,7 +146,8 @@ class Reflections:
             work.put(r, c, k.mul(k.mul(work.at(r, c), scale), inverse))
 
     def _multiply_below(self, c: Size, lo: Size, hi: Size) -> None:
-        """What is below the diagonal in column ``c``, scaled, times each column of the block."""
+        """Store in ``self.row``, for each column ``lo..hi`` of a block, its product with column
+        ``c``, scaled: the sum over the rows below the diagonal of ``c``."""
         k, work = self.k, self.work
         for strip in work.strips(lo, hi, self.vectors, self.kind):
             sums = [
@@ -179,16 +182,12 @@ class Reflections:
                 k.set(largest, k.maximum(largest, k.abs(work.at(r, c))))
             nonzero = k.compare("ne", largest, 0.0)
             k.set(there, nonzero)
-            size = k.maximum(k.maximum(largest, k.abs(work.at(c, c))), self.tiny)
-            inverse = k.maximum(k.div(1.0, size), self.tiny)
+            tiny = float(np.finfo(self.dtype.numpy).tiny)
+            size = k.maximum(k.maximum(largest, k.abs(work.at(c, c))), tiny)
+            inverse = k.maximum(k.div(1.0, size), tiny)
             k.set(self.scale, k.select(nonzero, inverse, self.scale))
             self._multiply_below(c, lo, hi)
         return k.freeze(there)
-
-    @property
-    def tiny(self) -> float:
-        """The least number of which no digit is lost."""
-        return 2.0**-126 if self.dtype is float32 else 2.0**-1022
 
     def _put_factors(self, c: Size, lo: Size, hi: Size, tau: Any) -> None:
         """The column of T that belongs to column ``c``: ``-tau T VT v``, and tau."""

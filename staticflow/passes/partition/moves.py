@@ -163,8 +163,9 @@ def _gather(value: Symbol, dim: int, size: Size, split: Split, place: Place) -> 
 def note_move(
     node: Node, now: Layout, layout: Layout, user: Node | str, place: Place, names: Sequence[str]
 ) -> Moved | None:
-    """What is to be said of a node that is brought from a layout to another, which its user, an op
-    or in words a result, wants, on a mesh with axes of these names; None where nothing is sent."""
+    """The `Moved` row of `explain("mesh")` for a node whose layout, ``now``, is not the ``layout``
+    that its user wants (an op, or in words a result), on a mesh with axes of these names; None
+    where nothing is sent."""
     kind, axes = node.tensor_type, list[int]()
     sent: Size = 0
     current = list(now)
