@@ -321,32 +321,25 @@ class Nest:
         """Add ``a @ b``, of ``m x depth`` and ``depth x n`` elements, to a matrix apart from both,
         or subtract it if the ``sign`` is -1. The matrices lie by rows, but ``a`` as it likes."""
 
-        def combine(k: Builder, acc: Operand, before: Callable[[], Operand]) -> Operand:
-            return k.apply("add" if sign > 0 else "sub", before(), acc)
-
         with self.k.when(self.k.compare("gt", self.k.index_value(m * depth), 0)):
-            self._emit_product(to, a, b, m, n, depth, combine)
+            self._emit_product(to, a, b, m, n, depth, "add" if sign > 0 else "sub")
 
     def set_product(self, to: Matrix, a: Matrix, b: Matrix, m: Size, n: Size, depth: Size) -> None:
         """`add_product` to zeros."""
-        self._emit_product(to, a, b, m, n, depth, lambda k, acc, before: acc)
+        self._emit_product(to, a, b, m, n, depth, None)
 
     def _emit_product(
-        self,
-        to: Matrix,
-        a: Matrix,
-        b: Matrix,
-        m: Size,
-        n: Size,
-        depth: Size,
-        combine: Callable[[Builder, Operand, Callable[[], Operand]], Operand],
+        self, to: Matrix, a: Matrix, b: Matrix, m: Size, n: Size, depth: Size, combine: str | None
     ) -> None:
+        """Store a product, or what is there and it come to by the primitive ``combine``."""
+
         def epilogue(
             k: Builder, acc: Operand, row: Size, col: Size, lanes: int, bound: Size | None
         ) -> None:
             at = to.at(row, col)
-            after = combine(k, acc, lambda: k.load(to.buffer, at, lanes, bound))
-            k.store(to.buffer, at, after, bound)
+            if combine is not None:
+                acc = k.apply(combine, k.load(to.buffer, at, lanes, bound), acc)
+            k.store(to.buffer, at, acc, bound)
 
         dtype = self.k.buffers[to.buffer].dtype
         emit_tiles(self.k, Product(a, b, m, n, depth, dtype, self._target), epilogue)
