@@ -145,7 +145,7 @@ KINDS: Mapping[str, Kind] = {
     "attend_back.scale": _FINITE,
     **dict.fromkeys(("alpha", "beta"), _or(_NUMBER, _PLACE)),
     "low": _NUMBER,
-    **dict.fromkeys(("logit.low", "high"), _or(_NONE, _NUMBER)),
+    **dict.fromkeys(("logit.low", "high", "rcond"), _or(_NONE, _NUMBER)),
     "value": _ELEMENT,
     **dict.fromkeys(("min", "max"), _or(_NONE, _ELEMENT)),
 }  # fmt: skip

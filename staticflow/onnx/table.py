@@ -33,6 +33,7 @@ REASONS: dict[str, str] = {
             "cholesky",
             "eigh",
             "eigvalsh",
+            "least_squares",
             "lu",
             "qr",
             "row_order",

@@ -224,7 +224,6 @@ from staticflow.ops.matrices.contract import bmm, dot, matmul, mm
 from staticflow.ops.matrices.einsum import einsum
 from staticflow.ops.matrices.factors import qr_by_some as qr
 from staticflow.ops.matrices.factors import svd_by_columns as svd
-from staticflow.ops.matrices.least_squares import pinverse
 from staticflow.ops.matrices.lu import lu_unpack
 from staticflow.ops.matrices.products import (
     addbmm,
@@ -243,6 +242,7 @@ from staticflow.ops.matrices.products import (
     tensordot,
     vdot,
 )
+from staticflow.ops.matrices.singular_values import pinverse
 from staticflow.ops.matrices.solving import cholesky, det, logdet, matrix_power, slogdet
 from staticflow.ops.matrices.solving import inv as inverse
 from staticflow.ops.matrices.triangle import (

@@ -27,7 +27,7 @@ from staticflow.graph.dtypes import DType
 from staticflow.ops.declaring.lowering import Host
 
 AS_THEY_ARE = {
-    "cholesky", "lu", "masked_scatter", "masked_take", "measure", "prefix", "qr",
+    "cholesky", "least_squares", "lu", "masked_scatter", "masked_take", "measure", "prefix", "qr",
     "row_order", "searchsorted", "size", "slogdet", "solve", "solve_lower", "solve_upper", "tied",
     "unprefix",
 }  # fmt: skip

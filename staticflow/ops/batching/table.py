@@ -101,6 +101,7 @@ from staticflow.ops.matrices.solving import (
     solve_op,
     upper_op,
 )
+from staticflow.ops.matrices.tall_systems import least_squares_op
 from staticflow.ops.matrices.triangle import (
     diag_embed_op,
     fold_op,
@@ -150,8 +151,8 @@ here."""
 
 _IN_FRONT = (
     all_reduce_op, border_op, broadcast_op, budget_op, cholesky_op, class_op, eigh_op,
-    eigvalsh_op, exchange_op, lower_op, lu_op, once_op, qr_op, required_op, row_order_op,
-    slogdet_op, solve_op, svd_op, svdvals_op, tril_op, triu_op, unborder_op, upper_op,
+    eigvalsh_op, exchange_op, least_squares_op, lower_op, lu_op, once_op, qr_op, required_op,
+    row_order_op, slogdet_op, solve_op, svd_op, svdvals_op, tril_op, triu_op, unborder_op, upper_op,
 )  # fmt: skip
 """Ops that take any number of dims in front."""
 

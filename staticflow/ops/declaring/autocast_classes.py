@@ -48,8 +48,8 @@ _GIVEN = """
     floor_divide fmax fmin fmod fold frac frexp frexp_exponent full gather gcd ge gelu
     gelu_tanh group_norm gt hardshrink hardsigmoid hardswish hardtanh heaviside hypot i0
     i0e i1 i1e index index_add index_put index_select integers interleave iota isfinite
-    isinf isnan item keep_history kthvalue layer_norm lcm le leaky_relu lerp lgamma log
-    log10 log1p log2 log_ndtr log_softmax logaddexp logaddexp2 logcumsumexp logical_and
+    isinf isnan item keep_history kthvalue layer_norm lcm le leaky_relu least_squares lerp lgamma
+    log log10 log1p log2 log_ndtr log_softmax logaddexp logaddexp2 logcumsumexp logical_and
     logical_not logical_or logical_xor logit logsigmoid logsumexp lt lu masked_fill
     masked_scatter masked_select masked_take max max_dim max_dim_across max_pool
     max_pool_index maximum mean measure median median_dim min min_dim min_dim_across

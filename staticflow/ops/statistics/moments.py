@@ -345,7 +345,8 @@ def norm(
 
 def _nuclear(x: Any, dim: Dims, keepdim: bool) -> Any:
     """The sum of the singular values of matrices over two dims."""
-    from staticflow.ops.matrices.least_squares import spectral_norm  # which is made of what is here
+    # which is made of what is here
+    from staticflow.ops.matrices.singular_values import spectral_norm
 
     dims = dims_of(dim, x.ndim, "norm")
     if len(dims) != 2:

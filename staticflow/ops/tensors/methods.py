@@ -32,7 +32,14 @@ from staticflow.ops.indexing import (
     scatter_ops,
 )
 from staticflow.ops.matrices import contract as con
-from staticflow.ops.matrices import factors, least_squares, products, solving, triangle, triangular
+from staticflow.ops.matrices import (
+    factors,
+    products,
+    singular_values,
+    solving,
+    triangle,
+    triangular,
+)
 from staticflow.ops.statistics import distances, moments, samples
 from staticflow.ops.tensors import namespace, queries, shortcuts, subscript
 from staticflow.ops.tensors.array_functions import array_function
@@ -237,7 +244,7 @@ class Methods(ElementwiseMethods):
     inverse, det, logdet = solving.inv, solving.det, solving.logdet
     slogdet, cholesky, matrix_power = solving.slogdet, solving.cholesky, solving.matrix_power
     qr, svd = factors.qr_by_some, factors.svd_by_columns
-    pinverse, cholesky_solve = least_squares.pinverse, triangular.cholesky_solve
+    pinverse, cholesky_solve = singular_values.pinverse, triangular.cholesky_solve
     renorm, dist = shortcuts.renorm, distances.dist
     # shape
     view, view_as, reshape, reshape_as = views.view, views.view_as, views.reshape, views.reshape_as

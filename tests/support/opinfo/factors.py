@@ -79,7 +79,32 @@ def _svd_expected(x: Array) -> tuple[Array, ...]:
     return u * u, s, vh * vh, x
 
 
+def _least_squares(a: Any, b: Any) -> Any:
+    return OPS["least_squares"](a, b, rcond=None)
+
+
+def _least_squares_expected(a: Array, b: Array) -> tuple[Array, ...]:
+    q, r = np.linalg.qr(a.astype(np.float64))
+    x = np.linalg.solve(r, np.swapaxes(q, -1, -2) @ b.astype(np.float64))
+    left = ((b - a.astype(np.float64) @ x) ** 2).sum(-2)
+    return *(v.astype(a.dtype) for v in (x, left, r)), np.ones(a.shape[:-2], bool)
+
+
 ROWS = (
+    OpInfo(
+        OPS["least_squares"], _least_squares, _least_squares_expected,
+        lambda dtype, smooth: (
+            Sample((_spread(s, dtype), _spread((*s[:-1], 2), dtype, 1)))
+            for s in ((3, 3), (4, 2), (2, 3, 2), (1, 1), (0, 2, 2))
+        ),
+        (float32, float64), grad=True,
+        sized=lambda dtype, n: Sample((_spread((n, 3, 3), dtype), _spread((n, 3, 2), dtype, 1))),
+        failures=(
+            Failure(Sample((np.ones((3, 2), "f4"), np.ones((2, 1), "f4"))), ShapeError, "the rows"),
+            Failure(Sample((np.ones((3, 2), "f4"), np.ones((3, 1)))), DTypeError, "different"),
+        ),
+        **_CLOSE,
+    ),
     OpInfo(
         OPS["qr"], _qr, _wide(_qr_expected), _of((3, 3), (4, 2), (2, 3, 2), (1, 1), (0, 2, 2)),
         (float32, float64), grad=True, sized=_sized, failures=_REFUSED, **_CLOSE,

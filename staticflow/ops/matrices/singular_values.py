@@ -1,13 +1,12 @@
-"""What the singular values of matrices tell: ranks, pseudo-inverses, least squares, norms, and how
-far errors grow."""
+"""What the singular values of matrices tell: ranks, pseudo-inverses, norms, and how far errors
+grow."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from staticflow.errors import ArgumentError
-from staticflow.graph.dims import closed_size, dim_max, fresh_sym, is_provably_ge
-from staticflow.graph.dtypes import float32, float64, int64
+from staticflow.graph.dims import dim_max
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.along.extremes import amax
 from staticflow.ops.basics.arithmetic import where
@@ -16,28 +15,24 @@ from staticflow.ops.basics.axes import mT
 from staticflow.ops.basics.creation import new_full
 from staticflow.ops.basics.joining import cat
 from staticflow.ops.basics.view import unsqueeze
-from staticflow.ops.declaring.late import measure_op, tied_op
-from staticflow.ops.declaring.sizes import is_symbolic
 from staticflow.ops.matrices.contract import matmul
-from staticflow.ops.matrices.factors import SVD, eigh, eigvalsh, is_some, svd, svdvals
-from staticflow.ops.matrices.solving import (
-    is_of_vectors,
-)
+from staticflow.ops.matrices.factors import SVD, eigh, eigvalsh, svd, svdvals
+from staticflow.ops.matrices.tall_systems import PRECISION
 
 __all__ = [
-    "LeastSquares", "cond", "lstsq", "matrix_rank", "pinv", "pinverse", "spectral_norm",
+    "above_tolerance", "cond", "inverse_of", "matrix_rank", "pinv", "pinverse", "spectral_norm",
 ]  # fmt: skip
 
 Tolerance = Any
 """A number, a tensor of one for each matrix, or None: not given."""
 
 
-def _above_tolerance(s: Any, A: Any, rtol: Tolerance, atol: Tolerance) -> Any:
+def above_tolerance(s: Any, A: Any, rtol: Tolerance, atol: Tolerance) -> Any:
     """Which singular values are no rounding errors."""
     absolute, relative = _for_matrices(atol), _for_matrices(rtol)
     if relative is None:
         larger: Any = dim_max(*A.shape[-2:])
-        default = {float32: 2.0**-23, float64: 2.0**-52}[s.dtype] * larger
+        default = PRECISION[s.dtype] * larger
         if hasattr(absolute, "ndim"):
             relative = where(absolute > 0, 0.0, default)
         else:
@@ -81,7 +76,7 @@ def matrix_rank(
         _check_alone("matrix_rank: tol", atol, rtol)
         atol, rtol = tol, 0.0
     s = abs(eigvalsh(A)) if hermitian else svdvals(A)
-    return _above_tolerance(s, A, rtol, atol).sum(-1)
+    return above_tolerance(s, A, rtol, atol).sum(-1)
 
 
 def pinv(
@@ -105,14 +100,14 @@ def pinv(
         rtol = rcond
     if hermitian:
         values, q = eigh(A)
-        kept = _above_tolerance(abs(values), A, rtol, atol)
+        kept = above_tolerance(abs(values), A, rtol, atol)
         inverse = where(kept, 1 / where(kept, values, 1.0), 0.0)
         return matmul(q * unsqueeze(inverse, -2), mT(q))
     factors = svd(A, False)
-    return _inverse_of(factors, _above_tolerance(factors.S, A, rtol, atol))
+    return inverse_of(factors, above_tolerance(factors.S, A, rtol, atol))
 
 
-def _inverse_of(factors: SVD, kept: Any) -> Any:
+def inverse_of(factors: SVD, kept: Any) -> Any:
     """The pseudoinverse by the singular values that are ``kept``."""
     u, s, vh = factors
     inverse = where(kept, 1 / where(kept, s, 1.0), 0.0)
@@ -137,58 +132,6 @@ def cond(A: Any, p: Any = None) -> Any:
     s = svdvals(A)
     first, last = s[..., 0], s[..., -1]
     return last / first if p == -2 else first / last
-
-
-class LeastSquares(NamedTuple):
-    """What `lstsq` gives."""
-
-    solution: Any
-    residuals: Any
-    rank: Any
-    singular_values: Any
-
-
-@by_autocast
-def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = None) -> LeastSquares:
-    """The X for which ``A @ X`` is nearest to ``B`` (..., m, k), the smallest one of several, by
-    `pinv`, whichever ``driver``; with the sums of squares that are left, where ``A`` (..., m, n)
-    has more rows than columns and full rank, and with its rank and singular values.
-
-    >>> import staticflow as sf
-    >>> sf.linalg.lstsq(sf.tensor([[1.0], [1.0]]), sf.tensor([[1.0], [3.0]])).solution
-    tensor([[2.0000]])
-    """
-    vectors = is_of_vectors(A, B)
-    right = unsqueeze(B, -1) if vectors else B
-    factors = svd(A, False)
-    kept = _above_tolerance(factors.S, A, rcond, None)
-    x = matmul(_inverse_of(factors, kept), right)
-    rank, left = kept.sum(-1), matmul(A, x) - right
-    residuals = _residuals(A, rank, (left * left).sum(-2))
-    return LeastSquares(x.squeeze(-1) if vectors else x, residuals, rank, factors.S)
-
-
-def _residuals(A: Any, rank: Any, squares: Any) -> Any:
-    """The ``squares`` that are left, or nothing unless there are more rows than columns and each
-    rank is full. In a graph, only whose run can tell, the run ends in an error instead."""
-    rows, columns = map(closed_size, A.shape[-2:])
-    if is_provably_ge(columns, rows):
-        return squares.new_empty(0)
-    full = (rank == columns).all()
-    if not is_symbolic(full):
-        return squares if full else squares.new_empty(0)
-    if not is_provably_ge(rows, columns + 1):
-        full = full & is_some(rows - columns, squares)
-    binds = (fresh_sym("deficient", 1, late=True),)
-    held = measure_op((~full).to(int64), most=0, what=_DEFICIENT, binds=binds)
-    return tied_op(squares, held)
-
-
-_DEFICIENT = (
-    "lstsq, whose residuals are used in a graph, where they are those of full rank (of any rank "
-    "they are ((A @ x - b) ** 2).sum(-2)): the number of matrices that have no full rank, or no "
-    "more rows than columns,"
-)
 
 
 def spectral_norm(A: Any, ord: Any, keepdim: bool) -> Any:
