@@ -80,6 +80,19 @@ def test_threads_of_one_contestant_sleep_before_the_next_has_its_turn(
     assert clock.runs[-8::2] == ["idle"] * 4
 
 
+def test_what_compiles_in_its_first_calls_has_as_many_runs_in_a_turn_as_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = Clock(monkeypatch)
+    run, calls = clock.contestant("compiles", 2.0**-8), itertools.count()
+
+    def compiles(n: int) -> None:
+        clock.now += 9.0 if next(calls) in (0, 4) else 0.0
+        run(n)
+
+    assert count_runs(compiles, 1.0) == 256
+
+
 def test_contestants_take_turns_and_a_run_has_its_part_of_a_turn(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
