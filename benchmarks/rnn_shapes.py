@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from common import Contestant, main, threads
+from common import Contestant, eager_libraries, main
 
 INPUTS, HIDDEN, SHAPES = 16, 64, 50
 
@@ -72,36 +72,31 @@ def staticflow_static() -> Contestant:
     return _passes(lambda x: program(x, w, u))
 
 
-def staticflow_eager() -> Contestant:
+def loop(library: Any) -> Contestant:
     """A Python loop."""
-    import staticflow as sf
-
-    w, u = (sf.from_numpy(a).requires_grad_() for a in data()[0])
+    w, u = (library.from_numpy(a).requires_grad_() for a in data()[0])
 
     def gradient(x: Any) -> Any:
-        h = sf.zeros(x.shape[1], HIDDEN)
-        for row in sf.from_numpy(x):
+        h = library.zeros(x.shape[1], HIDDEN)
+        for row in library.from_numpy(x):
             h = (row @ w + h @ u).tanh()
-        return sf.grad(h.pow(2).sum(), [w, u])
+        return library.autograd.grad(h.pow(2).sum(), [w, u])
 
     return _passes(gradient)
 
 
-def pytorch_rnn() -> Contestant:
+def layer(library: Any) -> Contestant:
     """``nn.RNN``."""
-    import torch
-
-    torch.set_num_threads(threads())
     (w, u), _ = data()
-    net = torch.nn.RNN(INPUTS, HIDDEN, bias=False)
-    with torch.no_grad():
-        net.weight_ih_l0.copy_(torch.from_numpy(w.T))
-        net.weight_hh_l0.copy_(torch.from_numpy(u.T))
+    net = library.nn.RNN(INPUTS, HIDDEN, bias=False)
+    with library.no_grad():
+        net.weight_ih_l0.copy_(library.from_numpy(w.T))
+        net.weight_hh_l0.copy_(library.from_numpy(u.T))
     weights = [net.weight_ih_l0, net.weight_hh_l0]
 
     def gradient(x: Any) -> Any:
-        _, h = net(torch.from_numpy(x))
-        return [g.T for g in torch.autograd.grad(h.square().sum(), weights)]
+        _, h = net(library.from_numpy(x))
+        return [g.T for g in library.autograd.grad(h.square().sum(), weights)]
 
     return _passes(gradient)
 
@@ -163,8 +158,8 @@ if __name__ == "__main__":
             "RNN, 50 shapes, forward and backward": {
                 "NumPy": numpy_by_hand,
                 "staticflow static": staticflow_static,
-                "staticflow eager": staticflow_eager,
-                "PyTorch nn.RNN": pytorch_rnn,
+                **eager_libraries(loop),
+                **{f"{name}, nn.RNN": m for name, m in eager_libraries(layer).items()},
                 "JAX, padded": jax_padded,
                 "JAX, 50 traces": jax_traces,
             }
