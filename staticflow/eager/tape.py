@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from heapq import heappop, heappush
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -29,14 +30,14 @@ def _walk(
     roots: Sequence[tuple[Vertex, Any]],
     retain: bool,
     wanted: dict[Vertex, Any] | None = None,
-    edges_of: Callable[[Vertex], Sequence[Vertex | None]] | None = None,
+    followed: Mapping[Vertex, Sequence[Vertex | None]] | None = None,
 ) -> dict[Vertex, Any]:
     """The cotangents of the leaves that ``roots`` (vertices and their cotangents) lead to.
 
     A vertex has a larger serial number than those that it leads to, so in falling order each one
     comes after all its users, and contributions are added in an order that the recording gave.
-    The cotangents of the vertices in ``wanted`` are put there. ``edges_of`` says which edges to
-    follow, all unless given.
+    The cotangents of the vertices in ``wanted`` are put there. ``followed`` has the edges to follow
+    of each vertex, all unless given.
     """
     leaves: dict[Vertex, Any] = {}
     waiting: dict[int, tuple[Vertex, Any]] = {}  # by serial
@@ -84,10 +85,13 @@ def _walk(
             ct = vertex.hooks(ct)
         if wanted is not None and vertex in wanted:
             wanted[vertex] = ct
-        edges = vertex.edges if edges_of is None else edges_of(vertex)
-        if edges_of is not None and all(e is None for e in edges):
-            pulled = ()
-            continue
+        if followed is None:
+            edges = vertex.edges
+        else:
+            edges = followed[vertex]
+            if not edges:
+                pulled = ()
+                continue
         try:
             pulled = vertex.pull(ct, edges, retain)
         except StaticflowError:
@@ -280,18 +284,17 @@ def _cotangents_of(
     targets = [_vertex_of(w) for w in wrt]
     wanted: dict[Vertex, Any] = dict.fromkeys(targets)
     wanted.pop(None, None)
-    leading = _leading_to([v for v, _ in roots], wanted)
-
-    def edges_of(vertex: Vertex) -> Sequence[Vertex | None]:
-        return [e if e in leading else None for e in vertex.edges]
-
-    starts = [(v, ct) for v, ct in roots if v in leading]
-    leaves = _walk(starts, retain, wanted, edges_of)
+    followed = _edges_to(wanted, [v for v, _ in roots])
+    starts = [(v, ct) for v, ct in roots if v in followed]
+    leaves = _walk(starts, retain, wanted, followed)
     return [None if t is None else leaves.get(t, wanted[t]) for t in targets]
 
 
-def _leading_to(roots: Sequence[Vertex], wanted: dict[Vertex, Any]) -> set[Vertex]:
-    """The vertices from which one of ``wanted`` can be reached."""
+def _edges_to(
+    wanted: dict[Vertex, Any], roots: Sequence[Vertex]
+) -> dict[Vertex, Sequence[Vertex | None]]:
+    """The vertices from which one of ``wanted`` can be reached, with their edges on the way there:
+    None in the place of others, and none at all of a vertex that is itself where ways end."""
     found = dict.fromkeys(roots)
     stack = list(found)
     while stack:
@@ -300,8 +303,17 @@ def _leading_to(roots: Sequence[Vertex], wanted: dict[Vertex, Any]) -> set[Verte
             if edge is not None and edge not in found:
                 found[edge] = None
                 stack.append(edge)
-    leading: set[Vertex] = set()
-    for vertex in sorted(found, key=lambda v: v.serial):
-        if vertex in wanted or (vertex.serial and any(e in leading for e in vertex.edges)):
-            leading.add(vertex)
-    return leading
+    followed: dict[Vertex, Sequence[Vertex | None]] = {}
+    for vertex in sorted(found, key=attrgetter("serial")):
+        leads, whole = False, True
+        edges = vertex.edges if vertex.serial else ()
+        for edge in edges:
+            if edge in followed:
+                leads = True
+            elif edge is not None:
+                whole = False
+        if leads:
+            followed[vertex] = edges if whole else [e if e in followed else None for e in edges]
+        elif vertex in wanted:
+            followed[vertex] = ()
+    return followed
