@@ -64,7 +64,7 @@ WORKLOADS = {
         ("numpy_by_hand", "staticflow_static"),
         ("numpy_by_hand", "staticflow_eager"),
     ],
-    "rnn_shapes": [("numpy_by_hand", "staticflow_static"), ("numpy_by_hand", "staticflow_eager")],
+    "rnn_shapes": [("numpy_by_hand", "staticflow_static")],
     "clusters": [
         (f"numpy_{name}", f"staticflow_{name}") for name in ("kmeans", "viterbi", "partition")
     ],
@@ -163,6 +163,12 @@ def agree(common: ModuleType, *makers: Any) -> None:
         contestant.run(2)
         results.append(plain(contestant.result()))
         common._check(str(make), results[-1], results[0], 1e-5)
+
+
+def test_eager_recurrent_nets_agree(common: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    nets = importlib.import_module("rnn_shapes")
+    monkeypatch.setattr(nets, "SHAPES", 3)
+    agree(common, nets.numpy_by_hand, partial(nets.loop, sf), partial(nets.layer, sf))
 
 
 @pytest.mark.campaign
