@@ -30,7 +30,7 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.graph.masked_arrays import is_masked_array
 from staticflow.ops.declaring.foreign import refuses_foreign_in
 
-__all__ = ["load", "save"]
+__all__ = ["load", "read_state", "save"]
 
 _METADATA = "__metadata__"  # where the header of a file has texts and no tensor
 _KEY = "staticflow"  # of the structure, in the metadata of the file
@@ -91,30 +91,36 @@ def load(
     `FileNotFoundError`, too, and for a folder, where it is an `IsADirectoryError`; `DeviceError`
     where there is no such GPU.
     """
+    return read_state(f, map_location, "load")
+
+
+def read_state(f: str | os.PathLike[str] | IO[bytes], map_location: Any, caller: str) -> Any:
+    """What `load` gives; an error names the ``caller``, the function that the user called."""
     library = _library()
     if isinstance(f, str | os.PathLike):
-        path, data = os.fspath(f), _read(Path(f))
+        path, data = os.fspath(f), _read(Path(f), caller)
     else:
-        path, data = getattr(f, "name", type(f).__name__), _method(f, "read", "load")()
+        path, data = getattr(f, "name", type(f).__name__), _method(f, "read", caller)()
     if not isinstance(data, bytes):
         raise ArgumentError(
-            f"load: {path} gives {type(data).__name__}, not bytes; open it with mode 'rb', "
+            f"{caller}: {path} gives {type(data).__name__}, not bytes; open it with mode 'rb', "
             f"at {format_locs(here())}"
         )
     try:
         found = library.deserialize(data)
     except library.SafetensorError as error:
-        raise CheckpointError(_complaint(path, data, str(error))) from None
+        raise CheckpointError(_complaint(path, data, str(error), caller)) from None
     header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
     metadata = header.get(_METADATA) or {}
-    tensors = {name: _tensor(path, name, view, map_location) for name, view in found}
+    what = f"{caller}: {path}"
+    tensors = {name: _tensor(what, name, view, map_location) for name, view in found}
     if _KEY not in metadata:
         return tensors
     try:
         return _rebuilt(json.loads(metadata[_KEY]), tensors, map_location is None)
     except (ValueError, LookupError, TypeError, RecursionError) as error:
         raise CheckpointError(
-            f"load: {path} is damaged: its structure does not fit its tensors "
+            f"{what} is damaged: its structure does not fit its tensors "
             f"({type(error).__name__}: {error}), at {format_locs(here())}"
         ) from None
 
@@ -208,11 +214,12 @@ _NAMES = {
 _DTYPES = {d.name: d for d in DTYPES}
 
 
-def _tensor(path: str, name: str, view: Mapping[str, Any], device: Any) -> Tensor:
+def _tensor(what: str, name: str, view: Mapping[str, Any], device: Any) -> Tensor:
+    """The tensor of a ``view`` of a file, ``what`` it is for errors, and under which ``name``."""
     dtype = _DTYPES.get(_NAMES.get(view["dtype"], ""))
     if dtype is None:
         raise CheckpointError(
-            f"load: {name!r} of {path} is of the dtype {view['dtype']}, which there is no tensor "
+            f"{what} has {name!r} of the dtype {view['dtype']}, which there is no tensor "
             f"of; there are {', '.join(_NAMES)}, at {format_locs(here())}"
         )
     try:
@@ -220,7 +227,7 @@ def _tensor(path: str, name: str, view: Mapping[str, Any], device: Any) -> Tenso
         array = array.reshape(view["shape"])
     except ValueError as error:  # more dims than arrays have, or sizes that no memory has
         raise CheckpointError(
-            f"load: {path} is damaged: {name!r} of {view['dtype']} cannot have the shape "
+            f"{what} is damaged: {name!r} of {view['dtype']} cannot have the shape "
             f"{view['shape']} ({error}), at {format_locs(here())}"
         ) from None
     if dtype is bool_:
@@ -229,7 +236,7 @@ def _tensor(path: str, name: str, view: Mapping[str, Any], device: Any) -> Tenso
     return out if device is None else out.to(device)
 
 
-def _complaint(path: str, data: bytes, reason: str) -> str:
+def _complaint(path: str, data: bytes, reason: str, caller: str) -> str:
     if data[:2] == b"PK" or data[:1] == b"\x80":
         why = (
             "looks like a pickle, as torch.save writes them, which can run any code when it is "
@@ -237,7 +244,7 @@ def _complaint(path: str, data: bytes, reason: str) -> str:
         )
     else:
         why = f"is no safetensors file, or it is damaged ({reason})"
-    return f"load: {path} {why}, at {format_locs(here())}"
+    return f"{caller}: {path} {why}, at {format_locs(here())}"
 
 
 def _library(part: str = "") -> Any:
@@ -277,18 +284,18 @@ def _check_place(path: Path) -> None:
         )
 
 
-def _read(path: Path) -> bytes:
+def _read(path: Path, caller: str) -> bytes:
     at = f"at {format_locs(here())}"
     try:
         return path.read_bytes()
     except FileNotFoundError:
         raise MissingCheckpointError(
-            f"load: there is no file {str(path)!r}; give the path that was saved to, or an open "
-            f"file, {at}"
+            f"{caller}: there is no file {str(path)!r}; give the path that was saved to, or an "
+            f"open file, {at}"
         ) from None
     except IsADirectoryError:
         raise FolderCheckpointError(
-            f"load: {str(path)!r} is a folder; give the path of the file in it, {at}"
+            f"{caller}: {str(path)!r} is a folder; give the path of the file in it, {at}"
         ) from None
 
 

@@ -34,6 +34,7 @@ from staticflow.eager.programs import (
     fill,
     kind_of,
     mark,
+    packer,
     params_of,
     run,
     sizes_along_rows,
@@ -92,7 +93,7 @@ class _Program:
         self.order = order
         self.back = None if order is None else tuple(np.argsort(order).tolist())
         params = params_of(kinds)
-        outputs, self.several = trace(self.of if order is None else self._in_order, params)
+        outputs, self.pack = trace(self.of if order is None else self._in_order, params)
         self.outputs = len(outputs)
         self.derivative: Derivative | None = None
         if not needs or not any(o.tensor_type.dtype.is_floating for o in outputs):
@@ -111,9 +112,8 @@ class _Program:
         """`of`, its tensors and results with their dims in the order."""
         found = self.of(*_turn(tensors, self.back, permute))
         assert self.order is not None
-        if type(found) in (tuple, list):
-            return tuple([turn(o, self.order) for o in found])
-        return turn(found, self.order)
+        pack = packer(found)
+        return pack([turn(o, self.order) for o in found]) if pack else turn(found, self.order)
 
     def run(self, arrays: Sequence[Any]) -> Any:
         """What the program forward gives of arrays; None if these are no operands for it."""
@@ -131,7 +131,7 @@ class _Program:
 
     def cotangents(self, ct: Any) -> list[Any]:
         """The cotangents of the outputs, None where there is none, of what the tape hands over."""
-        return [ct.get(i) for i in range(self.outputs)] if self.several else [ct]
+        return [ct.get(i) for i in range(self.outputs)] if self.pack else [ct]
 
     def backward(self, needs: tuple[bool, ...], given: tuple[bool, ...]) -> Executable | None:
         """The program from the operands, the residuals and those cotangents of outputs that are
@@ -213,7 +213,7 @@ def _vjp(needs: Sequence[bool], cts: Any, out: Any, *args: Any, fused: _Program)
         # other names of the operands, so that no walk leads from one to another
         operands = [a.view_as(a) for a in args[:count]]
         found = fused.of(*operands)
-        pairs = zip(found if fused.several else (found,), fused.cotangents(cts), strict=True)
+        pairs = zip(found if fused.pack else (found,), fused.cotangents(cts), strict=True)
         outputs, given = zip(*((o, ct) for o, ct in pairs if ct is not None), strict=True)
         wanted = [a for a, need in zip(operands, needs, strict=False) if need]
         pulled = iter(tape.grad(outputs, wanted, given, create_graph=before))
@@ -275,7 +275,7 @@ def fused_form(fn: Function, grad_name: str, only_large: bool, attends: bool) ->
             results = (results,)
         count = program.outputs
         made = tuple(map(tensor._wrap, results[:count]))
-        out = made if program.several else made[0]
+        out = made if program.pack else made[0]
         if program.derivative is not None:
             held = list(map(save_value, tensors))
             for array in results[count:]:
@@ -285,7 +285,9 @@ def fused_form(fn: Function, grad_name: str, only_large: bool, attends: bool) ->
             ways = (*edges, *(None,) * (len(held) - len(edges)))
             entry = make_entry(FusedEntry, op, {"fused": program}, ways, held, None, _getframe(1))
             attach(entry, out)
-        return unrecordable(out) if state.inference else out
+        if state.inference:
+            unrecordable(out)
+        return program.pack(made) if program.pack else out
 
     return call
 

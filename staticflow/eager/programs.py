@@ -59,8 +59,8 @@ from staticflow.runtime.recipe import Recipe
 
 __all__ = [
     "MOST_CALLS", "NUMBER", "UNMET", "ArrayKind", "Kinds", "Programs", "close_over",
-    "compile_function", "compile_graph", "fill", "kind_of", "mark", "params_of", "position",
-    "run", "sizes_along_rows", "trace", "with_sizes",
+    "compile_function", "compile_graph", "fill", "kind_of", "mark", "packer", "params_of",
+    "position", "run", "sizes_along_rows", "trace", "with_sizes",
 ]  # fmt: skip
 
 P = TypeVar("P")
@@ -236,12 +236,22 @@ def params_of(kinds: Kinds, updated: int = 0) -> list[Node]:
     ]
 
 
-def trace(fn: Callable[..., Any], params: Sequence[Node]) -> tuple[list[Node], bool]:
-    """What ``fn`` gives of symbols of ``params``, and whether that is several results."""
+Pack = Callable[[Iterable[Any]], Any]
+
+
+def packer(results: Any) -> Pack | None:
+    """What makes of as many others the tuple that ``results`` are, which may have names; None where
+    they are one result."""
+    several = isinstance(results, tuple | list)
+    return getattr(type(results), "_make", tuple) if several else None
+
+
+def trace(fn: Callable[..., Any], params: Sequence[Node]) -> tuple[list[Node], Pack | None]:
+    """What ``fn`` gives of symbols of ``params``, and the `packer` of that."""
     with tracing(), for_itself():
         results = fn(*map(Symbol, params))
-    several = type(results) in (tuple, list)
-    return rewrite_numbers([to_node(r) for r in (results if several else (results,))]), several
+    pack = packer(results)
+    return rewrite_numbers([to_node(r) for r in (results if pack else (results,))]), pack
 
 
 def compile_function(fn: Callable[..., Any], kinds: Kinds, updated: int = 0) -> Executable:

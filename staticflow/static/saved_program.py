@@ -47,7 +47,7 @@ from staticflow.ops.declaring.foreign import refuses_foreign
 from staticflow.ops.loops.printing import print_op
 from staticflow.passes.order import PASSES, check_numerics, restore_passes
 from staticflow.runtime.overlaps import share_elements
-from staticflow.serialization import load, save
+from staticflow.serialization import read_state, save
 from staticflow.static.compile import Options, Program
 from staticflow.static.free_positions import find_free_positions
 from staticflow.static.given import describe_shared_elements
@@ -133,7 +133,7 @@ def load_program(
     began = time.perf_counter()
     name = getattr(f, "name", type(f).__name__) if hasattr(f, "read") else os.fspath(f)
     instead = _check_given(variables)
-    found = load(f)
+    found = read_state(f, None, "load_program")
     if not isinstance(found, dict) or found.keys() != _ENTRIES:
         raise _wrong(f"{name} holds a state and no program; read it with staticflow.load")
     header = _read_header(name, found["program"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -239,6 +239,35 @@ def test_settings_of_the_thread() -> None:
         assert gap(x, y).is_inference()
     with sf.no_grad():
         assert not gap(x, y).requires_grad
+
+
+class Parts(NamedTuple):
+    whole: Any
+    rest: Any
+
+
+def test_a_named_tuple_is_one_program_too(made: list[Any]) -> None:
+    """Its operands, which do not lie in order, are turned for it, and so are the results."""
+
+    @fused("PartsBackward0")
+    def parts(x: Any) -> Any:
+        return Parts(x.floor(), x - x.floor())
+
+    x = drawn(3, 4, requires_grad=True)
+    for given in (x, x.T):
+        found = parts(given)
+        assert type(found) is Parts
+        assert repr(found.rest.grad_fn) == repr(found.whole.grad_fn) == "<PartsBackward0>"
+        assert_close(found.whole + found.rest, given)
+        (gradient,) = sf.autograd.grad(found.rest.sum(), x)
+        assert_close(gradient, sf.ones(3, 4))
+    assert len(made) == 4
+    with sf.inference_mode():
+        found = parts(drawn(3, 4))
+    assert type(found) is Parts and all(part.is_inference() for part in found)
+    xs = sf.placeholder((None, 4), name="xs")
+    assert type(parts(xs)) is Parts
+    assert len(made) == 5
 
 
 def test_in_a_graph_it_is_its_ops() -> None:

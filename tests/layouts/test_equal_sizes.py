@@ -55,7 +55,7 @@ def fit_samples(info: OpInfo, n: int, smooth: bool) -> Iterator[Sample]:
         arrays = [squared(a, n) for a in arrays_of(sample) if a.size]
         if len(arrays) < len(arrays_of(sample)):
             continue
-        if info.op.name in OF_MATRICES:
+        if info.op.name in OF_MATRICES and arrays[0].dtype.kind == "f":
             arrays[0] = arrays[0] + np.diag(4 * np.arange(n) + 9.0)  # regular, and symmetric
             arrays[0] = arrays[0] + np.swapaxes(arrays[0], -1, -2)
         if info.op.name == "searchsorted":

@@ -110,6 +110,42 @@ def test_the_leaf_was_changed_since():
         x * v
 
 
+def _cancelling(make):
+    w = sf.tensor(np.random.default_rng(0).standard_normal(1000), dtype=sf.float32).requires_grad_()
+    return w, make(w)
+
+
+ROUNDED = {
+    "softmax": lambda w: w.softmax(0) - w.exp() / w.exp().sum(),
+    "far terms": lambda w: (w + 1e4).sum() - (w.sum() + 1e7),
+}
+
+
+@pytest.mark.parametrize("make", ROUNDED.values(), ids=ROUNDED)
+def test_rounding_is_no_change_of_the_leaf(make):
+    """Where equal terms cancel, noise is left, and an op's reference has other noise than the op."""
+    _, v = _cancelling(make)
+    run = sf.compile([], sf.symbol(v) + 0)
+    np.testing.assert_allclose(run().numpy(), v.detach().numpy(), rtol=0, atol=20)
+
+
+CHANGED = {
+    "a difference": lambda w: w * 2 - w,
+    "a step": lambda w: (w * 4).floor() - w * 0,
+    "behind large numbers": lambda w: (w * 1e9).tanh() + w,
+    "centred squares": lambda w: ((w - w.mean()) ** 2).sum(),
+}
+
+
+@pytest.mark.parametrize("make", CHANGED.values(), ids=CHANGED)
+def test_a_change_of_the_leaf_is_seen_beside_rounding(make):
+    w, v = _cancelling(make)
+    with sf.no_grad():
+        w[3] += 3
+    with pytest.raises(sf.SymbolicError, match="was changed in place since"):
+        sf.symbol(v)
+
+
 class _Double(sf.autograd.Function):
     @staticmethod
     def forward(ctx, x):

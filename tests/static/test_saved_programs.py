@@ -497,7 +497,7 @@ def test_variables_that_do_not_fit_are_refused() -> None:
 
 
 def test_a_path_that_is_none(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(FileNotFoundError, match=r"^load_program: there is no file"):
         sf.load_program(tmp_path / "nothing")
     with pytest.raises(OSError):
         _, step = trained(OPTIMIZERS["sgd"])

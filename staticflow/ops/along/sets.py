@@ -123,8 +123,12 @@ def _rows(x: Any, dim: int, name: str) -> tuple[Any, tuple[Any, ...], int]:
 def _begin_runs(rows: Any) -> Any:
     """Whether each of ``rows`` (n, ...) differs from the one before it, as the first does."""
     differs = ne(rows[1:], rows[:-1])
-    first = iota.beside(rows, shape=rows[:1].shape[:1], dim=0, dtype=int64)
-    return cat([first == 0, differs if rows.ndim == 1 else any(differs, 1)])
+    return cat([_first_row(rows) == 0, differs if rows.ndim == 1 else any(differs, 1)])
+
+
+def _first_row(rows: Any) -> Any:
+    """The number of the first of ``rows`` (n, ...), 0, in a vector: empty where there is none."""
+    return iota.beside(rows, shape=rows[:1].shape[:1], dim=0, dtype=int64)
 
 
 def _distinct(
@@ -145,6 +149,5 @@ def _distinct(
         group = group if order is None else scatter(group, 0, order, group)
         found.append(reshape(group, x.shape) if at is None else group)
     if counts:
-        end = iota.beside(rows, shape=rows[:1].shape[:1], dim=0, dtype=int64) + rows.shape[0]
-        found.append(cat([positions[1:], end]) - positions)
+        found.append(cat([positions[1:], _first_row(rows) + rows.shape[0]]) - positions)
     return found[0] if len(found) == 1 else tuple(found)

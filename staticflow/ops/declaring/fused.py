@@ -35,7 +35,7 @@ FUSED: list[Fused] = []
 
 def fused(grad_name: str, only_large: bool = False, attends: bool = False) -> Callable[[F], F]:
     """``fn(*args)`` of tensors, symbols and hashable values, that gives a tensor or a tuple of
-    them, and of the tensors asks shapes and dtypes only.
+    them, which may be a named one, and of the tensors asks shapes and dtypes only.
 
     It is called by position, has no state, closes over no tensor, and takes its operands as they
     are inside `autocast`, too. Sizes other than 1 are

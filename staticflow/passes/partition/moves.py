@@ -45,15 +45,12 @@ def move(value: Symbol, shape: Shape, now: Layout, layout: Layout, place: Place)
     """A rank's part, in a layout, of a tensor of this ``shape`` of which it has that of the layout
     ``now``: gathered where a dim is split otherwise, or dealt out where another dim is split over
     the same axis then, and cut where it is whole."""
-    current = list(now)
-    for d in _gathered_dims(now, layout):
-        to = _dealt_to(d, current, layout)
-        if to is not None:
+    sends, current = _sends_between(now, layout)
+    for d, to, _ in sends:
+        if to is None:
+            value = _in_stretches(_gather, value, d, shape[d], now[d], place)
+        else:
             value = _deal_out(value, d, to, shape, (now[d], layout[to]), place)
-            current[d], current[to] = None, layout[to]
-            continue
-        value = _in_stretches(_gather, value, d, shape[d], now[d], place)
-        current[d] = None
     cuts = {d: b for d, (a, b) in enumerate(zip(current, layout, strict=True)) if b and not a}
     if all(same(b.outer, 1) for b in cuts.values()):
         return cut_to_parts(value, {d: place.part(shape[d], b) for d, b in cuts.items()})
@@ -62,12 +59,22 @@ def move(value: Symbol, shape: Shape, now: Layout, layout: Layout, place: Place)
     return value
 
 
-def _gathered_dims(now: Layout, layout: Layout) -> list[int]:
-    return [
-        d
-        for d, (a, b) in enumerate(zip(now, layout, strict=True))
-        if a is not None and not same_layout((a,), (b,))
-    ]
+def _sends_between(
+    now: Layout, layout: Layout
+) -> tuple[list[tuple[int, int | None, Layout]], Layout]:
+    """What is sent on the way from one layout to another: in order, the dims that are gathered,
+    with the dim that is split over their axis then, if they are dealt out, and the layout before
+    that; and the layout behind all of them."""
+    current, found = list(now), list[tuple[int, int | None, Layout]]()
+    for d, (a, b) in enumerate(zip(now, layout, strict=True)):
+        if a is None or same_layout((a,), (b,)):
+            continue
+        to = _dealt_to(d, current, layout)
+        found.append((d, to, tuple(current)))
+        current[d] = None
+        if to is not None:
+            current[to] = layout[to]
+    return found, tuple(current)
 
 
 def _dealt_to(d: int, now: Sequence[Split | None], layout: Layout) -> int | None:
@@ -168,19 +175,14 @@ def note_move(
     where nothing is sent."""
     kind, axes = node.tensor_type, list[int]()
     sent: Size = 0
-    current = list(now)
-    for d in _gathered_dims(now, layout):
-        split, to = now[d], _dealt_to(d, current, layout)
+    for d, to, before in _sends_between(now, layout)[0]:
+        split, after = now[d], None if to is None else layout[to]
         assert split is not None
-        ranks = place.shape[split.axis]
-        local = list(place.local(kind.shape, tuple(current)))
+        local = list(place.local(kind.shape, before))
         local[d] = split.outer * split.chunk
-        current[d] = None
-        if to is not None:
-            current[to] = after = layout[to]
-            assert after is not None
+        if to is not None and after is not None:
             local[to] = after.chunk
-        sent = sent + prod(local) * kind.dtype.itemsize * (ranks - 1)
+        sent = sent + prod(local) * kind.dtype.itemsize * (place.shape[split.axis] - 1)
         axes.append(split.axis)
     if not axes:
         return None
