@@ -16,6 +16,7 @@ from staticflow.autograd.transforms import (
     jacfwd,
     jacrev,
     jvp,
+    linearize,
     vjp,
 )
 from staticflow.autograd.vmap import vmap
@@ -25,7 +26,7 @@ from staticflow.ops.declaring.foreign import refuses_foreign_in
 
 __all__ = [
     "functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp",
-    "stack_module_state", "vjp", "vmap",
+    "linearize", "stack_module_state", "vjp", "vmap",
 ]  # fmt: skip
 
 refuses_foreign_in(globals())

@@ -90,7 +90,7 @@ def jvp(
     with enable_grad():
         single, ys = _call(func, xs)
         moves = _directions("jvp", v, xs, "input")
-        found = fill_missing(push(ys, xs, moves, create_graph), ys, strict)
+        found = fill_missing(tangents_along(ys, xs)(moves, create_graph), ys, strict)
     return _as_given(ys, single, create_graph), _as_given(found, single, create_graph)
 
 
@@ -276,19 +276,29 @@ def pull(ys: Sequence[Any], xs: Sequence[Any], cts: Sequence[Any], create_graph:
     return tape.grad(outs, xs, seeds, create_graph, retain_graph=True)
 
 
-def push(
-    ys: Sequence[Any], xs: Sequence[Any], moves: Sequence[Any], create_graph: bool
-) -> list[Any]:
-    """The tangents of ``ys``; None where they do not depend on ``xs``."""
+def tangents_along(
+    ys: Sequence[Any], xs: Sequence[Any]
+) -> Callable[[Sequence[Any], bool], list[Any]]:
+    """The function from moves of ``xs``, and whether the result is recorded, to the tangents of
+    ``ys``; None where they do not depend on ``xs``.
+
+    Of tensors the vjp is recorded once, and each call walks back over that."""
     if any(isinstance(y, Symbol) for y in ys):
-        return pushforward(_symbols(ys), _symbols(xs), _symbols(moves))
-    seeds = [zeros_like(y).requires_grad_() for y in ys]
-    pulled = pull(ys, xs, seeds, create_graph=True)
-    reached = [(ct, m) for ct, m in zip(pulled, moves, strict=True) if ct is not None]
-    if not reached:
-        return [None] * len(ys)
-    cts, given = zip(*reached, strict=True)
-    return pull(cts, seeds, given, create_graph)
+        return lambda moves, _: pushforward(_symbols(ys), _symbols(xs), _symbols(moves))
+    real = [i for i, y in enumerate(ys) if y.dtype.is_floating]
+    seeds = [zeros_like(ys[i]).requires_grad_() for i in real]
+    pulled = pull([ys[i] for i in real], xs, seeds, create_graph=True)
+
+    def push(moves: Sequence[Any], create_graph: bool) -> list[Any]:
+        found: list[Any] = [None] * len(ys)
+        reached = [(ct, m) for ct, m in zip(pulled, moves, strict=True) if ct is not None]
+        if reached:
+            cts, given = zip(*reached, strict=True)
+            for i, moved in zip(real, pull(cts, seeds, given, create_graph), strict=True):
+                found[i] = moved
+        return found
+
+    return push
 
 
 def _symbols(values: Sequence[Any]) -> list[Symbol]:

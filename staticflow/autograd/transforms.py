@@ -11,32 +11,39 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any
+from weakref import WeakValueDictionary
 
 from staticflow.autograd.functional import (
     fill_missing,
     own_input,
     pull,
-    push,
     rows_of,
     run_or_trace,
+    tangents_along,
 )
+from staticflow.eager.expression import is_current
 from staticflow.eager.grad_mode import enable_grad
 from staticflow.errors import ArgumentError, DTypeError, ShapeError, SymbolicError
 from staticflow.graph.articles import with_article
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.basics.creation import ones_like
 from staticflow.ops.basics.view import of_size
+from staticflow.ops.declaring.foreign import how_to_wrap, kind_of
 from staticflow.ops.declaring.required import require_equal
 from staticflow.ops.declaring.switch import as_bool
 from staticflow.ops.declaring.thread import thread
 from staticflow.ops.loops.meets_symbol import run_or_write
 from staticflow.ops.loops.region import trace_at_once
-from staticflow.ops.symbols.symbol import Symbol
+from staticflow.ops.symbols.symbol import Symbol, to_node
 from staticflow.pytree import flatten, unflatten
 
-__all__ = ["grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "vjp"]
+__all__ = ["grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize", "vjp"]
 
 Function = Callable[..., Any]
+
+_left: WeakValueDictionary[int, Any] = WeakValueDictionary()
+"""The inputs of calls whose function has run, by their ids: no derivative by one of them is to be
+part of another."""
 
 
 class _Point:
@@ -57,9 +64,7 @@ class _Point:
         chosen = args[argnums] if isinstance(argnums, int) else tuple(args[n] for n in numbers)
         given, self.structure = flatten(chosen)
         self.inputs = [own_input(x, thread.state.recording) for x in given]
-        self.recorded = thread.state.recording and any(
-            isinstance(x, Symbol) or x.requires_grad for x in given
-        )
+        self.recorded = _is_recorded(given)
         own = unflatten(self.structure, self.inputs)
         self.args = list(args)
         for n, x in zip(numbers, (own,) if isinstance(argnums, int) else own, strict=True):
@@ -75,49 +80,69 @@ class _Point:
         has_aux = as_bool("has_aux", has_aux)
         with enable_grad():
             out = func(*self.args, **kwargs)
+        _left.update((id(x), x) for x in self.inputs if not isinstance(x, Symbol))
         out, aux = out if has_aux else (out, None)
         self.outputs, self.out_structure = flatten(out)
+        for y in self.outputs:
+            if not hasattr(y, "__sf_mode__"):
+                raise DTypeError(
+                    f"the function must give a tensor, or a tree of tensors, not {kind_of(y)}; "
+                    f"{how_to_wrap(y)}, at {format_locs(here())}"
+                )
         self.recorded = self.recorded or (
             thread.state.recording and _reach_others(self.outputs, self.inputs)
         )
         beside, structure = flatten(aux)
-        settled = unflatten(self.out_structure, self.cut_history(self.outputs))
-        return settled, unflatten(structure, self.cut_history(beside))
+        settled = unflatten(self.out_structure, self.cut_history(self.outputs, self.recorded))
+        return settled, unflatten(structure, self.cut_history(beside, self.recorded))
 
     def pull(self, cts: Sequence[Any]) -> Any:
         """The cotangents of the inputs, in their structure."""
+        recorded = self._records(cts)
         with enable_grad():
-            found = pull(self.outputs, self.inputs, cts, self.recorded)
-        return unflatten(
-            self.structure, self.cut_history(fill_missing(found, self.inputs, strict=False))
-        )
+            found = pull(self.outputs, self.inputs, cts, recorded)
+        found = fill_missing(found, self.inputs, strict=False)
+        return unflatten(self.structure, self.cut_history(found, recorded))
 
     def push(self, moves: Sequence[Any]) -> Any:
         """The tangents of the outputs, in their structure."""
+        recorded = self._records(moves)
         with enable_grad():
-            found = push(self.outputs, self.inputs, moves, self.recorded)
-        return unflatten(
-            self.out_structure, self.cut_history(fill_missing(found, self.outputs, strict=False))
-        )
+            found = self._along(moves, recorded)
+        found = fill_missing(found, self.outputs, strict=False)
+        return unflatten(self.out_structure, self.cut_history(found, recorded))
+
+    @functools.cached_property
+    def _along(self) -> Callable[[Sequence[Any], bool], list[Any]]:
+        """What gives the tangents of the outputs: it keeps what all of them share."""
+        return tangents_along(self.outputs, self.inputs)
+
+    def _records(self, given: Sequence[Any]) -> bool:
+        """Whether a product with what is ``given`` is recorded: it is linear in that."""
+        return self.recorded or _is_recorded(given)
 
     def rows(self) -> Any:
         """The Jacobian of each output by each input, in the structure of the outputs."""
         with enable_grad():
             each = [rows_of(y, self.inputs, self.recorded, strict=False) for y in self.outputs]
-        rows = [unflatten(self.structure, self.cut_history(found)) for found in each]
+        rows = [unflatten(self.structure, self.cut_history(r, self.recorded)) for r in each]
         return unflatten(self.out_structure, rows)
 
-    def cut_history(self, results: Sequence[Any]) -> list[Any]:
-        """The results, without a history that leads to this call's own inputs alone."""
-        if self.recorded:
-            return list(results)
-        return [self._apart(r) for r in results]
+    def cut_history(self, results: Sequence[Any], recorded: bool) -> list[Any]:
+        """The results, where they are not ``recorded`` without a history: it would lead to this
+        call's own inputs alone."""
+        return list(results) if recorded else [self._apart(r) for r in results]
 
     @staticmethod
     def _apart(result: Any) -> Any:
         if isinstance(result, Symbol):
             return result if thread.state.recording else result.detach()
         return result.detach() if getattr(result, "requires_grad", False) else result
+
+
+def _is_recorded(values: Sequence[Any]) -> bool:
+    """Whether what is computed of ``values``, tensors or symbols, has a history now."""
+    return thread.state.recording and any(isinstance(x, Symbol) or x.requires_grad for x in values)
 
 
 def _transform(func: Function, derivative: Function) -> Function:
@@ -131,7 +156,8 @@ def _transform(func: Function, derivative: Function) -> Function:
 
 
 def _reach_others(outputs: Sequence[Any], inputs: Sequence[Any]) -> bool:
-    """Whether the history of ``outputs`` leads to leaves that are not among ``inputs``."""
+    """Whether the history of ``outputs`` leads to leaves that are not among ``inputs``, and not
+    among those of a call that was left."""
     own = set(map(id, inputs))
     stack = [y._current_vertex() for y in outputs if not isinstance(y, Symbol)]
     seen: set[int] = set()
@@ -140,6 +166,8 @@ def _reach_others(outputs: Sequence[Any], inputs: Sequence[Any]) -> bool:
         if vertex is None or id(vertex) in seen or id(vertex) in own:
             continue
         if not vertex.serial:
+            if id(vertex) in _left:
+                continue
             return True
         seen.add(id(vertex))
         stack.extend(vertex.edges)
@@ -199,7 +227,8 @@ def vjp(func: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]
     primals, a tuple; with ``has_aux`` what ``func`` gives beside its outputs, too.
 
     Of tensors ``func`` runs at once. Cotangents that are symbols, as in `vmap` of the second
-    function, have it traced anew, which is refused if it draws, or changes what is not its own.
+    function, have it traced anew, which is refused if it draws, or changes what is not its own, and
+    if what it was computed from has changed since.
 
     >>> import staticflow as sf
     >>> out, pullback = vjp(lambda x: x * x, sf.tensor([1.0, 2.0]))
@@ -210,33 +239,47 @@ def vjp(func: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]
     out, aux = point.call(func, {}, has_aux)
 
     def pullback(cotangents: Any) -> Any:
-        given = flatten(cotangents)[0]
-        if _has_symbol(given) and not _has_symbol(point.outputs):
-            return trace_at_once(lambda: _pull_anew(func, primals, has_aux, cotangents))
-        return point.pull(_like("vjp", cotangents, point.outputs))
+        def of(point: _Point) -> Any:
+            return point.pull(_like("vjp", cotangents, point.outputs))
+
+        if _runs_into_graph(cotangents, point):
+            return trace_at_once(lambda: of(_trace_anew("vjp", func, primals, has_aux, point)))
+        return of(point)
 
     pullback.__qualname__ = "pullback"  # as Python names it where it is called wrongly
     return (out, pullback, aux) if has_aux else (out, pullback)
 
 
-def _has_symbol(values: Sequence[Any]) -> bool:
-    return any(isinstance(x, Symbol) for x in values)
+def _runs_into_graph(given: Any, point: _Point) -> bool:
+    """Whether a symbol meets what a function gave of tensors."""
+    return any(isinstance(x, Symbol) for x in flatten(given)[0]) and not any(
+        isinstance(y, Symbol) for y in point.outputs
+    )
 
 
-def _pull_anew(func: Function, primals: Sequence[Any], has_aux: bool, cotangents: Any) -> Any:
-    """What the second function of `vjp` gives in a graph, where ``func`` has run on tensors."""
+def _trace_anew(
+    what: str, func: Function, primals: Sequence[Any], has_aux: bool, ran: _Point
+) -> _Point:
+    """Where ``func`` ``ran`` on tensors, as a part of the graph that is being written."""
     point = _Point(primals, tuple(range(len(primals))))
     left = thread.state.left
     before = len(left)
     point.call(func, {}, has_aux)
+    given = f"{what}: a symbol is given, and the function ran on tensors"
     if len(left) > before:
         del left[before:]
         raise SymbolicError(
-            "vjp: a symbol is given, and the function ran on tensors; it draws, or changes what is "
-            "not its own, which would happen again: call vjp where its arguments are symbols too, "
-            f"as in a function for sf.jit, at {format_locs(here())}"
+            f"{given}; it draws, or changes what is not its own, which would happen again: call "
+            f"{what} where its arguments are symbols too, as in a function for sf.jit, "
+            f"at {format_locs(here())}"
         )
-    return point.pull(_like("vjp", cotangents, point.outputs))
+    pairs = zip(point.outputs, ran.outputs, strict=True)
+    if not all(is_current(Symbol(to_node(y)), was) for y, was in pairs):
+        raise SymbolicError(
+            f"{given}; what it was computed from was changed in place since: call {what} again, "
+            f"or call it where its arguments are symbols too, at {format_locs(here())}"
+        )
+    return point
 
 
 @run_or_trace
@@ -257,6 +300,36 @@ def jvp(func: Function, primals: Any, tangents: Any, *, has_aux: bool = False) -
     out, aux = point.call(func, {}, has_aux)
     moved = point.push(_like("jvp", tangents, point.inputs))
     return (out, moved, aux) if has_aux else (out, moved)
+
+
+@run_or_trace
+def linearize(func: Function, *primals: Any) -> tuple[Any, Function]:
+    """``func(*primals)``, and a function from tangents of the primals to those of that, in its
+    structure: the linear map of which `jvp` gives one value.
+
+    ``func`` runs once, and what its derivative needs is kept as long as the second function is
+    there, so that each call of that costs the tangents alone; in a graph, too, all calls share the
+    values of ``func``. Tangents that are symbols, as in `vmap` of the second function, are as in
+    `vjp`. Raises `ShapeError` for tangents of other shapes than the primals.
+
+    >>> import staticflow as sf
+    >>> out, along = linearize(lambda x: x * x, sf.tensor([1.0, 2.0]))
+    >>> out, along(sf.tensor([1.0, 0.0])), along(sf.tensor([0.0, 1.0]))
+    (tensor([1., 4.]), tensor([2., 0.]), tensor([0., 4.]))
+    """
+    point = _Point(primals, tuple(range(len(primals))))
+    out, _ = point.call(func, {})
+
+    def along(*tangents: Any) -> Any:
+        def of(point: _Point) -> Any:
+            return point.push(_like("linearize", tangents, point.inputs))
+
+        if _runs_into_graph(tangents, point):
+            return trace_at_once(lambda: of(_trace_anew("linearize", func, primals, False, point)))
+        return of(point)
+
+    along.__qualname__ = "along"
+    return out, along
 
 
 def jacrev(func: Function, argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Function:

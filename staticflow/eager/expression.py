@@ -33,7 +33,7 @@ from staticflow.ops.symbols.captured import capture
 from staticflow.ops.symbols.symbol import STATIC, Symbol
 from staticflow.ops.tensors.queries import finfo
 
-__all__ = ["copy_of", "expression_of"]
+__all__ = ["copy_of", "expression_of", "is_current"]
 
 _known: WeakKeyDictionary[Vertex, Any] = WeakKeyDictionary()
 """What vertices have given: so a tensor is the same node each time."""
@@ -67,7 +67,7 @@ def expression_of(tensor: Any) -> Symbol:
         finally:
             state.recording = before
         found = _known[last]
-        if not _is_current(found, tensor):
+        if not is_current(found, tensor):
             del _known[last]
             _refuse(tensor, "what it was computed from was changed in place since")
     symbol: Symbol = found
@@ -157,19 +157,29 @@ def _is_held(kept: SavedValue) -> bool:
     return any(getrefcount(kept[i]) > _ALONE[i] for i in (0, 1))
 
 
-def _is_current(symbol: Symbol, tensor: Any) -> bool:
-    """Whether the expression gives what the tensor has, as its leaves are now."""
+def is_current(symbol: Symbol, tensor: Any) -> bool:
+    """Whether the expression gives what the tensor has, as its leaves are now, but for rounding."""
     params = [n for n in toposort([symbol.node]) if n.op is param]
-    arrays = [p.attrs["source"]._data for p in params]
+    arrays = [_on_host(p.attrs["source"]) for p in params]
     graph = close(params, [symbol.node])
     value = np.asarray(interpret_graph(graph, arrays)[0], np.float64)
-    own = np.asarray(tensor._data, np.float64)
+    own = np.asarray(_on_host(tensor), np.float64)
     if value.shape != own.shape:
         return False
-    largest = np.max(np.abs(own), initial=0.0, where=np.isfinite(own))
-    if np.allclose(value, own, 0, 1e4 * finfo(tensor.dtype).eps * largest, equal_nan=True):
+    last_bit = finfo(tensor.dtype).eps if tensor.dtype.is_floating else 0.0
+    bound = last_bit * np.max(np.abs(own), initial=0.0, where=np.isfinite(own))
+    if np.allclose(value, own, 0, _BITS_OFF * bound, equal_nan=True):
         return True
-    return np.allclose(value, own, 0, 100 * _noise_of(graph, arrays, value), equal_nan=True)
+    bound = _noise_of(graph, arrays, value)
+    return np.allclose(value, own, 0, _BITS_OFF * bound, equal_nan=True)
+
+
+_BITS_OFF = 100
+"""So many times the rounding of each element on the way may an op and its reference differ."""
+
+
+def _on_host(tensor: Any) -> Any:
+    return tensor.detach().cpu()._data if tensor.is_cuda else tensor._data
 
 
 def _noise_of(graph: Graph, arrays: Sequence[Any], value: Any) -> float:

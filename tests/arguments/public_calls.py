@@ -122,6 +122,10 @@ def _derivatives() -> Iterator[Public]:
     yield Public("func.jvp", lambda: (sf.func.jvp, [square, (values(3),), (values(3),)], {}))
     yield Public("func.vjp", lambda: (sf.func.vjp, [square, values(3)], {}))
     yield Public("func.vjp()", lambda: (sf.func.vjp(square, values(3))[1], [sf.tensor(1.0)], {}))
+    yield Public("func.linearize", lambda: (sf.func.linearize, [square, values(3)], {}))
+    yield Public(
+        "func.linearize()", lambda: (sf.func.linearize(square, values(3))[1], [values(3)], {})
+    )
     yield Public("vmap", lambda: (sf.vmap, [square], {"in_dims": 0, "chunk_size": 2}))
     yield Public("vmap()", lambda: (sf.vmap(square), [values(3, 2)], {}))
     A = sf.autograd

@@ -17,6 +17,7 @@ from staticflow.func import (
     jacfwd,
     jacrev,
     jvp,
+    linearize,
     vjp,
 )
 
@@ -173,6 +174,121 @@ def test_a_pullback_never_draws_or_changes_anything_again() -> None:
                 call()
         assert sf.get_rng_state().tolist() == state.tolist()
         assert norm.running_mean.tolist() == mean.tolist()
+
+
+@pytest.mark.parametrize("change", ["captured", "argument", "not saved"])
+def test_what_was_changed_since_is_not_taken_as_it_is_now(change: str) -> None:
+    """PyTorch computes with what is there then, and of an elementwise function with what it saved."""
+    x, w = X.clone(), sf.tensor([1.0, 2.0, 3.0])
+    functions: dict[str, Any] = {
+        "captured": lambda x: x * w,
+        "argument": lambda x: x * x,
+        "not saved": lambda x: x * w.exp(),
+    }
+    maps = vjp(functions[change], x)[1], linearize(functions[change], x)[1]
+    (x if change == "argument" else w).mul_(1.001)
+    for fn in maps:
+        for call in (lambda f=fn: sf.vmap(f)(sf.eye(3)), lambda f=fn: sf.jit(f)(sf.ones(3))):
+            with pytest.raises(sf.SymbolicError, match=r"changed in place since.*test_autograd_tr"):
+                call()
+        if change == "not saved":
+            continue
+        with pytest.raises(sf.AutogradError, match="changed in place after it was used"):
+            fn(sf.ones(3))
+
+
+def test_products_have_gradients_by_what_they_are_multiplied_with() -> None:
+    """They are linear in it, whatever else requires a gradient; nothing else is on the tape."""
+    along: dict[str, Any] = {
+        "vjp": lambda v: vjp(lambda x: x**3, X)[1](v)[0],
+        "jvp": lambda v: jvp(lambda x: x**3, (X,), (v,))[1],
+        "linearize": linearize(lambda x: x**3, X)[1],
+    }
+    for name, fn in along.items():
+        v = sf.ones(3).requires_grad_()
+        fn(v).sum().backward()
+        assert v.grad is not None and v.grad.tolist() == (3 * X**2).tolist(), name
+        for found in (
+            grad(lambda v, f=fn: f(v).sum())(sf.ones(3)),
+            sf.diag(jacrev(fn)(sf.ones(3))),
+        ):
+            assert found.tolist() == (3 * X**2).tolist() and not found.requires_grad, name
+        assert not fn(sf.ones(3)).requires_grad and not fn(v.detach()).requires_grad
+        with sf.no_grad():
+            assert not fn(v).requires_grad
+
+
+# -- linearize -----------------------------------------------------------------------------------
+
+
+def test_a_linear_map_is_called_as_often_as_one_likes() -> None:
+    calls = []
+
+    def fn(x: Any, p: Any) -> Any:
+        calls.append(0)
+        return {"product": x * p["w"], "sum": x.sum(), "at": x.argmax()}
+
+    p = {"w": sf.tensor([1.0, 2.0, 3.0])}
+    out, along = linearize(fn, X, p)
+    assert out["sum"].item() == 1.5 and not out["sum"].requires_grad and out["at"].item() == 2
+    for v, u in ((sf.ones(3), sf.zeros(3)), (sf.zeros(3), sf.ones(3)), (X, X)):
+        moved = along(v, {"w": u})
+        assert moved["product"].tolist() == (v * p["w"] + X * u).tolist()
+        assert moved["sum"].item() == v.sum().item() and moved["at"].item() == 0
+        assert not moved["product"].requires_grad
+    assert len(calls) == 1
+    sf.testing.assert_close(jvp(fn, (X, p), (X, p))[1]["product"], along(X, p)["product"])
+
+
+def test_a_linear_map_of_symbols_shares_the_values_of_the_function() -> None:
+    x, v, u = (sf.placeholder((None, 3), name=name) for name in "xvu")
+    out, along = linearize(lambda x: x.exp() * x, x)
+    program = sf.compile([x, v, u], [out, along(v), along(u)])
+    assert [n.op.name for n in program.graph.nodes].count("exp") == 1
+    x0, v0, u0 = sf.randn(2, 3), sf.randn(2, 3), sf.randn(2, 3)
+    eager, map_now = linearize(lambda x: x.exp() * x, x0)
+    for a, b in zip(program(x0, v0, u0), (eager, map_now(v0), map_now(u0)), strict=True):
+        np.testing.assert_allclose(a, b, 1e-5, 1e-6)
+    jitted = sf.jit(lambda x, v: linearize(lambda x: x.exp() * x, x)[1](v))
+    np.testing.assert_allclose(jitted(x0, v0), map_now(v0), 1e-5, 1e-6)
+    rows = sf.vmap(map_now)(sf.stack([v0, u0]))
+    np.testing.assert_allclose(rows[1], map_now(u0), 1e-5, 1e-6)
+
+
+def test_a_linear_map_keeps_its_draws_and_the_branch_that_was_taken() -> None:
+    out, along = linearize(lambda x: sf.nn.functional.dropout(x) * (2 if x[0] > 0 else 3), X)
+    np.testing.assert_allclose(along(X), out)
+    assert along(X).tolist() == along(X).tolist()
+    with pytest.raises(sf.SymbolicError, match=r"the truth of a symbolic value"):
+        sf.jit(along)(X)
+    with pytest.raises(sf.SymbolicError, match=r"linearize: a symbol is given.* draws"):
+        sf.jit(linearize(sf.nn.functional.dropout, X)[1])(X)
+
+
+def test_a_linear_map_is_part_of_other_derivatives() -> None:
+    w = sf.tensor(2.0, requires_grad=True)
+    _, along = linearize(lambda x: w * x**3, X)
+    along(sf.ones(3)).sum().backward()
+    assert w.grad is not None and w.grad.item() == (3 * X**2).sum().item()
+    second = hessian(lambda x: linearize(lambda y: y**4, x)[1](sf.ones(3)).sum())(X)
+    np.testing.assert_allclose(second, sf.diag(24 * X))
+
+
+def test_what_linearize_refuses() -> None:
+    _, along = linearize(lambda x, y: x * y, X, X)
+    with pytest.raises(sf.ShapeError, match=r"linearize: .*\[\[3\]\] are given.*\[\[3\], \[3\]\]"):
+        along(X)
+    with pytest.raises(sf.ShapeError, match=r"linearize: .* 2 and 3 differ"):
+        along(X, sf.ones(2))
+    with pytest.raises(sf.DTypeError, match="linearize: tensors are needed, not int"):
+        along(X, 3)
+    with pytest.raises(sf.DTypeError, match="must be a function, not int"):
+        linearize(3, X)  # type: ignore[arg-type]
+    for fn in (linearize, vjp):
+        with pytest.raises(
+            sf.DTypeError, match=r"must give a tensor, or a tree .* not int.*test_au"
+        ):
+            fn(lambda x: 3, X)
 
 
 def test_what_transforms_refuse() -> None:

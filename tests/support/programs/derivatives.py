@@ -143,6 +143,17 @@ def double_backward_misc(log, refused):
         torch.func.vjp(torch.sin, torch.ones(2))[1](torch.ones(2)),
         torch.func.jvp(torch.sin, (torch.ones(2),), (torch.ones(2),)),
     )
+    two = x.detach(), 2 * x.detach()
+    out, along = torch.func.linearize(lambda a, b: (a * b.exp(), {"sum": a.sum()}), *two)
+    log(out, along(*two), along(torch.ones_like(two[0]), torch.zeros_like(two[0])))
+    v = torch.ones(2, requires_grad=True)
+    pullback = torch.func.vjp(torch.sin, torch.ones(2))[1]
+    log(torch.autograd.grad(pullback(v)[0].sum(), v))
+    log(
+        torch.func.jacrev(lambda v: torch.func.jvp(torch.sin, (torch.ones(2),), (v,))[1])(
+            v.detach()
+        )
+    )
 
 
 def checkpointing(log, refused):
