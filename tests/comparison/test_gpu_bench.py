@@ -164,10 +164,13 @@ def test_a_session_goes_on_past_what_fails(session: Any, tmp_path: Path) -> None
     assert (tmp_path / "made").read_text() == "x"
 
 
-def test_what_a_call_cuts_off_is_begun_anew(session: Any, tmp_path: Path) -> None:
+def test_what_a_call_cuts_off_is_begun_anew(
+    session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "LEAST", 2.0)
     text = "import os, time\ntime.sleep(0 if os.path.exists(r'{folder}/go') else 100)"
     steps = [session.Step("long", (sys.executable, "-c", text), 40)]
-    found = session.run_steps(steps, tmp_path, 25)
+    found = session.run_steps(steps, tmp_path, 6)
     assert found["long"]["how"].endswith("with the call") and not found["long"]["has_ended"]
     (tmp_path / "go").touch()
     assert session.run_steps(steps, tmp_path, 1)["long"] == found["long"]  # no time for it

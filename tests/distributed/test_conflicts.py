@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from slices import by_days
 
 import staticflow as sf
 from staticflow import distributed
@@ -122,7 +123,7 @@ def check(write: Callable[[Any, Any], Any], size: int | None, n: int, wanted: Mo
         assert wanted is None or moves == wanted
 
 
-@pytest.mark.parametrize("name", CONFLICTS)
+@pytest.mark.parametrize("name", by_days(list(CONFLICTS), 8, "conflicts"))
 def test_what_is_split_otherwise_is_sent_and_said(name: str) -> None:
     """Of sizes that the axis divides and does not, known and unknown."""
     for size, n in ((9, 9), (None, 7), (None, 2)):

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from slices import by_days
 
 import staticflow as sf
 from staticflow import distributed, nn
@@ -177,7 +178,7 @@ def program(name: str, size: int | None, mesh: Any = None) -> Any:
 
 
 @pytest.mark.parametrize("size", [7, None])
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("name", by_days(list(FUNCTIONS), 25, "split operands"))
 def test_ops_of_split_operands(name: str, size: int | None) -> None:
     """Of sizes that the ranks divide and do not, known and unknown, fewer than there are ranks."""
     w = numbers(6, 4, seed=1)

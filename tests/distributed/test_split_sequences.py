@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from slices import by_days
 from test_partition import collectives, numbers
 
 import staticflow as sf
@@ -48,7 +49,7 @@ def attend(
 
 
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("name", WAYS)
+@pytest.mark.parametrize("name", by_days(list(WAYS), 2, "sequences"))
 def test_attention_in_parts_of_the_sequence(name: str, causal: bool) -> None:
     """Of sizes that the ranks divide, and do not."""
     *_, axes, of_result, of_gradients = WAYS[name]

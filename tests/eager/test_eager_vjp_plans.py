@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from opinfo import ROWS
 from opinfo.modes import arrays_of, call
+from slices import by_days
 
 import staticflow as sf
 from staticflow.eager.mode import EAGER
@@ -48,7 +49,7 @@ def gradients(info: Any, sample: Any, arrays: Any) -> Any:
     return [None if t.grad is None else t.grad.numpy().tobytes() for t in tensors]
 
 
-@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("name", by_days(list(ROWS), 130, "vjp plans"))
 def test_gradients_of_samples(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """On the samples of the op's row, and then on other values of the same kinds."""
     info = ROWS[name]

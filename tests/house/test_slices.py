@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from slices import DAY, daily, today
+from slices import DAY, by_days, daily, today
 
 
 def test_the_day_is_handed_to_every_process_of_a_run():
@@ -29,6 +29,16 @@ def test_a_share_is_the_same_all_day_and_other_on_another(monkeypatch):
 
 def test_all_cases_are_taken_where_they_are_few():
     assert daily([3, 1, 2], 3) == [3, 1, 2]
+
+
+def test_a_case_that_is_not_of_the_day_is_the_campaigns(monkeypatch):
+    monkeypatch.setenv("STATICFLOW_TEST_DAY", "2026-01-31")
+    cases = [(i, "x") for i in range(9)]
+    found = by_days(cases, 3, "a")
+    assert [c for c in found if type(c) is tuple] == daily(cases, 3, "a")
+    rare = [c for c in found if type(c) is not tuple]
+    assert len(rare) == 6 and {c.marks[0].name for c in rare} == {"campaign"}
+    assert [tuple(c.values) if type(c) is not tuple else c for c in found] == cases
 
 
 def test_hypothesis_draws_the_same_all_day_however_busy_the_machine_is():

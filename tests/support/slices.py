@@ -1,14 +1,16 @@
 """The day's share of a generated check, whose whole runs under the marker ``campaign``.
 
 A check that is generated from a table has more cases than a run of the suite has seconds. The suite
-takes a few of them, others every day; ``python -m pytest -m campaign`` takes all.
+takes a few of them, others every day; ``python -m pytest -m campaign`` takes the rest.
 """
 
 import datetime
 import os
 import random
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
+
+import pytest
 
 Case = TypeVar("Case")
 
@@ -30,3 +32,15 @@ def daily(cases: Sequence[Case], count: int, subject: str = "") -> list[Case]:
         return list(cases)
     chosen = random.Random(f"{today()} {subject}").sample(range(len(cases)), count)
     return [cases[index] for index in sorted(chosen)]
+
+
+def by_days(cases: Sequence[Any], count: int, subject: str = "") -> list[Any]:
+    """All ``cases`` as parameters of a test, of which ``count`` run today and the others in the
+    campaign. A case is one argument, or a tuple of several."""
+    today = set(daily(range(len(cases)), count, subject))
+    return [c if i in today else _rare(c) for i, c in enumerate(cases)]
+
+
+def _rare(case: Any) -> Any:
+    values = case if isinstance(case, tuple) else (case,)
+    return pytest.param(*values, marks=pytest.mark.campaign)

@@ -11,6 +11,7 @@ import pytest
 from cuda_case import Case, assert_same, emulated, interpreted
 from cuda_clusters import CLUSTERS, Cluster
 from emulator import ORDERS, Module
+from slices import by_days
 
 from staticflow.codegen.cuda.render import render_cuda_module
 from staticflow.graph.dim_queries import evaluate_dim
@@ -62,7 +63,11 @@ def case_of(cluster: Cluster, size: int) -> tuple[Case, dict[str, Any]]:
     return Case(cluster.name, cluster.lowered.kernel, flat, sizes), expected
 
 
-@pytest.mark.parametrize(("cluster", "size"), CASES, ids=[f"{c.name}-{n}" for c, n in CASES])
+@pytest.mark.parametrize(
+    ("cluster", "size"),
+    by_days(CASES, 50, "clusters"),
+    ids=[f"{c.name}-{n}" for c, n in CASES],
+)
 def test_a_cluster_runs_as_cuda(module: Module, cluster: Cluster, size: int) -> None:
     case, expected = case_of(cluster, size)
     code, wanted = interpreted(case)

@@ -24,7 +24,7 @@ def check(nvrtc: Nvrtc, subject: str) -> None:
             assert len(spilled) >= len(_ENTRY.findall(text)) and set(spilled) == {0}, subject
 
 
-@pytest.mark.parametrize("subject", daily(list(SUBJECTS), 24, "nvrtc"))
+@pytest.mark.parametrize("subject", daily(list(SUBJECTS), 10, "nvrtc"))
 def test_what_is_launched_compiles_without_spills(nvrtc: Nvrtc, subject: str) -> None:
     check(nvrtc, subject)
 

@@ -12,7 +12,7 @@ import pytest
 from cuda_case import Array, Case, assert_same, emulated, interpreted
 from emulator import ORDERS, Module
 from nvrtc import ARCHITECTURES, Nvrtc, nvrtc
-from slices import daily
+from slices import by_days, daily
 
 import staticflow as sf
 import staticflow.nn.functional as F
@@ -149,7 +149,9 @@ def module() -> Module:
     return Module(render_cuda_module([a.kernel for a in ATTENDED]))
 
 
-@pytest.mark.parametrize("attended", ATTENDED, ids=lambda a: a.kernel.name)
+@pytest.mark.parametrize(
+    "attended", by_days(ATTENDED, 8, "attention by blocks"), ids=lambda a: a.kernel.name
+)
 def test_attention_by_blocks(module: Module, attended: Attended) -> None:
     case, expected = case_of(attended)
     first = None

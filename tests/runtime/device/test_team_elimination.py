@@ -12,6 +12,7 @@ from device_programs import assert_alike, compiled
 from emulated_device import EmulatedDevice, emulated_gpus
 from emulator import ORDERS
 from nvrtc import ARCHITECTURES, Nvrtc, nvrtc
+from slices import by_days
 
 import staticflow as sf
 from staticflow import linalg
@@ -72,7 +73,7 @@ def on_both(fn: Callable[[Any], Any], *arrays: Array, unknown: bool, rtol: float
 
 
 @pytest.mark.parametrize("unknown", [False, True], ids=["known", "unknown"])
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("name", by_days(list(FUNCTIONS), 4, "elimination"))
 def test_matrices(gpu: EmulatedDevice, name: str, unknown: bool) -> None:
     for shape in SHAPES if not unknown else SHAPES[2:]:
         a = matrices(name, *shape)
@@ -147,7 +148,7 @@ def test_what_has_no_factors_is_refused(gpu: EmulatedDevice, n: int, unknown: bo
     assert sign.cpu() == 0 and logarithm.cpu() == -np.inf
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("name", by_days(list(FUNCTIONS), 3, "spills of elimination"))
 def test_kernels_compile_without_spills(gpu: EmulatedDevice, nvrtc: Nvrtc, name: str) -> None:
     a = matrices(name, 2, 9, 9, dtype="float32")
     for given, unknown in ((a, True), (a.astype("f8"), False), (a[:, :5, :5], False)):
