@@ -37,7 +37,7 @@ from staticflow.graph.dtypes import BY_PYTHON, bfloat16, float16, float32, float
 from staticflow.graph.op import NumPy, Op, takes
 from staticflow.ops.along.order import FEW, NETWORK, sort_op, topk_op
 from staticflow.ops.along.ranks import kthvalue_op, median_dim_op
-from staticflow.ops.basics.arithmetic import add, cast, clone, mul
+from staticflow.ops.basics.arithmetic import cast, clone, mul
 from staticflow.ops.basics.creation import full
 from staticflow.ops.basics.reduce import all_op, any_op, count_op, sum_op
 from staticflow.ops.basics.slicing import embed_op
@@ -47,6 +47,7 @@ from staticflow.ops.declaring.lowering import Elementwise
 from staticflow.ops.elementwise.maths import pow, reciprocal
 from staticflow.ops.indexing.index_ops import index_op, index_select_op, take_op
 from staticflow.ops.matrices.contract import linear_op, matmul_op
+from staticflow.ops.matrices.products import addmm_op
 from staticflow.runtime.aligned import aligned_empty
 from staticflow.runtime.threads import get_num_threads
 
@@ -118,7 +119,7 @@ def _even_work(arrays: Sequence[Array]) -> bool:
         as_one = all([f.c_contiguous for f in whole]) or all([f.f_contiguous for f in whole])
         return size >= (SPREAD if as_one else LARGE)
     if len(arrays) == 2:
-        (a, b) = arrays
+        a, b = arrays
         size = joint_work(a.shape, a.ndim, b.shape, b.ndim, True)
     return size >= LARGE
 
@@ -280,20 +281,26 @@ def _matmul(xp: Any, x: Any, y: Any) -> Any:
 
 def _linear(xp: Any, x: Any, weight: Any, bias: Any) -> Any:
     by_kernel = xp is np and linear_pays(x, weight, bias)
-    if not by_kernel and not (xp is np and _adds_short_rows(x.size // max(x.shape[-1], 1), bias)):
+    if not by_kernel and (xp is not np or bias.dtype not in _WIDE):
         return linear_op.reference(xp, x, weight, bias)
     rows = x if x.ndim == 2 else x.reshape(-1, x.shape[-1])
-    if by_kernel:
-        out = kernels_of(linear_op)(np, rows, weight, bias)  # adds in the same pass
-    else:
-        out = kernels_of(add)(np, _matmul(np, rows, weight.T), bias)
+    compute = functools.partial(kernels_of(linear_op), np) if by_kernel else _add_to_product
+    out = compute(rows, weight, bias)
     return out if x.ndim == 2 else out.reshape(*x.shape[:-1], len(weight))
 
 
-def _adds_short_rows(rows: int, bias: Array) -> bool:
-    """Whether NumPy is slow to add a bias to many rows: to 1000 of 16 it takes 6.7 microseconds,
-    longer than for their product with few columns, and the kernel of the sum 2.8."""
-    return len(bias) <= ROW and rows * len(bias) >= SMALL and bias.dtype in _WIDE
+def _add_to_product(x: Array, weight: Array, bias: Array) -> Array:
+    """``x @ weight.T + bias`` of a little weight, or of few rows. NumPy is slow to add a bias to
+    many short rows: to 1000 of 16 it takes 6.7 microseconds, longer than for their product with few
+    columns. The kernel does both in 4, and reads the columns of the weight as rows."""
+    columns, inner = weight.shape
+    if 1 < columns <= ROW and len(x) * columns >= SMALL:
+        turned = np.ascontiguousarray(weight.T)
+        by_kernel: Array = kernels_of(addmm_op)(np, bias, x, turned, alpha=1, beta=1)
+        return by_kernel
+    out: Array = (np.multiply if inner == 1 else np.matmul)(x, weight.T)
+    out += bias
+    return out
 
 
 def _embed(xp: Any, x: Any, *, shape: Any, start: Any, step: Any) -> Any:
@@ -347,24 +354,17 @@ def by_numpy(op: Op, arrays: Sequence[Any], attrs: Mapping[str, Any]) -> Callabl
     if op is cast:
         return methodcaller("astype", attrs["dtype"].numpy)
     if op is matmul_op and arrays[0].dtype in _WIDE:
-        return np.multiply if arrays[0].shape[-1] == 1 else np.matmul
+        if arrays[0].shape[-1] != 1:
+            return np.matmul
+        return functools.partial(compute_of(mul, True), np) if _even_work(arrays) else np.multiply
     if op is linear_op and arrays[0].dtype in _WIDE and arrays[0].ndim == 2:
-        return _add_to_product if arrays[0].shape[1] > 1 else None
+        return _add_to_product
     if op is sum_op and arrays[0].dtype not in _HALVES:
         dtype = None if arrays[0].dtype.kind == "f" else arrays[0].dtype  # NumPy's are wider
         return functools.partial(
             np.add.reduce, axis=attrs["dims"], keepdims=attrs["keepdim"], dtype=dtype
         )
     return None
-
-
-def _add_to_product(x: Array, weight: Array, bias: Array) -> Array:
-    out: Array = np.matmul(x, weight.T)
-    if _adds_short_rows(len(x), bias):
-        out = kernels_of(add)(np, out, bias)
-    else:
-        out += bias
-    return out
 
 
 @functools.cache

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from staticflow.eager.choose import broadcasts, compute_of, reduces
-from staticflow.eager.costs import FIRST, LARGE, ROW
+from staticflow.eager.costs import FIRST, LARGE, STARTED
 from staticflow.eager.device import run_on_gpu
 from staticflow.eager.inference import unrecordable
 from staticflow.eager.vertex import record
@@ -223,7 +223,7 @@ def _is_wide(op: Op, arrays: Sequence[Any]) -> bool:
     if len(arrays) != 2:
         return False
     a, b = arrays
-    if a.size < 2 or b.size < 2 or a.size * b.size * ROW < LARGE:
+    if a.size < 2 or b.size < 2 or a.size * b.size * (STARTED + 1) < LARGE:
         return False
     return joint_work(a.shape, a.ndim, b.shape, b.ndim, broadcasts(op)) >= LARGE
 

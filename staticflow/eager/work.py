@@ -1,12 +1,13 @@
 """How much work arrays are to NumPy, in elements, in native code and in Python by one function.
 
 NumPy goes along the last dim, and begins anew with each row. Where rows are short that is most of
-its work: a short row is counted as `ROW` elements, and as `SUMMED_ROW` where it is reduced.
+its work: each row is counted as `STARTED` elements more where operands broadcast, and a short one
+that is reduced as `SUMMED_ROW`.
 """
 
 from __future__ import annotations
 
-from staticflow.eager.costs import ROW, SUMMED_ROW
+from staticflow.eager.costs import STARTED, SUMMED_ROW
 from staticflow.native.language import Row, native
 
 __all__ = ["joint_work", "work_by_rows"]
@@ -17,7 +18,7 @@ def joint_work(
     sizes: Row[int], ndim: int, others: Row[int], other_ndim: int, by_element: bool
 ) -> int:
     """How many elements two arrays have that are broadcast together, by their sizes, ``ndim`` and
-    ``other_ndim`` many. Where an op goes through them ``by_element`` short rows count as longer,
+    ``other_ndim`` many. Where an op goes through them ``by_element`` each row counts as longer,
     unless the sizes are the same. The general path runs it as Python, on shapes."""
     rows = 1
     last = 1
@@ -33,7 +34,7 @@ def joint_work(
             last = size
         else:
             rows *= size
-    return rows * last if as_one or last < 2 or not by_element else rows * max(last, ROW)
+    return rows * last if as_one or last < 2 or not by_element else rows * (last + STARTED)
 
 
 @native

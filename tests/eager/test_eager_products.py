@@ -11,6 +11,7 @@ import staticflow as sf
 from staticflow.eager import kernels
 from staticflow.eager.programs import Programs, compile_function
 from staticflow.ops.matrices.contract import linear_op, matmul_op
+from staticflow.ops.matrices.products import addmm_op
 
 M, K, N = 190, 350, 200
 """Sizes that calls come to once a test: the kernel of a call that comes again is remembered, whatever
@@ -28,7 +29,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
         return compile_function(apply, kinds)
 
     monkeypatch.setattr(kernels, "compile_function", counted)
-    for op in (matmul_op, linear_op):
+    for op in (matmul_op, linear_op, addmm_op):
         monkeypatch.setattr(kernels.kernels_of(op), "_programs", Programs())
     return found
 
@@ -105,15 +106,20 @@ def test_a_product_is_as_large_as_its_multiplications_are_many(made: list[Any]) 
 
 
 @pytest.mark.parametrize(
-    ("rows", "inner", "count"), [(1, 30, 0), (3, 30, 0), (4, 30, 1), (200, 30, 1), (2000, 20, 0)]
-)
-def test_linear_of_some_rows_and_no_small_weight_is_a_kernel(
-    made: list[Any], rows: int, inner: int, count: int
+    ("rows", "inner", "kernels"),
+    [
+        (1, 30, []), (3, 30, []), (4, 30, ["linear"]), (200, 30, ["linear"]),
+        (85, 20, []), (86, 20, ["addmm"]), (2000, 1, ["addmm"]),
+    ],
+)  # fmt: skip
+def test_linear_of_some_rows_is_a_kernel(
+    made: list[Any], rows: int, inner: int, kernels: list[str]
 ) -> None:
+    """A little weight is turned before, and pays from more rows on."""
     x, w, bias = (matrix(s, np.float32) for s in ((rows, inner), (48, inner), (48,)))
     out = sf.nn.functional.linear(*map(sf.from_numpy, (x, w, bias)))
     np.testing.assert_allclose(out.numpy(), x @ w.T + bias, 1e-4, 1e-4)
-    assert made == [("linear", ())] * count
+    assert [name for name, _ in made] == kernels
 
 
 def test_of_one_column_and_one_row_each_element_is_one_product(made: list[Any]) -> None:

@@ -39,6 +39,7 @@ SIZES: Mapping[str, str] = {
     "eager.costs.SHORT": "length",
     "eager.costs.NARROW": "length",
     "eager.costs.ROW": "length",
+    "eager.costs.STARTED": "length",
     "eager.costs.SUMMED_ROW": "length",
     "eager.costs.FEW_IN_ROW": "length",
     "eager.costs.LONG": "length",

@@ -3,7 +3,7 @@ that did so last on large arrays, or by NumPy."""
 
 from __future__ import annotations
 
-from staticflow.eager.costs import LARGE, ROW, SUMMED_ROW
+from staticflow.eager.costs import LARGE, STARTED, SUMMED_ROW
 from staticflow.eager.fast.classes import State, asarray
 from staticflow.eager.fast.entry import find_edges
 from staticflow.eager.fast.objects import has_flag, operand_array
@@ -147,7 +147,7 @@ def is_wide(call: Call) -> bool:
     y = call.operands[1]
     if x.size < 2 or y.size < 2:  # 0 of a number
         return False
-    if x.size * y.size * ROW < LARGE:
+    if x.size * y.size * (STARTED + 1) < LARGE:
         return False
     a = operand_array(x)
     b = operand_array(y)
