@@ -253,7 +253,8 @@ def _decide(big: Size, small: Size, question: str) -> bool:
         return False
     raise SymbolicError(
         f"whether {question} depends on sizes known only when the program runs, so Python cannot "
-        f"branch on it; select with sf.where, or give the size a number, at {format_locs(here())}"
+        "branch on it; select with sf.where, or have the sizes known, by numbers in the "
+        f"placeholders or sf.jit(fn, dynamic=False), at {format_locs(here())}"
     )
 
 

@@ -76,8 +76,9 @@ def equals(a: Size, b: Size) -> bool:
         return False
     raise SymbolicError(
         f"whether {a} == {b} depends on sizes known only when the program runs, so Python cannot "
-        "branch on it; select with sf.where, give the size a number, or give sizes that are the "
-        f"same one name in their placeholders, at {format_locs(here())}"
+        "branch on it; select with sf.where, give sizes that are the same one name in their "
+        "placeholders, or have them known, by a number there or sf.jit(fn, dynamic=False), "
+        f"at {format_locs(here())}"
     )
 
 

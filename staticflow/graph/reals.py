@@ -20,8 +20,9 @@ __all__ = ["Real"]
 def _refuse(size: Any, what: str) -> NoReturn:
     raise SymbolicError(
         f"the size {size} is known only when the program runs, so it is no Python {what}; compute "
-        "with it as it is (n // 2, n / 2 and n ** 0.5 are numbers of the graph), or loop with "
-        f"sf.scan or sf.fori_loop, at {format_locs(here())}"
+        "with it as it is (n // 2, n / 2 and n ** 0.5 are numbers of the graph), loop with sf.scan "
+        "or sf.fori_loop, or have it known, by a number in the placeholder or sf.jit(fn, "
+        f"dynamic=False), at {format_locs(here())}"
     )
 
 

@@ -25,6 +25,7 @@ from staticflow.graph.locs import format_locs, here, warn
 from staticflow.graph.node import Node
 from staticflow.graph.types import TensorType
 from staticflow.ops.declaring.foreign import is_of_library
+from staticflow.ops.declaring.switch import as_bool
 from staticflow.ops.declaring.thread import stabilizing, thread
 from staticflow.ops.declaring.tracing import Guard, collect_guards, depends_on, tracing_state
 from staticflow.ops.loops.python_state import trace_alike
@@ -57,22 +58,24 @@ _MOST_MET = 256
 
 @dataclass(frozen=True, slots=True)
 class _Leaf:
-    """What an argument looks like to the trace: sizes of 1 broadcast, others are unknown; a scalar
-    of NumPy counts as a number beside tensors; what is on a GPU has a program there."""
+    """What an argument looks like to the trace: its ``sizes``, of which None are unknown to it; a
+    scalar of NumPy counts as a number beside tensors; what is on a GPU has a program there."""
 
     dtype: DType
-    ones: tuple[bool, ...]
+    sizes: tuple[int | None, ...]
     is_number: bool
     gpu: device | None
 
     @staticmethod
-    def of(given: Any, t: Tensor) -> _Leaf:
-        ones = tuple(n == 1 for n in t.shape)
-        return _Leaf(t.dtype, ones, isinstance(given, np.generic), t.__sf_gpu__)
+    def of(given: Any, t: Tensor, dynamic: bool) -> _Leaf:
+        """What the tensor ``t`` of an argument looks like; a ``dynamic`` trace knows sizes of 1
+        alone, which broadcast."""
+        sizes = tuple(None if dynamic and n != 1 else n for n in t.shape)
+        return _Leaf(t.dtype, sizes, isinstance(given, np.generic), t.__sf_gpu__)
 
     def symbol(self, name: str) -> Symbol:
         sizes: list[Size] = [
-            1 if one else fresh_sym(f"{name}_{axis}") for axis, one in enumerate(self.ones)
+            fresh_sym(f"{name}_{axis}") if n is None else n for axis, n in enumerate(self.sizes)
         ]
         symbol = Symbol(new_param(TensorType(self.dtype, tuple(sizes)), name, None, here()))
         symbol.weak = self.is_number
@@ -144,18 +147,18 @@ class Jitted:
     beside tensors. Other sizes never trace anew: the first program is for the sizes of the first
     call, and a later call with others compiles the trace once more, at most three times, with those
     sizes open that differ (`Traced`); where a pass chooses by sizes, the last bits of a sum may
-    tell these apart. Values that Python reads of a tensor that is no argument do where they change.
-    Part of the kind is, too, whether the modules that ``fn`` calls are training, whether operations
-    are recorded (``no_grad``, ``inference_mode``), what `autocast` says, and the default dtype.
-    Another library's tensor (with ``__dlpack__``) is taken on its memory. Where a module that it
-    calls holds another tensor in the place of one, a tensor of another
-    dtype, or another number or function (``dropout.p = 0.1``) of which its code asks, it is traced
-    anew.
+    tell these apart. Unless it is ``dynamic``, all sizes are part of the kind. Values that Python
+    reads of a tensor that is no argument do where they change. Part of the kind is, too, whether
+    the modules that ``fn`` calls are training, whether operations are recorded (``no_grad``,
+    ``inference_mode``), what `autocast` says, and the default dtype. Another library's tensor (with
+    ``__dlpack__``) is taken on its memory. Where a module that it calls holds another tensor in the
+    place of one, a tensor of another dtype, or another number or function (``dropout.p = 0.1``) of
+    which its code asks, it is traced anew.
     """
 
-    def __init__(self, fn: Callable[..., Any], options: Options) -> None:
+    def __init__(self, fn: Callable[..., Any], options: Options, dynamic: bool = True) -> None:
         functools.update_wrapper(self, fn, updated=())
-        self._fn, self._options = fn, options
+        self._fn, self._options, self._dynamic = fn, options, dynamic
         self._traces: dict[Hashable, list[_Kind]] = {}
         self._met: dict[Hashable, tuple[_Kind, Program]] = {}
 
@@ -219,7 +222,7 @@ class Jitted:
             state.autocast_dtype,
             get_default_dtype(),
             tuple(
-                _static(v) if t is None else _Leaf.of(v, t)
+                _static(v) if t is None else _Leaf.of(v, t, self._dynamic)
                 for v, t in zip(leaves, tensors, strict=True)
             ),
         )
@@ -232,6 +235,12 @@ class Jitted:
             known.append(found)
             if len(known) > _MOST:
                 self._forget(known)
+            if not self._dynamic and len(self._traces) == _MOST + 1:
+                warn(
+                    f"jit: {getattr(self._fn, '__name__', 'fn')} was traced and compiled more than "
+                    f"{_MOST} times, for each set of sizes anew; leave out dynamic=False, or pad "
+                    "what it is given to a few sizes"
+                )
         if sizes is not None and found.gives_new:
             if len(self._met) >= _MOST_MET:
                 self._met.clear()
@@ -289,7 +298,7 @@ class Jitted:
         """The inputs of a trace, their handles, which may name other values by now, and what the
         function gives."""
         symbols = [
-            None if t is None else _Leaf.of(v, t).symbol(f"arg{i}")
+            None if t is None else _Leaf.of(v, t, self._dynamic).symbol(f"arg{i}")
             for i, (v, t) in enumerate(zip(leaves, tensors, strict=True))
         ]
         handles = [s for s in symbols if s is not None]
@@ -319,6 +328,7 @@ class Jitted:
 def jit(
     fn: F | None = None,
     *,
+    dynamic: bool = True,
     numerics: str = "strict",
     passes: str | Iterable[str] | None = None,
     stabilize: bool = True,
@@ -328,11 +338,13 @@ def jit(
 
     ``fn`` is traced once for each kind of arguments (see `Jitted`): its operations become one
     graph. Python code that needs a value (``if x > 0``, ``int(x)``) is an error that says what to
-    write instead. A jitted module has what the module has. What it gives back of its arguments and
-    of tensors that it closes over, themselves or views of them, is on their memory. Called on
-    tensors that require gradients, the result is one node of the tape, whose backward is compiled
-    too. ``numerics``, ``passes``, ``stabilize`` and ``flush_subnormals`` are those
-    of `compile`, the third for gradients, too.
+    write instead. Code that needs sizes as numbers, for ``range(x.shape[0])`` or ``if x.shape[1] >
+    3``, is traced with ``dynamic=False``: for each set of sizes anew, all of them known, a loop of
+    Python as so many copies of its body. A jitted module has what the module has. What it gives
+    back of its arguments and of tensors that it closes over, themselves or views of them, is on
+    their memory. Called on tensors that require gradients, the result is one node of the tape,
+    whose backward is compiled too. ``numerics``, ``passes``, ``stabilize`` and ``flush_subnormals``
+    are those of `compile`, the third for gradients, too.
 
     >>> import staticflow as sf
     >>> f = sf.jit(lambda x: (x * x).sum())
@@ -340,15 +352,19 @@ def jit(
     >>> f(x).backward()
     >>> x.grad, f.compile_count
     (tensor([2., 4., 6.]), 1)
+    >>> evens = sf.jit(lambda x: sf.stack([x[i] for i in range(0, x.shape[0], 2)]), dynamic=False)
+    >>> evens(sf.arange(3)), evens(sf.arange(5)), evens.trace_count
+    (tensor([0, 2]), tensor([0, 2, 4]), 2)
     """
     if fn is None:
         return functools.partial(
-            jit, numerics=numerics, passes=passes, stabilize=stabilize,
+            jit, dynamic=dynamic, numerics=numerics, passes=passes, stabilize=stabilize,
             flush_subnormals=flush_subnormals,
         )  # fmt: skip
     if not callable(fn):
         raise SymbolicError(f"jit: takes a function, not {fn!r}, at {format_locs(here())}")
-    return Jitted(fn, Options.of(numerics, passes, stabilize, flush_subnormals))
+    options = Options.of(numerics, passes, stabilize, flush_subnormals)
+    return Jitted(fn, options, as_bool("jit: 'dynamic'", dynamic))
 
 
 def _module_in(jitted: Jitted) -> Any:

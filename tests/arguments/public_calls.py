@@ -301,6 +301,7 @@ def _programs() -> Iterator[Public]:
     ):
         yield Public(f"Program.{name} =", lambda n=name: (_setter(_program(), n), [3], {}))
     yield Public("sf.jit", lambda: (sf.jit, [lambda a: a * 2], {}))
+    yield Public("sf.jit of known sizes", lambda: (sf.jit, [lambda a: a * 2], {"dynamic": False}))
     yield Public("jit()", lambda: (sf.jit(lambda a, b=2: a * 2), [values(2, 3)], {}))
     yield Public(
         "jit() of a dict", lambda: (sf.jit(lambda a: a["x"] * 2), [{"x": values(2, 3)}], {})

@@ -92,7 +92,9 @@ def test_what_stands_on_their_side_runs(
     except ImportError:
         pytest.skip(f"{library} is not installed")
     if library == "torch":
-        monkeypatch.setattr(module, "compile", lambda f: f)  # it wants a compiler of C++
+        monkeypatch.setattr(
+            module, "compile", lambda f, dynamic=None: f
+        )  # it wants a compiler of C++
     names: dict[str, Any] = {"path": str(tmp_path / "theirs")}
     exec(re.sub("^ +", "", setup, flags=re.MULTILINE), names)
     theirs = run_column(title, 0, names)

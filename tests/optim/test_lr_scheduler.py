@@ -27,7 +27,8 @@ def made(kind: str, arguments: dict[str, Any], opt: sf.optim.SGD) -> Any:
         parts = [lr.LinearLR(opt, total_iters=4), lr.ExponentialLR(opt, 0.5), lr.StepLR(opt, 3)]
         return lr.SequentialLR(opt, parts, milestones=[5, 8])
     if kind == "ChainedScheduler":
-        return lr.ChainedScheduler([lr.ConstantLR(opt, 0.1, 4), lr.ExponentialLR(opt, gamma=0.9)])
+        schedulers = [lr.ConstantLR(opt, 0.1, 4), lr.ExponentialLR(opt, gamma=0.9)]
+        return lr.ChainedScheduler(schedulers, optimizer=opt)
     return getattr(lr, kind)(opt, **arguments)
 
 

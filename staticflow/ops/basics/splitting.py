@@ -109,8 +109,9 @@ def _count(x: Any, dim: int, size: Size, part: Size) -> int:
         return max(count, 1)
     raise SymbolicError(
         f"split: how many parts of {part} there are of dim {dim}, of size {size}, is known only "
-        "when the program runs; give the sizes of the parts, use chunk(parts), or loop with "
-        f"sf.scan, at {format_locs(here())}"
+        "when the program runs; give the sizes of the parts, use chunk(parts), loop with "
+        "sf.scan, or have the size known, as by sf.jit(fn, dynamic=False), "
+        f"at {format_locs(here())}"
     )
 
 
@@ -239,8 +240,8 @@ def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:
     if isinstance(size, Dim):
         raise SymbolicError(
             f"unbind: how many slices there are along dim {at}, of size {size}, is known only when "
-            "the program runs; give the dim a number, as in x.reshape(3, -1), or loop with "
-            f"sf.scan, at {format_locs(here())}"
+            "the program runs; give the dim a number, as in x.reshape(3, -1), loop with "
+            f"sf.scan, or have it known, as by sf.jit(fn, dynamic=False), at {format_locs(here())}"
         )
     refuse_many("unbind", size, "slices")
     return tuple(select_op(input, dim=at, index=i) for i in range(size))

@@ -77,7 +77,11 @@ class RefusedValues:
 
     def __iter__(self) -> Any:
         if self.ndim == 0 or isinstance(self.shape[0], Dim):
-            self._refuse("the iteration", "loop over the first dim with sf.scan")
+            self._refuse(
+                "the iteration",
+                "loop over the first dim with sf.scan, or have its size known, by a number in the "
+                "placeholder or sf.jit(fn, dynamic=False)",
+            )
         return (self[i] for i in range(self.shape[0]))
 
     def backward(self, *_: Any, **__: Any) -> None:

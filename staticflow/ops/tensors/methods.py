@@ -184,6 +184,7 @@ class Methods(ElementwiseMethods):
         if not isinstance(size, int):
             raise SymbolicError(
                 f"len(): the size {size} is known only when the program runs; use x.shape[0], "
+                "or have it known, by a number in the placeholder or sf.jit(fn, dynamic=False), "
                 f"at {format_locs(here())}"
             )
         return size

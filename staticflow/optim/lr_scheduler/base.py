@@ -21,11 +21,12 @@ def leaves_rates(init: Callable[..., None]) -> Callable[..., None]:
     and what else it has set in the groups, as they were."""
 
     @wraps(init)
-    def call(self: LRScheduler, optimizer: Any = None, *args: Any, **kwargs: Any) -> None:
-        groups = getattr(optimizer, "param_groups", ())
+    def call(self: LRScheduler, *args: Any, **kwargs: Any) -> None:
+        owners = [a for a in (*args, *kwargs.values()) if hasattr(a, "param_groups")]
+        groups = owners[0].param_groups if owners else ()
         before = [group.settings() for group in groups if isinstance(group, ParamGroup)]
         try:
-            init(self, optimizer, *args, **kwargs)
+            init(self, *args, **kwargs)
         except BaseException:
             for group, settings in zip(groups, before, strict=False):
                 group.restore(settings)
