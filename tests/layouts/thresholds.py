@@ -124,7 +124,7 @@ NO_SIZES: Mapping[str, str] = {
             "codegen.lower.team_results._REGISTERS",
             "codegen.program.joined_launches._FEW", "codegen.program.joined_launches._BUFFERS",
             "ops.along.rank_merge._ROUNDS", "ops.along.rank_merge._HALVINGS", "ops.indexing.roll_repeat._HALVINGS",
-            "ops.matrices.elimination._FEW",
+            "ops.matrices.elimination._FEW", "ops.along.selection._POSITION_BITS",
             "ops.along.recurrence._CHUNKS", "ops.along.recurrence._LEAST", "ops.along.recurrence._MANY", "ops.indexing.mask_ops._CHUNK",
             "runtime.device.graph_loops._LEAST_DRIVER",
         ),

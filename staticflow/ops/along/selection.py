@@ -6,6 +6,9 @@ in the order in which they lie, and counted by the next 8 bits, and so on (Knuth
 Computer Programming", 5.3.3; by digits as in Alabi et al., "Fast k-selection algorithms for
 graphics processing units", 2012). Each round has a fraction of the elements of the one before.
 Rounds of digits that all elements share are left out.
+
+On a GPU threads that share a row copy nothing: they find the bits of the element one by one, each
+by how many elements have a 0 there and are as it is above.
 """
 
 from __future__ import annotations
@@ -42,10 +45,13 @@ def each_row_with_rank(
 ) -> Iterator[tuple[Callable[[Size], Any], Found]]:
     """Loops over the rows of argument 0 along ``dim``, which have more than ``rank`` elements, that
     threads share; give the function from a position to the index, and what is found there."""
+    if nest.has_teams:
+        yield from _each_row_by_bits(nest, dim, rank, descending)
+        return
     k, x = nest.k, nest.in_type(0)
     n: Size = x.shape[dim]
     workers, tasks = nest.rows_in_groups(x.shape, dim)
-    width = int32 if x.dtype.itemsize <= 4 else int64
+    width = _width(x.dtype)
     integers = nest.scratch(width, workers * 2 * n)  # of the row, then of those that are left
     positions = nest.scratch(int64, workers * n)
     counts = nest.scratch(int64, workers * _VALUES)
@@ -55,6 +61,94 @@ def each_row_with_rank(
         )
         differ = search.fill(at, width, descending)
         yield at, search.find(differ, k.index_value(rank))
+
+
+def _width(dtype: Any) -> Any:
+    """The dtype of the integers of elements."""
+    return int32 if dtype.itemsize <= 4 else int64
+
+
+def _integer_at(nest: Any, index: Any, descending: bool) -> Any:
+    """The integer of an element, which grows with it, or, ``descending``, the other way."""
+    k, x = nest.k, nest.load(0, index)
+    number = k.cast(integer_of(k, x), _width(x.dtype))
+    return k.apply("xor", number, -1) if descending else number
+
+
+# -- bit by bit ------------------------------------------------------------------------------------
+
+_POSITION_BITS = 48
+"""Bits of a position in a row of unknown length."""
+
+
+def _each_row_by_bits(
+    nest: Any, dim: int, rank: Size, descending: bool
+) -> Iterator[tuple[Callable[[Size], Any], Found]]:
+    """`each_row_with_rank` without memory to work in: of the element, and, if it has equals, of its
+    position."""
+    k, x = nest.k, nest.in_type(0)
+    n: Size = x.shape[dim]
+    with nest.rows(x.shape, dim) as at:
+
+        def integer_at(j: Size) -> Any:
+            return _integer_at(nest, at(j), descending)
+
+        def counting_at(j: Size) -> Any:
+            return _from_zero(k, integer_at(j), x.dtype)
+
+        def is_equal(j: Size) -> Any:
+            return k.compare("eq", counting_at(j), number)
+
+        left = k.var(k.index_value(rank))
+        number = _find_bits(k, n, left, 8 * x.dtype.itemsize, _width(x.dtype), counting_at)
+        before = k.freeze(k.var(left))
+        position, equals = k.var(k.const(-1, int64)), k.var(k.const(0, int64))
+        with k.loop("j", n) as j:
+            equal = is_equal(j)
+            k.accumulate(equals, "add", k.cast(equal, int64))
+            k.accumulate(position, "max", k.select(equal, k.index_value(j), -1))
+        with k.when(k.compare("gt", k.freeze(equals), 1)):
+            length = n.bit_length() if isinstance(n, int) else _POSITION_BITS
+            k.set(position, _find_bits(k, n, left, length, int64, k.index_value, is_equal))
+        at_last = k.freeze(position)
+        integer = integer_at(k.bind(at_last, "position", n))
+        yield at, Found(at_last, before, integer, integer_at)
+
+
+def _from_zero(k: Any, integer: Any, dtype: Any) -> Any:
+    """The integer of an element, in so many bits as that has, the least of which are all 0."""
+    bits = 8 * dtype.itemsize
+    if dtype.kind in "if":
+        integer = k.apply("xor", integer, -(1 << (bits - 1)))
+    return integer if bits == integer.dtype.bits else k.apply("and", integer, (1 << bits) - 1)
+
+
+def _find_bits(
+    k: Any,
+    n: Size,
+    left: Any,
+    bits: int,
+    dtype: Any,
+    number_at: Callable[[Size], Any],
+    takes_part: Callable[[Size], Any] = lambda j: None,
+) -> Any:
+    """The one of ``n`` numbers, of so many ``bits``, that as many others are smaller than or equal
+    to as ``left`` says, a variable that in the end says how many equal ones are before it."""
+    found = k.var(k.const(0, dtype))
+    with k.loop("round", bits) as number:
+        bit = k.cast(k.index_value(bits - 1 - number), found.dtype)
+        zeros = k.var(k.const(0, int64))
+        with k.loop("j", n) as j:
+            differs = k.apply("shr", k.apply("xor", number_at(j), found), bit)
+            is_zero, counts = k.compare("eq", differs, 0), takes_part(j)
+            is_zero = is_zero if counts is None else k.apply("and", is_zero, counts)
+            k.accumulate(zeros, "add", k.cast(is_zero, int64))
+        count = k.freeze(zeros)
+        is_one = k.compare("ge", left, count)
+        one = k.apply("shl", k.const(1, found.dtype), bit)
+        k.set(found, k.select(is_one, k.apply("or", found, one), found))
+        k.set(left, k.select(is_one, k.sub(left, count), left))
+    return k.freeze(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +167,7 @@ class _Search:
         k, (buffer, base) = self.nest.k, self.integers
 
         def integer(j: Size) -> Any:
-            number = k.cast(integer_of(k, self.nest.load(0, at(j))), width)
-            return k.apply("xor", number, -1) if descending else number
+            return _integer_at(self.nest, at(j), descending)
 
         first, differ = integer(0), k.var(k.const(0, width))
         with k.loop("j", self.n) as j, self.nest.lanes_along(j):

@@ -25,7 +25,6 @@ from staticflow.passes.cluster import cluster
 from staticflow.passes.pipeline import optimize
 
 IN_ORDER = {
-    "median": "of one row, the elements that are left are moved up one by one",
     "least_squares": "the matrices of a batch share working memory",
     "qr": "the matrices of a batch share working memory",
 }
