@@ -18,6 +18,7 @@ from staticflow.codegen.kernel import (
     Bind,
     Bitcast,
     Block,
+    Call,
     Cast,
     Check,
     Fold,
@@ -277,6 +278,21 @@ class _Run:
         )
         return 0
 
+    def call(self, stmt: Call) -> int:
+        views: dict[str, Array] = {}
+        for name, start, taken in zip(stmt.buffers, stmt.starts, stmt.kernel.buffers, strict=True):
+            array, first = self.buffers[name], self.size(start)
+            if not 0 <= first <= len(array):
+                raise IndexRangeError(
+                    f"kernel {self.name}: {format_statement(stmt)}\n  element {first} of {name}, "
+                    f"which has {len(array)}"
+                )
+            views[taken.name] = array[first:]
+        sizes = {
+            sym: self.size(size) for sym, size in zip(stmt.kernel.sizes, stmt.sizes, strict=True)
+        }
+        return _Run(stmt.kernel.name, views, sizes).block(stmt.kernel.body)
+
     # -- expressions -----------------------------------------------------------------------------
 
     def apply(self, reg: Reg, expr: Apply) -> Array:
@@ -328,6 +344,7 @@ _STATEMENTS: dict[type, Callable[[_Run, Any], int]] = {
     Check: _Run.check,
     Reserve: _Run.reserve,
     Local: _Run.local,
+    Call: _Run.call,
 }
 _EXPRESSIONS: dict[type, Callable[[_Run, Reg, Any], Array]] = {
     Apply: _Run.apply,

@@ -17,6 +17,9 @@ The grammar, in the text that `print_kernel` writes::
              | "reserve" NAME index                          room for so many elements
              | "local" NAME ":" DTYPE INT ("shared" | "private")
                                                               an array of a team or a thread
+             | "call" NAME "(" place ("," place)* "," "sizes" [index ("," index)*] ")" "work" index
+                                                              run a kernel that programs share
+    place   := NAME "[" index "]"                            a buffer, from that element on
     expr    := OP "(" [operand ("," operand)*] ")"           one of `primitives.PRIMITIVES`
              | "load" NAME "[" index "]" [bound]
              | "cast" operand | "bitcast" operand            to the dtype of the bound register
@@ -112,6 +115,7 @@ __all__ = [
     "Bitcast",
     "Block",
     "Buffer",
+    "Call",
     "Cast",
     "Check",
     "Const",
@@ -428,7 +432,22 @@ class Local:
     place: str
 
 
-Stmt: TypeAlias = Let | Var | Set | Accumulate | Store | Loop | If | Bind | Check | Reserve | Local
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Run a ``kernel`` that programs share: its ``buffers`` are such of this kernel, each from the
+    element on at which it ``starts``, and what it writes to lies apart from what it reads. It is
+    about as much ``work`` as `staticflow.codegen.work` says of other statements."""
+
+    kernel: Kernel
+    buffers: tuple[str, ...]
+    starts: tuple[Size, ...]
+    sizes: tuple[Size, ...]
+    work: Size
+
+
+Stmt: TypeAlias = (
+    Let | Var | Set | Accumulate | Store | Loop | If | Bind | Check | Reserve | Local | Call
+)
 Block: TypeAlias = tuple[Stmt, ...]
 
 

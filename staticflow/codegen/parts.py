@@ -8,6 +8,7 @@ from staticflow.codegen.kernel import (
     Accumulate,
     Apply,
     Block,
+    Call,
     Expr,
     If,
     Let,
@@ -63,6 +64,8 @@ def sizes_of(part: Stmt | Expr) -> tuple[Size, ...]:
     if not names:  # of most
         return ()
     values = [getattr(part, name) for name in names]
+    if isinstance(part, Call):
+        return (*part.starts, *part.sizes, *values)
     return tuple([v for v in values if v is not None])
 
 

@@ -18,6 +18,7 @@ from staticflow.codegen.kernel import (
     Bind,
     Bitcast,
     Block,
+    Call,
     Cast,
     Check,
     Fold,
@@ -58,7 +59,7 @@ __all__ = [
 T = TypeVar("T")
 
 _PARTS = (
-    Let, Var, Set, Accumulate, Store, Loop, If, Bind, Check, Reserve, Local,
+    Let, Var, Set, Accumulate, Store, Loop, If, Bind, Check, Reserve, Local, Call,
     Apply, Load, Cast, Bitcast, Splat, Fold, Zip, Index, Active, Worker, Workers, Aligned,
     Streams,
 )  # fmt: skip
@@ -161,6 +162,7 @@ def rename_buffers(block: Block, names: Mapping[str, str]) -> Block:
         kind: lambda part: replace(part, buffer=names[part.buffer]) for kind in (Load, Store)
     }
     change[Aligned] = lambda part: Aligned(tuple(names[b] for b in part.buffers))
+    change[Call] = lambda part: replace(part, buffers=tuple(names[b] for b in part.buffers))
     result: Block = _rewrite(block, change)
     return result
 

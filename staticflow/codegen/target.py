@@ -16,7 +16,8 @@ class Target:
     whether the text of a kernel may name instructions of AVX-512 that LLVM has no word for.
     ``workers`` is how many threads may have memory of their own to work in, in one kernel.
     ``teams`` says that it is no CPU but a GPU, whose threads work in teams. From
-    ``streamed_bytes`` on that a kernel moves, what it writes goes past the caches.
+    ``streamed_bytes`` on that a kernel moves, what it writes goes past the caches. Its kernels call
+    such that programs ``share`` for what sizes that are unknown make long.
     """
 
     vector_bits: int
@@ -26,6 +27,7 @@ class Target:
     workers: int = 16
     teams: bool = False
     streamed_bytes: int = 3 << 24
+    shares: bool = False
 
 
 PORTABLE = Target(vector_bits=128, fma=False, masks=False)

@@ -7,7 +7,7 @@ have different names; others are renamed apart before they are printed.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from staticflow.codegen.kernel import (
@@ -24,6 +24,7 @@ from staticflow.codegen.kernel import (
     Bitcast,
     Block,
     Buffer,
+    Call,
     Cast,
     Check,
     Const,
@@ -153,6 +154,12 @@ def _format_bind(stmt: Bind) -> str:
     return f"bind {stmt.sym} = {_operand(stmt.value)}{below}{held}"
 
 
+def _format_call(stmt: Call) -> str:
+    places = ", ".join(f"{b}[{at}]" for b, at in zip(stmt.buffers, stmt.starts, strict=True))
+    sizes = ", ".join(map(str, stmt.sizes))
+    return f"call {stmt.kernel.name}({places}, sizes {sizes}) work {stmt.work}"
+
+
 _FORMAT: dict[type, Callable[[Any], str]] = {
     Let: lambda s: f"let {_binding(s.reg)} = {_FORMAT[type(s.expr)](s.expr)}",
     Var: lambda s: f"var {_binding(s.reg)} = {_operand(s.init)}",
@@ -165,6 +172,7 @@ _FORMAT: dict[type, Callable[[Any], str]] = {
     Check: lambda s: f"check {_operand(s.cond)} {s.code}",
     Reserve: lambda s: f"reserve {s.buffer} {s.count}",
     Local: lambda s: f"local {s.name}: {s.dtype} {s.count} {s.place}",
+    Call: _format_call,
     Apply: lambda e: f"{e.op}({', '.join(map(_operand, e.args))})",
     Load: lambda e: f"load {e.buffer}[{e.index}]{_bound_text(e.bound)}",
     Cast: lambda e: f"cast {_operand(e.arg)}",
@@ -187,20 +195,21 @@ _DTYPE = {d.short: d for d in DTYPES}
 _WORDS = {"true": True, "false": False, "inf": float("inf"), "nan": float("nan")}
 
 
-def parse_kernel(text: str) -> Kernel:
-    """The kernel that ``text`` describes. It is not verified, so that a wrong one can be read.
+def parse_kernel(text: str, callees: Iterable[Kernel] = ()) -> Kernel:
+    """The kernel that ``text`` describes, which may call the ``callees``. It is not verified, so
+    that a wrong one can be read.
 
     Raises `ParseError`, with the line and what was expected, for text outside the grammar, and
     for a register, symbol or buffer that no line before has introduced.
     """
-    return _Parser(Tokens(text)).kernel()
+    return _Parser(Tokens(text), {kernel.name: kernel for kernel in callees}).kernel()
 
 
 class _Parser:
     """Reads one kernel. Whether a name is still in scope where it is used is the verifier's."""
 
-    def __init__(self, tokens: Tokens) -> None:
-        self.tokens = tokens
+    def __init__(self, tokens: Tokens, callees: Mapping[str, Kernel]) -> None:
+        self.tokens, self.callees = tokens, callees
         self.buffers: dict[str, Buffer] = {}
         self.regs: dict[str, Reg] = {}
         self.symbols: dict[str, Sym] = {"lane": LANE_SYM}
@@ -309,6 +318,22 @@ class _Parser:
         count, place = self.tokens.integer(), self.one_of(PLACES)
         self.buffers[name] = Buffer(name, dtype, place)
         return Local(name, dtype, count, place)
+
+    def call(self) -> Call:
+        kernel = self.callees[self.one_of(self.callees)]
+        self.tokens.expect("(")
+        places = []
+        while not self.tokens.accept("sizes"):
+            places.append(self.element())
+            self.tokens.expect(",")
+        sizes: list[Size] = []
+        while not self.tokens.accept(")"):
+            if sizes:
+                self.tokens.expect(",")
+            sizes.append(self.size())
+        self.tokens.expect("work")
+        buffers, starts = zip(*places, strict=True)
+        return Call(kernel, buffers, starts, tuple(sizes), self.size())
 
     # -- expressions -----------------------------------------------------------------------------
 
@@ -428,6 +453,7 @@ _STATEMENTS: dict[str, Callable[[_Parser], Stmt]] = {
     "check": _Parser.check,
     "reserve": _Parser.reserve,
     "local": _Parser.local,
+    "call": _Parser.call,
 }
 _EXPRESSIONS: dict[str, Callable[[_Parser], Expr]] = {
     "load": _Parser.load,

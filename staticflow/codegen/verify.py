@@ -22,6 +22,7 @@ from staticflow.codegen.kernel import (
     Bitcast,
     Block,
     Buffer,
+    Call,
     Cast,
     Check,
     Fold,
@@ -240,6 +241,24 @@ class _Verifier(Scope):
         require(stmt.place in PLACES, f"{stmt.place!r} is none of {', '.join(PLACES)}")
         self.buffers[stmt.name] = Buffer(stmt.name, stmt.dtype, stmt.place)
 
+    def call(self, stmt: Call) -> None:
+        kernel = stmt.kernel
+        require(
+            len(stmt.buffers) == len(stmt.starts) == len(kernel.buffers)
+            and len(stmt.sizes) == len(kernel.sizes),
+            f"{kernel.name} takes {len(kernel.buffers)} buffers and {len(kernel.sizes)} sizes",
+        )
+        for name, start, taken in zip(stmt.buffers, stmt.starts, kernel.buffers, strict=True):
+            buffer = self.usable_buffer(name)
+            require(buffer.dtype is taken.dtype, f"{name} is {buffer.dtype}, not {taken.dtype}")
+            written = taken.access != "in"
+            require(
+                not written or buffer.access != "in", f"{name} is an input; it cannot be stored to"
+            )
+            self.size(start, f"where {name} starts")
+        for size in (*stmt.sizes, stmt.work):
+            self.size(size, "a size")
+
     # -- expressions -----------------------------------------------------------------------------
 
     def apply(self, reg: Reg, expr: Apply) -> None:
@@ -365,6 +384,7 @@ _STATEMENTS: dict[type, Callable[[_Verifier, Any], None]] = {
     Check: _Verifier.check,
     Reserve: _Verifier.reserve,
     Local: _Verifier.local,
+    Call: _Verifier.call,
 }
 _EXPRESSIONS: dict[type, Callable[[_Verifier, Reg, Any], None]] = {
     Apply: _Verifier.apply,

@@ -15,6 +15,7 @@ from staticflow.codegen.kernel import (
     Apply,
     Bind,
     Block,
+    Call,
     Expr,
     Fold,
     If,
@@ -175,4 +176,5 @@ _WORK: dict[type[Stmt], Callable[[Any, _At], Size]] = {
     Accumulate: lambda stmt, at: _vectors(stmt.reg),
     Store: lambda stmt, at: _memory(stmt.value),
     If: lambda stmt, at: _block(stmt.then, at) + _block(stmt.orelse, at),
+    Call: lambda stmt, at: at.size(stmt.work),
 }

@@ -15,6 +15,7 @@ import numpy as np
 from staticflow.codegen.kernel import Kernel
 from staticflow.codegen.llvm.parallel import DECLARATIONS
 from staticflow.codegen.llvm.probes import PROBED, Probes
+from staticflow.codegen.llvm.render import called_in
 from staticflow.codegen.llvm.routine import render_routine
 from staticflow.codegen.llvm.subnormals import FLUSH_MODES
 from staticflow.codegen.program.assemble import Wanted, assemble
@@ -50,6 +51,7 @@ from staticflow.runtime.plan import plan_memory
 from staticflow.runtime.poison import plan_poison
 from staticflow.runtime.program_code import EntryCode, OutputFacts, ParamFacts, ProgramCode
 from staticflow.runtime.recipe import Recipe
+from staticflow.runtime.shared_kernels import shared_symbols
 from staticflow.runtime.threads import pool_symbols
 
 __all__ = [
@@ -179,7 +181,8 @@ def lay_out(
             f"compile: no input has {missing[0]} as a dim of its own, so a call cannot tell it; "
             f"add a placeholder that has, at {format_locs(here())}"
         )
-    return assemble(graph, slots, wanted, sizes, recipe.target, told), signature
+    target = replace(recipe.target, shares=recipe.target.shares and not recipe.flushes)
+    return assemble(graph, slots, wanted, sizes, target, told), signature
 
 
 def _origins(signature: Signature) -> dict[Sym, str]:
@@ -259,11 +262,13 @@ def generate(
         host_symbols()
         if DECLARATIONS in text:
             pool_symbols()
+        shared_symbols(called)
         if entry is not None:
             shared_code()
             if any(map(_may_be_large, entry.outputs)):
                 aligned_array_address()
 
+    called = called_in(text)
     texts = [(text, False)]
     texts += [] if entry is None else [(render_entry(entry), True)]
     code, *of_entry = compile_objects(texts, ahead, prepare)
@@ -271,6 +276,7 @@ def generate(
         code,
         tuple(exports),
         DECLARATIONS in text,
+        called,
         len(routine.kernels),
         len(routine.growing),
         sum(isinstance(s, Ask) for s in walk_steps(routine.steps)),

@@ -62,6 +62,8 @@ class ProgramCode:
     exports: tuple[str, ...]
     is_shared: bool
     """Whether it may run on several threads."""
+    called: tuple[str, ...]
+    """The kernels that programs share and that it calls."""
     kernels: int
     growing: int
     asks: int

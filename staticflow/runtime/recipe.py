@@ -19,7 +19,7 @@ __all__ = ["Recipe", "identify"]
 
 
 def _target() -> Target:
-    return replace(host_target(), workers=most_workers())
+    return replace(host_target(), workers=most_workers(), shares=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,13 +13,14 @@ from guard_pages import guarded_bytes
 from staticflow.codegen.builder import Builder
 from staticflow.codegen.gemm.dispatch import Epilogue, Gemm, Workspace, emit_gemm, scratch_size
 from staticflow.codegen.kernel import Buffer, Kernel, Operand
-from staticflow.codegen.llvm.render import render_module
+from staticflow.codegen.llvm.render import called_in, render_module
 from staticflow.codegen.target import Target
 from staticflow.codegen.verify import verify_kernel
 from staticflow.graph.dim_queries import evaluate_dim
 from staticflow.graph.dims import Size, Sym
 from staticflow.graph.dtypes import DType
 from staticflow.runtime.native import NativeModule, compile_native
+from staticflow.runtime.shared_kernels import shared_symbols
 from staticflow.runtime.threads import pool_symbols
 
 Sizes = tuple[int, int, int]
@@ -67,7 +68,9 @@ define i32 @entry(ptr %a, ptr %b, ptr %c, ptr %d, ptr %e, i64 %m, i64 %n, i64 %k
 
 
 def native(kernel: Kernel) -> Callable[..., int]:
-    module = compile_native(render_module([kernel]) + ENTRY, ["entry"], pool_symbols())
+    text = render_module([kernel]) + ENTRY
+    symbols = pool_symbols() | shared_symbols(called_in(text))
+    module = compile_native(text, ["entry"], symbols)
     types = [ctypes.c_void_p] * 5 + [ctypes.c_int64] * 3
     function = ctypes.CFUNCTYPE(ctypes.c_int32, *types)(module.address("entry"))
     return functools.partial(_call, module, function)

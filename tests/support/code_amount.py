@@ -19,7 +19,7 @@ from staticflow.static import compile as compiling
 
 __all__ = ["TARGET", "Amount", "amount_of", "recipe_of", "recipe_of_graph"]
 
-TARGET = Target(vector_bits=512, fma=True, masks=True, avx512=True)
+TARGET = Target(vector_bits=512, fma=True, masks=True, avx512=True, shares=True)
 """The machine that code is counted for."""
 
 

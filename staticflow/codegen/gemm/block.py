@@ -11,12 +11,22 @@ only the last block runs the epilogue.
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 
 from staticflow.codegen.builder import Builder
+from staticflow.codegen.gemm.calls import bind_size, call_part, each_piece, is_shared
 from staticflow.codegen.gemm.copy import copy_columns
-from staticflow.codegen.gemm.plan import Panel, Span, chunk_panels, main_rows, main_width
+from staticflow.codegen.gemm.plan import (
+    Panel,
+    Span,
+    chunk_panels,
+    main_rows,
+    main_width,
+    open_panels,
+)
 from staticflow.codegen.gemm.tile import (
     Epilogue,
     Matrix,
@@ -30,7 +40,7 @@ from staticflow.codegen.kernel import Operand
 from staticflow.data_classes import dataclass
 from staticflow.graph.dims import Size, ceil_div, dim_max, dim_min, is_provably_ge
 
-__all__ = ["blocked_scratch", "emit_blocked"]
+__all__ = ["blocked_scratch", "emit_blocked", "emit_task"]
 
 _ROWS = 1080  # in a task, at most
 _STRIPE = 512  # rows of A that are copied at a time, at most
@@ -68,9 +78,9 @@ class _Cut:
     most_rows: Size
     down: Size
     chunk: Size
-    width: int
+    width: Size
     across: Size
-    depth: int
+    depth: Size
     most_depth: Size
     blocks: Size
     groups: Size
@@ -92,8 +102,11 @@ def _way(p: Product) -> _Way:
     return _BY_COLUMNS if p.a.row == 1 and p.a.col != 1 else _BY_ROWS
 
 
-def _cut(p: Product, enough: Size) -> _Cut:
-    """The cut into ``enough`` tasks, if that can pay."""
+def _cut(
+    p: Product, enough: Size, name: Callable[[str, Size, Size], Size] = lambda _, size, most: size
+) -> _Cut:
+    """The cut into ``enough`` tasks, if that can pay; what others are made of is given a ``name``:
+    written out, each would be computed again and again."""
     tile, way = main_rows(p.target), _way(p)
     by_columns = way is _BY_COLUMNS
     panel = main_width(p.target) * p.lanes
@@ -102,6 +115,7 @@ def _cut(p: Product, enough: Size) -> _Cut:
         chunk = dim_max(1, dim_min(way.panels, p.n // (_CHUNKS * panel))) * panel
     if isinstance(p.n, int) and is_provably_ge(3 * chunk, 2 * p.n):  # no small second one
         chunk = -(-p.n // p.lanes) * p.lanes
+    chunk = name("chunk", chunk, way.panels * panel)
     width = chunk if isinstance(chunk, int) else way.panels * panel
     depth = way.column // p.dtype.itemsize
     blocks = dim_max(1, ceil_div(p.depth, depth))
@@ -110,8 +124,10 @@ def _cut(p: Product, enough: Size) -> _Cut:
     most = _ROWS // tile * tile
     # Equal parts, and so many that threads have tasks to share: of the rows, then of the columns.
     across = dim_max(ceil_div(p.n, chunk), 1)
+    across = name("across", across, across)
     parts = dim_min(ceil_div(enough, across), p.m // _ROWS_PER_COPY)
     down = dim_max(dim_max(ceil_div(p.m, most), parts), 1)
+    down = name("down", down, down)
     if by_columns and not is_provably_ge(1, p.n // (_PANELS_PER_COPY * panel)):
         across = dim_max(across, dim_min(enough // (2 * down), p.n // (_PANELS_PER_COPY * panel)))
         chunk = dim_min(width, ceil_div(p.n, across * panel) * panel)
@@ -146,46 +162,114 @@ def emit_blocked(k: Builder, p: Product, scratch: Workspace, epilogue: Epilogue)
     workers = k.workers()
     alone = k.compare("le", workers, 1)
     many = k.apply("min", k.mul(workers, _way(p).tasks), _GROUPS)
-    cut = _cut(p, k.bind(k.select(alone, 1, many), "enough", _GROUPS + 1))
-    most_depth = _bind_size(k, "depth", cut.most_depth, cut.depth)
-    chunk, rows = _bind_size(k, "chunk", cut.chunk, cut.width), _bind_size(k, "rows", cut.rows, p.m)
-    down = _bind_size(k, "down", ceil_div(p.m, rows), cut.down)
-    across = _bind_size(k, "across", dim_max(ceil_div(p.n, chunk), 1), cut.across)
+    enough = k.bind(k.select(alone, 1, many), "enough", _GROUPS + 1)
+    cut = _cut(p, enough, functools.partial(bind_size, k))
+    most_depth = bind_size(k, "depth", cut.most_depth, cut.depth)
+    chunk, rows = bind_size(k, "chunk", cut.chunk, cut.width), bind_size(k, "rows", cut.rows, p.m)
+    down = bind_size(k, "down", ceil_div(p.m, rows), cut.down)
+    across = bind_size(k, "across", dim_max(ceil_div(p.n, chunk), 1), cut.across)
     cut = replace(cut, most_depth=most_depth, chunk=chunk, rows=rows, down=down, across=across)
     tasks = down * across
-    groups = _bind_size(k, "groups", cut.groups, _GROUPS)
+    groups = bind_size(k, "groups", cut.groups, _GROUPS)
     for group in each(k, "group", Span(0, groups, 1), "parallel"):
         worker = k.worker(dim_min(groups, p.target.workers)) if groups != 1 else 0
         workspace = replace(scratch, base=scratch.base + worker * cut.workspace)
         span = Span(group * tasks // groups, (group + 1) * tasks // groups, 1)
         for task in each(k, "task", span):
-            row = _bind_size(k, "row", task // across, down)
-            left = _bind_size(k, "left", (task - row * across) * chunk, p.n) if across != 1 else 0
-            top = _bind_size(k, "top", row * rows, p.m)
-            _Task(k, p, cut, workspace, top, left).emit(epilogue)
+            row = bind_size(k, "row", task // across, down)
+            left = bind_size(k, "left", (task - row * across) * chunk, p.n) if across != 1 else 0
+            top = bind_size(k, "top", row * rows, p.m)
+            if is_shared(p):
+                _call_task(k, p, cut, workspace, top, left, epilogue)
+            else:
+                base = workspace.base + cut.copies
+                sums = Matrix(workspace.buffer, base, cut.width, 1)
+                _Task(k, p, cut, workspace, sums, top, left).emit(epilogue)
 
 
-def _bind_size(k: Builder, name: str, size: Size, most: Size) -> Size:
-    """The size, which is ``most`` at most, as a symbol, unless it is known: long expressions of
-    sizes take long to simplify."""
-    return size if isinstance(size, int) else k.bind(k.index_value(size), name, most + 1)
+def _call_task(
+    k: Builder,
+    p: Product,
+    cut: _Cut,
+    workspace: Workspace,
+    top: Size,
+    left: Size,
+    epilogue: Epilogue,
+) -> None:
+    """A task as a part that programs share, which leaves its sums, and then the epilogue."""
+    rows = bind_size(k, "rows", dim_min(cut.rows, p.m - top), dim_min(cut.rows, p.m))
+    columns = bind_size(k, "width", dim_min(cut.chunk, p.n - left), dim_min(cut.width, p.n))
+    sums = Matrix(workspace.buffer, workspace.base + cut.copies, cut.width, 1)
+    here = replace(p, b=replace(p.b, base=p.b.at(0, left)), n=columns)
+    own = (top, rows, cut.most_depth)
+    call_part(k, "task", here, sums, own, workspace.buffer, workspace.base)
+    each_piece(k, p, sums, rows, columns, top, left, epilogue)
+
+
+def emit_task(
+    k: Builder,
+    p: Product,
+    sums: Matrix,
+    workspace: Workspace,
+    top: Size,
+    rows: Size,
+    most_depth: Size,
+) -> None:
+    """The product of ``rows`` rows of A from ``top`` on and all columns of B, left in ``sums``,
+    whose rows are as long as those of the copy of B may be."""
+    tile, by_columns = main_rows(p.target), _way(p) is _BY_COLUMNS
+    cut = _Cut(
+        rows=rows,
+        most_rows=rows,
+        down=1,
+        chunk=p.n,
+        width=sums.row,
+        across=1,
+        depth=most_depth,
+        most_depth=most_depth,
+        blocks=dim_max(1, ceil_div(p.depth, dim_max(most_depth, 1))),
+        groups=1,
+        tile=tile,
+        stripe=_STRIPE // tile * tile if by_columns else None,
+    )
+    _Task(k, p, cut, workspace, sums, top, 0).emit(None)
+    if by_columns:
+        return
+    # The last tile may have begun with earlier rows: its own are moved to where they belong.
+    last = (rows - 1) // tile * tile
+    earlier = bind_size(k, "earlier", dim_max(top + last + tile - p.m, 0), tile)
+    with k.when(k.compare("gt", k.index_value(earlier), 0)):
+        for r in each(k, "r", Span(last, rows, 1)):
+            for columns, panel in open_panels(0, p.n, p.lanes, 1, p.target.masks):
+                for col in each(k, "j", columns):
+                    for j, lanes, bound in panel.columns(col, p.n):
+                        moved = k.load(sums.buffer, sums.at(r + earlier, j), lanes, bound)
+                        k.store(sums.buffer, sums.at(r, j), moved, bound)
 
 
 class _Task:
-    """The rows of C from ``top`` on, and its columns from ``left`` on, as they are made."""
+    """The rows of C from ``top`` on, and its columns from ``left`` on, as they are made in
+    ``sums``."""
 
     def __init__(
-        self, k: Builder, p: Product, cut: _Cut, workspace: Workspace, top: Size, left: Size
+        self,
+        k: Builder,
+        p: Product,
+        cut: _Cut,
+        workspace: Workspace,
+        sums: Matrix,
+        top: Size,
+        left: Size,
     ) -> None:
         self.k, self.p, self.cut, self.workspace = k, p, cut, workspace
-        self.top, self.left = top, left
-        self.rows = _bind_size(k, "rows", dim_min(cut.rows, p.m - top), dim_min(cut.rows, p.m))
+        self.sums, self.top, self.left = sums, top, left
+        self.rows = bind_size(k, "rows", dim_min(cut.rows, p.m - top), dim_min(cut.rows, p.m))
         most = dim_min(cut.width, p.n)
-        width = _bind_size(k, "width", dim_min(cut.chunk, p.n - left), most)
+        width = bind_size(k, "width", dim_min(cut.chunk, p.n - left), most)
         self.panels = chunk_panels(p.n, left, width, p.lanes, p.target)
 
-    def emit(self, epilogue: Epilogue) -> None:
-        """Block by block; after the last, the epilogue."""
+    def emit(self, epilogue: Epilogue | None) -> None:
+        """Block by block; after the last, the epilogue, if there is one."""
         k, p, cut = self.k, self.p, self.cut
         for block in each(k, "block", Span(0, cut.blocks, 1)):
             start = block * cut.depth
@@ -193,7 +277,7 @@ class _Task:
                 p,
                 a=replace(p.a, base=p.a.at(0, start)),
                 b=replace(p.b, base=p.b.at(start, 0)),
-                depth=_bind_size(
+                depth=bind_size(
                     k, "depth", dim_min(cut.depth, p.depth - start), dim_min(cut.depth, p.depth)
                 ),
             )
@@ -205,7 +289,7 @@ class _Task:
                 continue
             bottom = self.top + self.rows
             for stripe in each(k, "stripe", Span(self.top, bottom, cut.stripe)):
-                rows = _bind_size(k, "rows", dim_min(cut.stripe, bottom - stripe), cut.stripe)
+                rows = bind_size(k, "rows", dim_min(cut.stripe, bottom - stripe), cut.stripe)
                 self._copy_stripe(here, stripe, rows)
                 self._emit_rows(here, stripe, rows, block, epilogue)
 
@@ -244,14 +328,14 @@ class _Task:
     # -- tiles -------------------------------------------------------------------------------
 
     def _emit_rows(
-        self, p: Product, stripe: Size, rows: Size, block: Size, epilogue: Epilogue
+        self, p: Product, stripe: Size, rows: Size, block: Size, epilogue: Epilogue | None
     ) -> None:
         """The tiles of some rows from ``stripe`` on."""
         for first in each(self.k, "i", Span(stripe, stripe + rows, self.cut.tile), "parallel"):
             self._emit_tiles(p, stripe, first, block, epilogue)
 
     def _emit_tiles(
-        self, p: Product, stripe: Size, first: Size, block: Size, epilogue: Epilogue
+        self, p: Product, stripe: Size, first: Size, block: Size, epilogue: Epilogue | None
     ) -> None:
         """The tiles of the rows from ``first`` on, of which only those below ``p.m`` are there.
 
@@ -265,21 +349,22 @@ class _Task:
             a = self._copy_at(stripe, first)
             if not whole:
                 done = replace(
-                    done, hi=_bind_size(k, "hi", dim_min(cut.tile, p.m - first), cut.tile)
+                    done, hi=bind_size(k, "hi", dim_min(cut.tile, p.m - first), cut.tile)
                 )
         elif not whole:
-            row = _bind_size(k, "row", dim_min(first, p.m - cut.tile), p.m)
+            row = bind_size(k, "row", dim_min(first, p.m - cut.tile), p.m)
             done = replace(done, lo=first - row)
         begin = k.bind(k.index_value(a.at(row, 0)), "begin")
         a = replace(a, base=begin - row * a.row)
-        sums = Matrix(self.workspace.buffer, self.workspace.base + cut.copies, cut.width, 1)
+        sums = self.sums
         sums = replace(sums, base=sums.at(first - self.top - row, -self.left))
         for columns, panel in self.panels:
             for col in each(k, "j", columns):
                 tile = replace(p, a=a, b=self._panel(panel, col))
                 pieces = emit_tile(k, tile, cut.tile, panel, row, col, packed=True)
                 self._add_up(sums, pieces, block)
-                self._finish(sums, row, done, panel, col, block, epilogue)
+                if epilogue is not None:
+                    self._finish(sums, row, done, panel, col, block, epilogue)
 
     def _add_up(self, sums: Matrix, pieces: list[Piece], block: Size) -> None:
         """Add the pieces of a tile to what the blocks before have summed up."""

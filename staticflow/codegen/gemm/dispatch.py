@@ -14,6 +14,14 @@ from dataclasses import replace
 
 from staticflow.codegen.builder import Builder
 from staticflow.codegen.gemm.block import blocked_scratch, emit_blocked
+from staticflow.codegen.gemm.calls import (
+    STRIDES,
+    call_part,
+    emit_in_place,
+    is_shared,
+    pieces_scratch,
+    strides_of,
+)
 from staticflow.codegen.gemm.dot import emit_dots
 from staticflow.codegen.gemm.pack import (
     by_columns_scratch,
@@ -28,7 +36,8 @@ from staticflow.codegen.kernel import Operand
 from staticflow.codegen.target import Target
 from staticflow.codegen.thresholds import LEAST_ROWS
 from staticflow.data_classes import dataclass
-from staticflow.graph.dims import Size, ceil_div, dim_max, dim_min, is_provably_ge
+from staticflow.graph.dim_queries import substitute_dim
+from staticflow.graph.dims import Dim, Size, Sym, ceil_div, dim_max, dim_min, is_provably_ge
 from staticflow.graph.dtypes import DType, float32, float64
 
 __all__ = ["Epilogue", "Gemm", "Workspace", "emit_gemm", "scratch_size"]
@@ -62,17 +71,46 @@ class Gemm:
     dtype: DType
 
 
-def scratch_size(gemm: Gemm, target: Target) -> Size:
-    """Elements of workspace, of the product's dtype, that `emit_gemm` needs."""
+def scratch_size(gemm: Gemm, target: Target, is_plain: bool = False) -> Size:
+    """Elements of workspace, of the product's dtype, that `emit_gemm` needs; ``is_plain`` says that
+    it is told where the product itself is stored."""
     p, _ = _product(gemm, target, "a", "b", 0, 0)
-    copy = _copying(p)
+    copy, kept = _copying(p), _pieces_size(p, is_plain)
+    if is_plain and _is_whole(p, copy):
+        return _whole_scratch(p)
     if copy is None:
-        return 0
+        return kept
     size = copy.scratch(p)
     if _in_place(p) is not None:  # else it is copied whatever its size
         for known, least in copy.bounds(p):
             size = size * dim_min(known // least, 1) if isinstance(least, int) else size
-    return size
+    return dim_max(size, kept)
+
+
+def _is_whole(p: Product, copy: _Copying | None) -> bool:
+    """Whether the product, where it is stored as it is, is one that programs share, with both ways
+    in it."""
+    return is_shared(p) and copy is not None and copy.emit is emit_blocked
+
+
+def _whole_scratch(p: Product) -> Size:
+    """Elements of workspace of that one."""
+    m, n, depth, *strides = (Sym(s) for s in ("m", "n", "depth", *STRIDES))
+    a_row, a_col, b_row, b_col = (
+        1 if s == 1 else Dim.of(sym) for s, sym in zip(strides_of(p), strides, strict=True)
+    )
+    gemm = Gemm(Dim.of(m), Dim.of(n), Dim.of(depth), a_row, a_col, b_row, b_col, p.dtype)
+    size = scratch_size(gemm, replace(p.target, shares=False))
+    values = dict(zip((m, n, depth, *strides), (p.m, p.n, p.depth, *strides_of(p)), strict=True))
+    return substitute_dim(size, values)
+
+
+def _pieces_size(p: Product, is_plain: bool) -> Size:
+    """Elements of workspace that the product needs where nothing is copied."""
+    in_place = _in_place(p)
+    if is_plain or in_place is None or not is_shared(p):
+        return 0
+    return pieces_scratch(p, in_place is emit_dots)
 
 
 def emit_gemm(
@@ -85,11 +123,13 @@ def emit_gemm(
     epilogue: Epilogue,
     a_base: Size = 0,
     b_base: Size = 0,
+    to: Matrix | None = None,
 ) -> None:
     """Emit the product of the matrices that start at ``a_base`` in buffer ``a`` and at ``b_base``
     in ``b``, handing the result to ``epilogue`` piece by piece, each element once.
 
-    ``scratch`` has room for `scratch_size` elements; None will do where that is 0.
+    ``scratch`` has room for `scratch_size` elements; None will do where that is 0. An epilogue that
+    does nothing but store the product says where ``to``.
     """
     p, swapped = _product(gemm, target, a, b, a_base, b_base)
     own = _swap_sides(epilogue) if swapped else epilogue
@@ -97,7 +137,7 @@ def emit_gemm(
     if p.dtype not in _TILED:
         emit_plain(k, p, own)
     else:
-        _emit(k, p, copy, scratch, own)
+        _emit(k, p, copy, scratch, own, None if swapped else to)
 
 
 def _product(
@@ -217,12 +257,24 @@ def _emit(
     copy: _Copying | None,
     scratch: Workspace | None,
     epilogue: Epilogue,
+    to: Matrix | None,
 ) -> None:
     """Over a copy of B, or in place; both, where only the run can tell whether the copy pays."""
     in_place = _in_place(p)
-    if copy is None:
+
+    def emit_uncopied() -> None:
         assert in_place is not None, "B lies by columns and is not copied"
-        in_place(k, p, epilogue)
+        if is_shared(p):
+            emit_in_place(k, p, in_place is emit_dots, scratch, epilogue, to)
+        else:
+            in_place(k, p, epilogue)
+
+    if copy is None:
+        emit_uncopied()
+        return
+    if to is not None and scratch is not None and _is_whole(p, copy):
+        kind = f"product{p.target.workers}"
+        call_part(k, kind, p, to, (), scratch.buffer, scratch.base)
         return
     assert scratch is not None, "this product needs a workspace of scratch_size elements"
     bounds = copy.bounds(p)
@@ -233,4 +285,4 @@ def _emit(
         functools.partial(k.apply, "and"),
         [k.compare("ge", k.index_value(size), k.index_value(least)) for size, least in bounds],
     )
-    k.choose(pays, lambda: copy.emit(k, p, scratch, epilogue), lambda: in_place(k, p, epilogue))
+    k.choose(pays, lambda: copy.emit(k, p, scratch, epilogue), emit_uncopied)

@@ -16,6 +16,7 @@ from staticflow.codegen.kernel import (
     LANE_SYM,
     Bind,
     Block,
+    Call,
     Let,
     Load,
     Loop,
@@ -115,6 +116,8 @@ def uses_of(body: Block, *own: Sym) -> Uses:
                 registers[a.name] = None
         if isinstance(part, (Load, Store)):
             buffers[part.buffer] = None
+        elif isinstance(part, Call):
+            buffers |= dict.fromkeys(part.buffers)
         if isinstance(stmt, (Let, Var)):
             bound.add(stmt.reg.name)
         elif isinstance(stmt, Loop):

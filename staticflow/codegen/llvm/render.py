@@ -12,6 +12,7 @@ that have loops in turn; the others are rendered in order, and so are those of k
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
@@ -23,6 +24,7 @@ from staticflow.codegen.kernel import (
     Bind,
     Bitcast,
     Block,
+    Call,
     Cast,
     Check,
     Const,
@@ -63,7 +65,7 @@ from staticflow.codegen.llvm.parallel import (
 )
 from staticflow.codegen.llvm.rare import RARELY, find_reads, give_all, take_all
 from staticflow.codegen.llvm.sqrt import has_fast_root, square_root
-from staticflow.codegen.llvm.text import BasicBlock, FunctionText, local
+from staticflow.codegen.llvm.text import BasicBlock, FunctionText, local, memory_type
 from staticflow.codegen.llvm.values import (
     Value,
     apply,
@@ -81,10 +83,20 @@ from staticflow.codegen.target import PORTABLE, Target
 from staticflow.graph.dims import Sym
 from staticflow.graph.dtypes import bool_, int64
 
-__all__ = ["LOOK", "join_kernels", "looks", "may_stop", "render_kernel", "render_module"]
+__all__ = [
+    "LOOK",
+    "called_in",
+    "join_kernels",
+    "looks",
+    "may_stop",
+    "render_kernel",
+    "render_module",
+]
 
 LOOK = "declare i1 @look(ptr) cold\ndeclare void @commit()\n"
 """The declarations of what says whether the user wants to stop, and of what is said before."""
+
+_CALLED = re.compile(r"call i32 @(shared_\w+)\(([^()]*)\)")
 
 # LLVM narrows vectors to 256 bits on some CPUs with AVX-512 unless it is told not to.
 _ATTRIBUTES = 'nounwind "prefer-vector-width"="512" "min-legal-vector-width"="512"'
@@ -102,7 +114,8 @@ def render_module(kernels: Iterable[Kernel], target: Target = PORTABLE) -> str:
 def join_kernels(texts: Iterable[str]) -> str:
     """The text of several kernels from that of each."""
     text = "\n".join(texts)
-    return f"{DECLARATIONS}\n{text}" if may_stop(text) or WANTED in text else text
+    called = "".join(f"{declaration}\n" for declaration in _declare_called(text))
+    return f"{DECLARATIONS}\n{called}{text}" if called or may_stop(text) or WANTED in text else text
 
 
 def render_kernel(kernel: Kernel, target: Target = PORTABLE, counts: bool = False) -> str:
@@ -132,7 +145,20 @@ def _name_sizes(sizes: Sequence[Sym]) -> dict[Sym, str]:
 
 def may_stop(text: str) -> bool:
     """Whether a kernel of that text may end early in a loop that takes long."""
-    return "@parallel(" in text or "@stopping(" in text
+    return "@parallel(" in text or "@stopping(" in text or _CALLED.search(text) is not None
+
+
+def called_in(text: str) -> tuple[str, ...]:
+    """The names of the kernels that programs share and that a text calls."""
+    return tuple(dict.fromkeys(name for name, _ in _CALLED.findall(text)))
+
+
+def _declare_called(text: str) -> list[str]:
+    found = dict(_CALLED.findall(text))
+    return [
+        f"declare i32 @{name}({', '.join(arg.split(' ')[0] for arg in given.split(', '))})"
+        for name, given in found.items()
+    ]
 
 
 def looks(kernel: Kernel) -> bool:
@@ -230,6 +256,16 @@ class KernelWriter:
         bytes_ = self.indices.value(stmt.count * self.buffers[stmt.buffer].dtype.itemsize)
         self.return_unless(make_room(self.text, cell, bytes_), str(NO_ROOM))
         self.indices.define_base(stmt.buffer, self.text.op(f"load ptr, ptr {cell}"))
+
+    def call(self, stmt: Call) -> None:
+        """A kernel that programs share is linked with the text by its name."""
+        args = []
+        for name, start in zip(stmt.buffers, stmt.starts, strict=True):
+            element = memory_type(self.buffers[name].dtype)
+            args.append(f"ptr {self.indices.address(self.indices.base(name), element, start)}")
+        args += [f"i64 {self.indices.value(size)}" for size in stmt.sizes]
+        code = self.text.op(f"call i32 @{stmt.kernel.name}({', '.join(args)})")
+        self.return_unless(self.text.op(f"icmp eq i32 {code}, 0"), code)
 
     def return_unless(self, condition: str, code: str) -> None:
         """Return ``code`` unless ``condition`` holds."""
@@ -391,6 +427,7 @@ _STATEMENTS: dict[type[Stmt], Callable[..., None]] = {
     Bind: KernelWriter.bind,
     Check: KernelWriter.check,
     Reserve: KernelWriter.reserve,
+    Call: KernelWriter.call,
 }
 
 _EXPRESSIONS: dict[type[Expr], Callable[..., Value]] = {

@@ -58,7 +58,8 @@ def lower_contract(
     first = (0,) * len(shape[:-2])
     a, b = (matrix_of(operand, first, names) for operand in (x, y))
     gemm = Gemm(shape[-2], shape[-1], inner, a.row, a.col, b.row, b.col, dtype)
-    size = scratch_size(gemm, target)
+    is_plain = body.outputs == (product,)
+    size = scratch_size(gemm, target, is_plain)
 
     def emit(batch: Index, scratch: Workspace | None) -> None:
         def epilogue(
@@ -67,8 +68,10 @@ def lower_contract(
             finish(acc, (*broadcast_index(batch, shape[:-2]), row, col), lanes, bound)
 
         left, right = (matrix_of(operand, batch, names) for operand in (x, y))
+        at = linear((*broadcast_index(batch, shape[:-2]), 0, 0), shape)
+        to = Matrix(outs[0], at, shape[-1], 1) if is_plain else None
         emit_gemm(
-            k, gemm, target, left.buffer, right.buffer, scratch, epilogue, left.base, right.base
+            k, gemm, target, left.buffer, right.buffer, scratch, epilogue, left.base, right.base, to
         )
 
     if size == 0:

@@ -1,0 +1,91 @@
+"""How long compiling each op takes, with a size that is unknown and with the same size known.
+
+Processor time of all threads, from the graph to machine code in memory, with nothing of the program
+on disk; what all programs share, as tiles of products of unknown sizes, is there. Both kinds in
+turns, and of each the least of ``--rounds``.
+
+``python benchmarks/compile_ops.py [NAME ...] [--rounds N]``, in the repository: the ops, their
+samples and the size that is open are those of the tests.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import statistics
+import sys
+import time
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from staticflow import Tensor
+from staticflow.runtime import build, native
+from staticflow.static.compile import box_type
+
+__all__ = ["main", "measure"]
+
+ROOT = Path(__file__).parents[1]
+
+GOAL = 1.3
+"""How many times as long an unknown size may take."""
+
+
+def measure(name: str, rounds: int) -> tuple[float, float]:
+    """Seconds for an op with known sizes, and with one that is unknown."""
+    from tests.codegen import test_open_code as table
+
+    info = table.ROWS[name]
+    sample = info.sized(info.dtypes[0], table.LENGTH)
+    box = box_type(Tensor, "_data")
+
+    def seconds(unknown: int | None) -> float:
+        recipe = table.recipe_of_graph(table.graph_of(info, sample, unknown=unknown))
+        gc.collect()
+        began = time.process_time()
+        build.build(recipe, box)
+        return time.process_time() - began
+
+    taken: dict[Any, list[float]] = {None: [], table.LENGTH: []}
+    for number in range(rounds + 1):
+        for unknown, times in taken.items():
+            found = seconds(unknown)
+            times += [found] if number else []  # the first makes what all programs share
+    known, opened = map(min, taken.values())
+    return known, opened
+
+
+def main(names: list[str], rounds: int) -> None:
+    """Print a row for each op, the worst first, and what they come to."""
+    sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "support")]
+    from tests.codegen import test_open_code as table
+
+    rows = []
+    with (
+        mock.patch.object(build, "code_cache", lambda: None),
+        mock.patch.object(native, "code_cache", lambda: None),
+    ):
+        for name in names or table.OPS:
+            try:
+                rows.append((name, *measure(name, rounds)))
+            except Exception as error:
+                print(f"left out: {name} ({type(error).__name__})")
+    rows.sort(key=lambda row: -row[2] / row[1])
+    print("op                        known ms  unknown ms  times")
+    for name, known, opened in rows:
+        print(f"{name:24} {known * 1e3:9.1f} {opened * 1e3:11.1f} {opened / known:6.2f}")
+    times = [opened / known for _, known, opened in rows]
+    together = sum(row[2] for row in rows) / sum(row[1] for row in rows)
+    above = sum(t > GOAL for t in times)
+    print(
+        f"median {statistics.median(times):.2f}, all together {together:.2f}, "
+        f"above {GOAL}: {above} of {len(rows)}"
+    )
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--rounds", type=int, default=3)
+    given = parser.parse_args()
+    main(given.names, given.rounds)

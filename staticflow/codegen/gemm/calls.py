@@ -1,0 +1,224 @@
+"""Calls of the parts of matrix products that programs share, and what is done with their results.
+
+The kernels themselves are made by `staticflow.codegen.gemm.shared`; here is what they are called
+and what they take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from staticflow.codegen.builder import Builder
+from staticflow.codegen.gemm.plan import (
+    Column,
+    Panel,
+    Span,
+    main_rows,
+    main_width,
+    open_panels,
+)
+from staticflow.codegen.gemm.tile import Epilogue, Matrix, Product, Workspace, each
+from staticflow.codegen.kernel import Call, Kernel
+from staticflow.codegen.target import Target
+from staticflow.data_classes import dataclass
+from staticflow.graph.dim_queries import as_symbol
+from staticflow.graph.dims import Size, ceil_div, dim_min
+from staticflow.graph.dtypes import float32, float64
+
+__all__ = [
+    "STRIDES",
+    "Part",
+    "bind_size",
+    "call_part",
+    "each_piece",
+    "emit_in_place",
+    "is_shared",
+    "pieces_scratch",
+    "strides_of",
+]
+
+STRIDES = ("a_row", "a_col", "b_row", "b_col")
+"""What the strides of a product are called that are not 1."""
+
+_DOT_ROWS, _DOT_COLUMNS = 64, 8
+"""Rows and columns of a piece by dot products."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of products that programs share: its ``kind``, one of those that
+    `staticflow.codegen.gemm.shared` lists, the short name of a ``dtype``, and which of the strides
+    of A by rows, A by columns, B by rows and B by columns are 1."""
+
+    kind: str
+    dtype: str
+    ones: tuple[bool, ...]
+
+    @staticmethod
+    def of_product(kind: str, p: Product) -> Part:
+        """The part for the layout of a product."""
+        ones = tuple(s == 1 for s in strides_of(p))
+        return Part(kind, p.dtype.short, ones)
+
+    @staticmethod
+    def of_name(name: str) -> Part:
+        """The part of that `name`."""
+        _, kind, dtype, layout = name.split("_")
+        return Part(kind, dtype, tuple(c == "1" for c in layout))
+
+    @property
+    def name(self) -> str:
+        """What its kernel is called, in all programs."""
+        return f"shared_{self.kind}_{self.dtype}_{''.join('1' if o else 'n' for o in self.ones)}"
+
+    @property
+    def sizes(self) -> tuple[str, ...]:
+        """The sizes that it takes."""
+        strides = (s for s, is_one in zip(STRIDES, self.ones, strict=True) if not is_one)
+        return ("m", "n", "depth", *strides, "c_row", *self.own_sizes)
+
+    @property
+    def own_sizes(self) -> tuple[str, ...]:
+        """Those of its kind alone."""
+        return ("top", "rows", "most_depth") if self.kind == "task" else ()
+
+    @property
+    def workers(self) -> int:
+        """The threads that may work in its memory, of a whole product."""
+        return int(self.kind.removeprefix("product") or 1) if self.is_whole else 1
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is a product in whatever way its sizes ask for."""
+        return self.kind.startswith("product")
+
+    @property
+    def buffers(self) -> tuple[str, ...]:
+        """The buffers that it takes."""
+        works = self.kind == "task" or self.is_whole
+        return ("a", "b", "c", "work") if works else ("a", "b", "c")
+
+    @property
+    def is_small(self) -> bool:
+        """Whether it runs on the thread that calls it."""
+        return self.kind in ("strip", "square")
+
+
+def strides_of(p: Product) -> tuple[Size, ...]:
+    """The strides of a product, in the order of `STRIDES`."""
+    return p.a.row, p.a.col, p.b.row, p.b.col
+
+
+def is_shared(p: Product) -> bool:
+    """Whether a product is made of parts that programs share: not where all of its sizes are
+    known, or it has so few columns or rows that other tiles are faster."""
+    if not p.target.shares or p.dtype not in (float32, float64):
+        return False
+    if all(isinstance(size, int) for size in (p.m, p.n, p.depth)):
+        return False
+    return not any(
+        isinstance(size, int) and size <= least
+        for size, least in ((p.m, main_rows(p.target)), (p.n, _DOT_COLUMNS))
+    )
+
+
+def call_part(
+    k: Builder, kind: str, p: Product, c: Matrix, own: tuple[Size, ...] = (), work: str = "",
+    work_at: Size = 0,
+) -> None:  # fmt: skip
+    """Call the part of a kind, which leaves ``p`` in ``c``; a task also takes sizes of its ``own``,
+    and memory to ``work`` in."""
+    from staticflow.codegen.gemm.shared import shared_kernel  # which makes kernels of these
+
+    target = Target(p.target.vector_bits, p.target.fma, p.target.masks, p.target.avx512)
+    kernel: Kernel = shared_kernel(Part.of_product(kind, p).name, target)
+    strides = (s for s in strides_of(p) if s != 1)
+    rows = own[1] if own else p.m
+    buffers = (p.a.buffer, p.b.buffer, c.buffer, *([work] if work else []))
+    starts = (p.a.base, p.b.base, c.base, *([work_at] if work else []))
+    sizes = (p.m, p.n, p.depth, *strides, c.row, *own)
+    steps = ceil_div(p.n, p.lanes) * rows * p.depth
+    k.emit(Call(kernel, buffers, starts, sizes, 3 * steps))
+
+
+def each_piece(
+    k: Builder, p: Product, c: Matrix, rows: Size, columns: Size, top: Size, left: Size,
+    epilogue: Epilogue,
+) -> None:  # fmt: skip
+    """Hand ``rows`` and ``columns`` of results, which are in ``c``, to the epilogue, as those of
+    the product from ``top`` and ``left`` on."""
+    pairs = rows // 2 * 2  # of rows, so that one need not wait for the other
+    for span in (Span(0, pairs, 2), Span(pairs, rows, 1)):
+        for r in each(k, "r", span):
+            for at, lanes, bound in _vectors(k, p, columns):
+                for row in range(span.step):
+                    total = k.load(c.buffer, c.at(r + row, at), lanes)
+                    epilogue(k, total, top + r + row, left + at, lanes, bound)
+
+
+def _vectors(k: Builder, p: Product, columns: Size) -> Iterator[Column]:
+    """Loops over columns as vectors, whose last lanes may be off, or else one by one at the end."""
+    spans = open_panels(0, columns, p.lanes, 1, p.target.masks)
+    if p.target.masks:
+        spans = [(Span(0, columns, p.lanes), Panel((p.lanes,), partial=True))]
+    for span, panel in spans:
+        for j in each(k, "j", span):
+            yield from panel.columns(j, columns)
+
+
+def bind_size(k: Builder, name: str, size: Size, most: Size) -> Size:
+    """The size, which is ``most`` at most, as a symbol, unless it is known or a symbol: long
+    expressions of sizes take long to simplify."""
+    if isinstance(size, int) or as_symbol(size) is not None:
+        return size
+    return k.bind(k.index_value(size), name, most + 1)
+
+
+# -- products that are read where they are -------------------------------------------------------
+
+
+def _piece(p: Product, by_dots: bool) -> tuple[int, int]:
+    """Rows and columns of a piece."""
+    if by_dots:
+        return _DOT_ROWS, _DOT_COLUMNS
+    return main_rows(p.target), 2 * main_width(p.target) * p.lanes
+
+
+def _pieces(p: Product, by_dots: bool) -> Size:
+    """The number of pieces that threads share: of rows by tiles, of columns by dot products."""
+    rows, columns = _piece(p, by_dots)
+    return ceil_div(p.n, columns) if by_dots else ceil_div(p.m, rows)
+
+
+def pieces_scratch(p: Product, by_dots: bool) -> Size:
+    """Elements of workspace that `emit_in_place` needs if there is an epilogue."""
+    rows, columns = _piece(p, by_dots)
+    return dim_min(_pieces(p, by_dots), p.target.workers) * (rows * columns)
+
+
+def emit_in_place(
+    k: Builder, p: Product, by_dots: bool, scratch: Workspace | None, epilogue: Epilogue,
+    to: Matrix | None,
+) -> None:  # fmt: skip
+    """The whole product, with A and B read where they are, by tiles or ``by_dots``; stored as it is
+    where it is said where ``to``."""
+    if to is not None:
+        call_part(k, "dots" if by_dots else "tiles", p, to)
+        return
+    assert scratch is not None, "pieces are kept in a workspace"
+    rows, columns = _piece(p, by_dots)
+    downs, acrosses = Span(0, p.m, rows), Span(0, p.n, columns)
+    outer, inner = (acrosses, downs) if by_dots else (downs, acrosses)
+    for first in each(k, "piece", outer, "parallel"):
+        worker = k.worker(dim_min(_pieces(p, by_dots), p.target.workers))
+        c = Matrix(scratch.buffer, scratch.base + worker * (rows * columns), columns, 1)
+        for second in each(k, "next", inner):
+            top, left = (second, first) if by_dots else (first, second)
+            height = bind_size(k, "rows", dim_min(rows, p.m - top), rows)
+            width = bind_size(k, "width", dim_min(columns, p.n - left), columns)
+            a = replace(p.a, base=p.a.at(top, 0))
+            b = replace(p.b, base=p.b.at(0, left))
+            piece = replace(p, a=a, b=b, m=height, n=width)
+            call_part(k, "square" if by_dots else "strip", piece, c)
+            each_piece(k, p, c, height, width, top, left, epilogue)

@@ -1,0 +1,101 @@
+"""Parts of matrix products as kernels that programs share.
+
+Where a size is unknown, a product needs a dozen tiles, whatever it turns out to be, and their text
+takes longer to compile than all around it. None of it depends on the program: such a kernel takes
+every size and every stride that is not 1 as an argument, and is compiled once. What remains of a
+product in a program are its loops over pieces, a call for each, and the epilogue, once.
+
+===========  ===============================================================================
+``product``  the whole product in whatever way its sizes ask for, on so many threads at most as
+             stand behind the name
+``tiles``    the whole product by tiles, read where it is, on as many threads as there are
+``strip``    a few rows of it, on the thread that calls
+``dots``     the whole product by dot products, on as many threads as there are
+``square``   a few rows and columns of it, on the thread that calls
+``task``     rows and columns of a large product, block by block (`staticflow.codegen.gemm.block`)
+===========  ===============================================================================
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from staticflow.codegen.builder import Builder
+from staticflow.codegen.gemm.block import emit_task
+from staticflow.codegen.gemm.calls import Part
+from staticflow.codegen.gemm.dispatch import Gemm, emit_gemm
+from staticflow.codegen.gemm.dot import emit_dots
+from staticflow.codegen.gemm.tile import Matrix, Product, Workspace, emit_tiles
+from staticflow.codegen.kernel import Block, Buffer, If, Kernel, Loop, Operand
+from staticflow.codegen.target import Target
+from staticflow.graph.dims import Dim, Size, Sym
+from staticflow.graph.dtypes import DTYPES
+
+__all__ = ["shared_kernel"]
+
+
+@functools.cache
+def shared_kernel(name: str, target: Target) -> Kernel:
+    """The kernel of a `Part`'s name, for a target."""
+    part = Part.of_name(name)
+    dtype = next(d for d in DTYPES if d.short == part.dtype)
+    sizes = [Sym(s) for s in part.sizes]
+    at = dict(zip(part.sizes, map(Dim.of, sizes), strict=True))
+    buffers = [Buffer(b, dtype, "in" if b in ("a", "b") else "inout") for b in part.buffers]
+    k = Builder(buffers, sizes)
+    a, b = (Matrix(m, 0, at.get(f"{m}_row", 1), at.get(f"{m}_col", 1)) for m in ("a", "b"))
+    target = replace(target, workers=part.workers)
+    p = Product(a, b, at["m"], at["n"], at["depth"], dtype, target)
+    emit = _product if part.is_whole else _EMIT[part.kind]
+    emit(k, p, Matrix("c", 0, at["c_row"], 1), [at[s] for s in part.own_sizes])
+    kernel = k.kernel(name)
+    return kernel.with_body(_in_order(kernel.body)) if part.is_small else kernel
+
+
+def _product(k: Builder, p: Product, c: Matrix, own: Sequence[Size]) -> None:
+    gemm = Gemm(p.m, p.n, p.depth, p.a.row, p.a.col, p.b.row, p.b.col, p.dtype)
+    emit_gemm(k, gemm, p.target, "a", "b", Workspace("work"), _storing(c))
+
+
+def _tiles(k: Builder, p: Product, c: Matrix, own: Sequence[Size]) -> None:
+    emit_tiles(k, p, _storing(c))
+
+
+def _dots(k: Builder, p: Product, c: Matrix, own: Sequence[Size]) -> None:
+    emit_dots(k, p, _storing(c))
+
+
+def _task(k: Builder, p: Product, c: Matrix, own: Sequence[Size]) -> None:
+    emit_task(k, p, c, Workspace("work"), *own)
+
+
+def _storing(c: Matrix) -> Callable[[Builder, Operand, Size, Size, int, Size | None], None]:
+    def epilogue(
+        k: Builder, acc: Operand, row: Size, col: Size, lanes: int, bound: Size | None
+    ) -> None:
+        k.store(c.buffer, c.at(row, col), acc, bound)
+
+    return epilogue
+
+
+_EMIT: dict[str, Callable[[Builder, Product, Matrix, Sequence[Size]], None]] = {
+    "tiles": _tiles,
+    "strip": _tiles,
+    "dots": _dots,
+    "square": _dots,
+    "task": _task,
+}
+
+
+def _in_order(block: Block) -> Block:
+    """The block with all loops in order."""
+    return tuple(
+        replace(s, kind="serial", body=_in_order(s.body))
+        if isinstance(s, Loop)
+        else replace(s, then=_in_order(s.then), orelse=_in_order(s.orelse))
+        if isinstance(s, If)
+        else s
+        for s in block
+    )

@@ -1,0 +1,44 @@
+"""The kernels that programs share, as machine code: each is compiled, or found on disk, when the
+first program of a process calls it, and stays until the process ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from staticflow.runtime.code_cache import code_cache, package_state
+from staticflow.runtime.machine import host_target
+from staticflow.runtime.native import NativeModule, compile_native
+from staticflow.runtime.once import once
+from staticflow.runtime.threads import pool_symbols
+
+__all__ = ["shared_symbols"]
+
+
+def shared_symbols(names: Iterable[str]) -> dict[str, int]:
+    """The addresses of the kernels of these names."""
+    return {name: _compile(name).address(name) for name in names}
+
+
+@once
+def _compile(name: str) -> NativeModule:
+    module = compile_native(_text(name), [name], pool_symbols())
+    module.stay()
+    return module
+
+
+def _text(name: str) -> str:
+    """The text of a kernel, from the `code_cache` if it is there."""
+    cache, state = code_cache(), package_state()
+    if cache is None or state is None:
+        return _render(name).decode()
+    parts = ("shared", state, repr(host_target()), name)
+    return cache.fetch(lambda: _render(name), *parts).decode()
+
+
+def _render(name: str) -> bytes:
+    from staticflow.codegen.gemm.shared import shared_kernel
+    from staticflow.codegen.llvm.render import render_module
+
+    target = host_target()
+    text = render_module([shared_kernel(name, target)], target)
+    return text.replace(f"define internal i32 @{name}(", f"define i32 @{name}(").encode()
