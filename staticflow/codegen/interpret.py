@@ -291,7 +291,7 @@ class _Run:
         sizes = {
             sym: self.size(size) for sym, size in zip(stmt.kernel.sizes, stmt.sizes, strict=True)
         }
-        return _Run(stmt.kernel.name, views, sizes).block(stmt.kernel.body)
+        return _Run(stmt.kernel.name, views, sizes).block(stmt.kernel.make().body)
 
     # -- expressions -----------------------------------------------------------------------------
 

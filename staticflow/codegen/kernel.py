@@ -86,7 +86,8 @@ also from one call of the kernel to the next.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import field, replace
 from typing import TypeAlias
 
 from staticflow.data_classes import dataclass
@@ -132,6 +133,7 @@ __all__ = [
     "Reg",
     "Reserve",
     "Set",
+    "Shared",
     "Splat",
     "Stmt",
     "Store",
@@ -433,12 +435,23 @@ class Local:
 
 
 @dataclass(frozen=True, slots=True)
+class Shared:
+    """A kernel that programs share, as those know it that call it. It is made by ``make``, which
+    hardly anybody asks for: its machine code is on disk."""
+
+    name: str
+    buffers: tuple[Buffer, ...]
+    sizes: tuple[Sym, ...]
+    make: Callable[[], Kernel] = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Call:
     """Run a ``kernel`` that programs share: its ``buffers`` are such of this kernel, each from the
     element on at which it ``starts``, and what it writes to lies apart from what it reads. It is
     about as much ``work`` as `staticflow.codegen.work` says of other statements."""
 
-    kernel: Kernel
+    kernel: Shared
     buffers: tuple[str, ...]
     starts: tuple[Size, ...]
     sizes: tuple[Size, ...]

@@ -41,6 +41,7 @@ from staticflow.codegen.kernel import (
     Reg,
     Reserve,
     Set,
+    Shared,
     Splat,
     Stmt,
     Store,
@@ -195,7 +196,7 @@ _DTYPE = {d.short: d for d in DTYPES}
 _WORDS = {"true": True, "false": False, "inf": float("inf"), "nan": float("nan")}
 
 
-def parse_kernel(text: str, callees: Iterable[Kernel] = ()) -> Kernel:
+def parse_kernel(text: str, callees: Iterable[Shared] = ()) -> Kernel:
     """The kernel that ``text`` describes, which may call the ``callees``. It is not verified, so
     that a wrong one can be read.
 
@@ -208,7 +209,7 @@ def parse_kernel(text: str, callees: Iterable[Kernel] = ()) -> Kernel:
 class _Parser:
     """Reads one kernel. Whether a name is still in scope where it is used is the verifier's."""
 
-    def __init__(self, tokens: Tokens, callees: Mapping[str, Kernel]) -> None:
+    def __init__(self, tokens: Tokens, callees: Mapping[str, Shared]) -> None:
         self.tokens, self.callees = tokens, callees
         self.buffers: dict[str, Buffer] = {}
         self.regs: dict[str, Reg] = {}

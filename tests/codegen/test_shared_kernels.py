@@ -15,7 +15,7 @@ from staticflow.codegen.builder import Builder
 from staticflow.codegen.gemm.dispatch import Epilogue, Gemm, Workspace, emit_gemm, scratch_size
 from staticflow.codegen.gemm.tile import Matrix
 from staticflow.codegen.interpret import interpret_kernel
-from staticflow.codegen.kernel import Buffer, Call, Kernel, Operand
+from staticflow.codegen.kernel import Buffer, Call, Kernel, Operand, Shared
 from staticflow.codegen.llvm.render import called_in, render_kernel
 from staticflow.codegen.parts import walk
 from staticflow.codegen.target import Target
@@ -80,7 +80,12 @@ def test_the_bits_are_those_of_a_product_in_one_kernel(layout: str, dtype: DType
     ]
     assert not calls_in(kernels[0]) and (layout == "tt" or all(map(calls_in, kernels[1:])))
     for call in [c for kernel in kernels for c in calls_in(kernel)]:
-        verify_kernel(call.kernel)
+        made = verify_kernel(call.kernel.make())
+        assert (made.name, made.buffers, made.sizes) == (
+            call.kernel.name,
+            call.kernel.buffers,
+            call.kernel.sizes,
+        )
     functions = [*map(native, kernels)]
     for sizes in sizes_to_try(dtype):
         values = dict(zip((Sym(s) for s in "MNK"), sizes, strict=True))
@@ -138,11 +143,12 @@ def test_the_text_of_a_call_is_read_back() -> None:
         parse_kernel(text)
 
 
-def doubling() -> Kernel:
+def doubling() -> Shared:
     k = Builder([Buffer("x", float32, "in"), Buffer("y", float32, "inout")], [Sym("n")])
     with k.loop("i", Dim.of(Sym("n"))) as i:
         k.store("y", i, k.mul(k.load("x", i), 2.0))
-    return verify_kernel(k.kernel("shared_doubling"))
+    kernel = verify_kernel(k.kernel("shared_doubling"))
+    return Shared(kernel.name, kernel.buffers, kernel.sizes, lambda: kernel)
 
 
 def calling(*, into: str = "c", dtype: DType = float32, sizes: tuple[Size, ...] = (N,)) -> Kernel:

@@ -19,12 +19,12 @@ from staticflow.codegen.gemm.plan import (
     open_panels,
 )
 from staticflow.codegen.gemm.tile import Epilogue, Matrix, Product, Workspace, each
-from staticflow.codegen.kernel import Call, Kernel
+from staticflow.codegen.kernel import Buffer, Call, Kernel, Shared
 from staticflow.codegen.target import Target
 from staticflow.data_classes import dataclass
 from staticflow.graph.dim_queries import as_symbol
-from staticflow.graph.dims import Size, ceil_div, dim_min
-from staticflow.graph.dtypes import float32, float64
+from staticflow.graph.dims import Size, Sym, ceil_div, dim_min
+from staticflow.graph.dtypes import DTYPES, float32, float64
 
 __all__ = [
     "STRIDES",
@@ -99,6 +99,12 @@ class Part:
         works = self.kind == "task" or self.is_whole
         return ("a", "b", "c", "work") if works else ("a", "b", "c")
 
+    def parameters(self) -> tuple[tuple[Buffer, ...], tuple[Sym, ...]]:
+        """Its buffers and sizes, as its kernel takes them."""
+        dtype = next(d for d in DTYPES if d.short == self.dtype)
+        buffers = [Buffer(b, dtype, "in" if b in ("a", "b") else "inout") for b in self.buffers]
+        return tuple(buffers), tuple(map(Sym, self.sizes))
+
     @property
     def is_small(self) -> bool:
         """Whether it runs on the thread that calls it."""
@@ -129,10 +135,15 @@ def call_part(
 ) -> None:  # fmt: skip
     """Call the part of a kind, which leaves ``p`` in ``c``; a task also takes sizes of its ``own``,
     and memory to ``work`` in."""
-    from staticflow.codegen.gemm.shared import shared_kernel  # which makes kernels of these
-
     target = Target(p.target.vector_bits, p.target.fma, p.target.masks, p.target.avx512)
-    kernel: Kernel = shared_kernel(Part.of_product(kind, p).name, target)
+    part = Part.of_product(kind, p)
+
+    def make() -> Kernel:
+        from staticflow.codegen.gemm.shared import shared_kernel  # which has calls in it, too
+
+        return shared_kernel(part.name, target)
+
+    kernel = Shared(part.name, *part.parameters(), make)
     strides = (s for s in strides_of(p) if s != 1)
     rows = own[1] if own else p.m
     buffers = (p.a.buffer, p.b.buffer, c.buffer, *([work] if work else []))

@@ -28,10 +28,9 @@ from staticflow.codegen.gemm.calls import Part
 from staticflow.codegen.gemm.dispatch import Gemm, emit_gemm
 from staticflow.codegen.gemm.dot import emit_dots
 from staticflow.codegen.gemm.tile import Matrix, Product, Workspace, emit_tiles
-from staticflow.codegen.kernel import Block, Buffer, If, Kernel, Loop, Operand
+from staticflow.codegen.kernel import Block, If, Kernel, Loop, Operand
 from staticflow.codegen.target import Target
-from staticflow.graph.dims import Dim, Size, Sym
-from staticflow.graph.dtypes import DTYPES
+from staticflow.graph.dims import Dim, Size
 
 __all__ = ["shared_kernel"]
 
@@ -40,14 +39,12 @@ __all__ = ["shared_kernel"]
 def shared_kernel(name: str, target: Target) -> Kernel:
     """The kernel of a `Part`'s name, for a target."""
     part = Part.of_name(name)
-    dtype = next(d for d in DTYPES if d.short == part.dtype)
-    sizes = [Sym(s) for s in part.sizes]
-    at = dict(zip(part.sizes, map(Dim.of, sizes), strict=True))
-    buffers = [Buffer(b, dtype, "in" if b in ("a", "b") else "inout") for b in part.buffers]
-    k = Builder(buffers, sizes)
+    buffers, sizes = part.parameters()
+    at = {s.name: Dim.of(s) for s in sizes}
+    k = Builder([*buffers], [*sizes])
     a, b = (Matrix(m, 0, at.get(f"{m}_row", 1), at.get(f"{m}_col", 1)) for m in ("a", "b"))
     target = replace(target, workers=part.workers)
-    p = Product(a, b, at["m"], at["n"], at["depth"], dtype, target)
+    p = Product(a, b, at["m"], at["n"], at["depth"], buffers[0].dtype, target)
     emit = _product if part.is_whole else _EMIT[part.kind]
     emit(k, p, Matrix("c", 0, at["c_row"], 1), [at[s] for s in part.own_sizes])
     kernel = k.kernel(name)
