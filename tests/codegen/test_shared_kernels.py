@@ -189,3 +189,25 @@ def test_programs_call_them_where_sizes_are_open() -> None:
     assert fused == ("shared_task_f32_n1n1", "shared_strip_f32_n1n1")
     # The modes of other threads would not be those of the program.
     assert called_by(sf.compile([x, w], x @ w, flush_subnormals=True)) == ()
+
+
+def test_attention_calls_them_for_its_blocks() -> None:
+    """Blocks that are full and such that are not: the results are those of known sizes."""
+    lengths, width = (97, 130), 24
+    generator = sf.Generator(0)
+    arrays = [sf.randn(2, n, width, generator=generator) for n in (lengths[0], *[lengths[1]] * 2)]
+
+    def program(is_open: bool) -> sf.Program:
+        shapes = [(2, None if is_open else a.shape[1], width) for a in arrays]
+        xs = [sf.placeholder(shape, name=name) for shape, name in zip(shapes, "qkv", strict=True)]
+        y = sf.nn.functional.scaled_dot_product_attention(*xs)
+        return sf.compile(xs, [y, *sf.grad((y * y).sum(), xs)])
+
+    opened, known = program(True), program(False)
+    assert called_by(known) == ()
+    assert called_by(opened) == (
+        "shared_strip_f32_n1n1", "shared_scaled_f32_1nn1", "shared_onto_f32_n1n1",
+        "shared_onto_f32_1nn1",
+    )  # fmt: skip
+    for found, expected in zip(opened(*arrays), known(*arrays), strict=True):
+        sf.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)

@@ -19,7 +19,7 @@ from staticflow.codegen.gemm.plan import (
     open_panels,
 )
 from staticflow.codegen.gemm.tile import Epilogue, Matrix, Product, Workspace, each
-from staticflow.codegen.kernel import Buffer, Call, Kernel, Shared
+from staticflow.codegen.kernel import Buffer, Call, Kernel, Operand, Shared
 from staticflow.codegen.target import Target
 from staticflow.data_classes import dataclass
 from staticflow.graph.dim_queries import as_symbol
@@ -35,6 +35,7 @@ __all__ = [
     "emit_in_place",
     "is_shared",
     "pieces_scratch",
+    "storing",
     "strides_of",
 ]
 
@@ -96,7 +97,7 @@ class Part:
     @property
     def buffers(self) -> tuple[str, ...]:
         """The buffers that it takes."""
-        works = self.kind == "task" or self.is_whole
+        works = self.kind in ("task", "scaled") or self.is_whole
         return ("a", "b", "c", "work") if works else ("a", "b", "c")
 
     def parameters(self) -> tuple[tuple[Buffer, ...], tuple[Sym, ...]]:
@@ -108,7 +109,7 @@ class Part:
     @property
     def is_small(self) -> bool:
         """Whether it runs on the thread that calls it."""
-        return self.kind in ("strip", "square")
+        return self.kind in ("strip", "onto", "scaled", "square")
 
 
 def strides_of(p: Product) -> tuple[Size, ...]:
@@ -151,6 +152,27 @@ def call_part(
     sizes = (p.m, p.n, p.depth, *strides, c.row, *own)
     steps = ceil_div(p.n, p.lanes) * rows * p.depth
     k.emit(Call(kernel, buffers, starts, sizes, 3 * steps))
+
+
+def storing(kind: str, c: Matrix, scale: Matrix | None = None) -> Epilogue:
+    """The epilogue that leaves a product in ``c``: added to what is there if the kind of the part
+    is ``onto``, and to that times the ``scale`` of its column if it is ``scaled``."""
+
+    def epilogue(
+        k: Builder, acc: Operand, row: Size, col: Size, lanes: int, bound: Size | None
+    ) -> None:
+        at = c.at(row, col)
+        total = acc
+        if kind in ("onto", "scaled"):
+            before = k.load(c.buffer, at, lanes, bound)
+            if scale is None:
+                total = k.add(before, acc)
+            else:
+                factor = k.load(scale.buffer, scale.at(0, col), lanes, bound)
+                total = k.fma(before, factor, acc)
+        k.store(c.buffer, at, total, bound)
+
+    return epilogue
 
 
 def each_piece(

@@ -10,6 +10,8 @@ product in a program are its loops over pieces, a call for each, and the epilogu
              stand behind the name
 ``tiles``    the whole product by tiles, read where it is, on as many threads as there are
 ``strip``    a few rows of it, on the thread that calls
+``onto``     that, added to what is there
+``scaled``   that, added to what is there times a number for each column
 ``dots``     the whole product by dot products, on as many threads as there are
 ``square``   a few rows and columns of it, on the thread that calls
 ``task``     rows and columns of a large product, block by block (`staticflow.codegen.gemm.block`)
@@ -24,11 +26,11 @@ from dataclasses import replace
 
 from staticflow.codegen.builder import Builder
 from staticflow.codegen.gemm.block import emit_task
-from staticflow.codegen.gemm.calls import Part
+from staticflow.codegen.gemm.calls import Part, storing
 from staticflow.codegen.gemm.dispatch import Gemm, emit_gemm
 from staticflow.codegen.gemm.dot import emit_dots
 from staticflow.codegen.gemm.tile import Matrix, Product, Workspace, emit_tiles
-from staticflow.codegen.kernel import Block, If, Kernel, Loop, Operand
+from staticflow.codegen.kernel import Block, If, Kernel, Loop
 from staticflow.codegen.target import Target
 from staticflow.graph.dims import Dim, Size
 
@@ -53,33 +55,34 @@ def shared_kernel(name: str, target: Target) -> Kernel:
 
 def _product(k: Builder, p: Product, c: Matrix, own: Sequence[Size]) -> None:
     gemm = Gemm(p.m, p.n, p.depth, p.a.row, p.a.col, p.b.row, p.b.col, p.dtype)
-    emit_gemm(k, gemm, p.target, "a", "b", Workspace("work"), _storing(c))
+    emit_gemm(k, gemm, p.target, "a", "b", Workspace("work"), storing("tiles", c))
 
 
 def _tiles(k: Builder, p: Product, c: Matrix, own: Sequence[Size]) -> None:
-    emit_tiles(k, p, _storing(c))
+    emit_tiles(k, p, storing("tiles", c))
+
+
+def _onto(k: Builder, p: Product, c: Matrix, own: Sequence[Size]) -> None:
+    emit_tiles(k, p, storing("onto", c))
+
+
+def _scaled(k: Builder, p: Product, c: Matrix, own: Sequence[Size]) -> None:
+    emit_tiles(k, p, storing("scaled", c, Matrix("work", 0, 0, 1)))
 
 
 def _dots(k: Builder, p: Product, c: Matrix, own: Sequence[Size]) -> None:
-    emit_dots(k, p, _storing(c))
+    emit_dots(k, p, storing("tiles", c))
 
 
 def _task(k: Builder, p: Product, c: Matrix, own: Sequence[Size]) -> None:
     emit_task(k, p, c, Workspace("work"), *own)
 
 
-def _storing(c: Matrix) -> Callable[[Builder, Operand, Size, Size, int, Size | None], None]:
-    def epilogue(
-        k: Builder, acc: Operand, row: Size, col: Size, lanes: int, bound: Size | None
-    ) -> None:
-        k.store(c.buffer, c.at(row, col), acc, bound)
-
-    return epilogue
-
-
 _EMIT: dict[str, Callable[[Builder, Product, Matrix, Sequence[Size]], None]] = {
     "tiles": _tiles,
     "strip": _tiles,
+    "onto": _onto,
+    "scaled": _scaled,
     "dots": _dots,
     "square": _dots,
     "task": _task,

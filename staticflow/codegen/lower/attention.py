@@ -11,12 +11,12 @@ al. 2022, arXiv:2205.14135).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from staticflow.codegen.gemm.copy import copy_columns
 from staticflow.codegen.gemm.plan import Span
 from staticflow.codegen.gemm.tile import Matrix, each
-from staticflow.codegen.kernel import LANE, Buffer, Kernel, Operand
+from staticflow.codegen.kernel import LANE, Buffer, Kernel
 from staticflow.codegen.lower.attention_blocks import AttentionBlocks, Keys, Queries
 from staticflow.codegen.lower.attention_gradient import Backward
 from staticflow.codegen.lower.nest import Scratch
@@ -81,22 +81,9 @@ class Forward(AttentionBlocks):
             self._weigh(queries, keys, st, peak, total, shrink)
             self.tiles(
                 b.transpose, st, self.width, keys.count, queries.panels, queries.padded,
-                self._shrunk(ot, shrink),
+                self.onto(ot, shrink),
             )  # fmt: skip
         self._finish(queries, ot, peak, total)
-
-    def _shrunk(
-        self, ot: Matrix, shrink: Matrix
-    ) -> Callable[[Operand, Size, Size, Size | None], None]:
-        """What adds a product to what is there, after that was scaled down."""
-        k = self.k
-
-        def store(x: Operand, row: Size, col: Size, bound: Size | None) -> None:
-            before = k.load(ot.buffer, ot.at(row, col), x.lanes)
-            scale = k.load(shrink.buffer, shrink.at(0, col), x.lanes)
-            k.store(ot.buffer, ot.at(row, col), k.fma(before, scale, x))
-
-        return store
 
     def _weigh(
         self, queries: Queries, keys: Keys, st: Matrix, peak: Matrix, total: Matrix,

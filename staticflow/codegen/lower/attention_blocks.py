@@ -3,9 +3,10 @@ the products of them, and what stands for a query and a key."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from staticflow.codegen.gemm.calls import call_part, is_shared, storing
 from staticflow.codegen.gemm.copy import copy_columns
 from staticflow.codegen.gemm.plan import (
     Panel,
@@ -17,7 +18,7 @@ from staticflow.codegen.gemm.plan import (
     row_blocks,
     vector_by_vector,
 )
-from staticflow.codegen.gemm.tile import Matrix, Product, each, emit_tile
+from staticflow.codegen.gemm.tile import Matrix, Piece, Product, each, emit_tile
 from staticflow.codegen.kernel import LANE, Operand
 from staticflow.codegen.lower.attention_parts import AttentionParts
 from staticflow.codegen.lower.contract import matrix_of
@@ -31,13 +32,22 @@ from staticflow.graph.node import Node
 from staticflow.ops.declaring.lowering import Index
 from staticflow.passes.access import broadcast_index
 
-__all__ = ["AttentionBlocks", "Keys", "Queries"]
+__all__ = ["AttentionBlocks", "Keys", "Queries", "Result"]
 
 _QUERIES = 96
 """Queries in a block, about: so many use each key and value that is loaded."""
 
 _KEYS = 64
 """Keys in a block, about: the scores of both blocks fit into a usual first-level cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Where a product goes, in the way of a ``kind`` of `storing`."""
+
+    kind: str
+    matrix: Matrix
+    scale: Matrix | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,12 +155,15 @@ class AttentionBlocks(AttentionParts):
 
     def tiles(
         self, a: Matrix, b: Matrix, m: Size, depth: Size, panels: Sequence[tuple[Span, Panel]],
-        n: Size, store: Callable[[Operand, Size, Size, Size | None], None],
+        n: Size, to: Result,
     ) -> None:  # fmt: skip
-        """The product of ``a`` (m, depth) and ``b`` (depth, n), whose rows may be read past ``n``.
-        ``store(sum, row, col, bound)`` takes the columns of a row from ``col`` on, of which those
-        past ``bound`` are off."""
+        """The product of ``a`` (m, depth) and ``b`` (depth, n), whose rows may be read past
+        ``n``."""
         p = Product(a, b, m, n, depth, self.dtype, self.target)
+        if is_shared(p):
+            scale = to.scale or Matrix("", 0, 0, 1)
+            call_part(self.k, to.kind, p, to.matrix, (), scale.buffer, scale.base)
+            return
         vectors = max((len(panel.lanes) for _, panel in panels), default=1)
         for span, rows in row_blocks(m, self.target, vectors):
             is_spare = not isinstance(m, int) and rows < main_rows(self.target)
@@ -159,20 +172,19 @@ class AttentionBlocks(AttentionParts):
                 for columns, panel in own:
                     for col in each(self.k, "j", columns):
                         for piece in emit_tile(self.k, p, rows, panel, row, col, packed=True):
-                            store(piece.acc, piece.row, piece.col, piece.bound)
+                            self._store(to, piece)
 
-    def into(self, to: Matrix) -> Callable[[Operand, Size, Size, Size | None], None]:
-        """What stores a product."""
-        return lambda x, row, col, bound: self.k.store(to.buffer, to.at(row, col), x, bound)
+    def into(self, to: Matrix) -> Result:
+        """Where a product is stored."""
+        return Result("strip", to)
 
-    def onto(self, to: Matrix) -> Callable[[Operand, Size, Size, Size | None], None]:
-        """What adds a product to what is there."""
+    def onto(self, to: Matrix, scale: Matrix | None = None) -> Result:
+        """What a product is added to, after its columns are scaled, if they are."""
+        return Result("onto" if scale is None else "scaled", to, scale)
 
-        def store(x: Operand, row: Size, col: Size, bound: Size | None) -> None:
-            before = self.k.load(to.buffer, to.at(row, col), x.lanes, bound)
-            self.k.store(to.buffer, to.at(row, col), self.k.add(before, x), bound)
-
-        return store
+    def _store(self, to: Result, piece: Piece) -> None:
+        finish_piece = storing(to.kind, to.matrix, to.scale)
+        finish_piece(self.k, piece.acc, piece.row, piece.col, piece.lanes, piece.bound)
 
     def below(self, a: Matrix, first: Size) -> Matrix:
         """The rows of a matrix from ``first`` on."""
