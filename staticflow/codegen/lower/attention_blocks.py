@@ -160,7 +160,8 @@ class AttentionBlocks(AttentionParts):
         """The product of ``a`` (m, depth) and ``b`` (depth, n), whose rows may be read past
         ``n``."""
         p = Product(a, b, m, n, depth, self.dtype, self.target)
-        if is_shared(p):
+        is_known = isinstance(self.queries, int) and isinstance(self.keys, int)
+        if is_shared(p) and not is_known:
             scale = to.scale or Matrix("", 0, 0, 1)
             call_part(self.k, to.kind, p, to.matrix, (), scale.buffer, scale.base)
             return
