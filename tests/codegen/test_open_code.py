@@ -21,23 +21,23 @@ MOST = 2.65
 """How many times as much code open sizes are, at most."""
 
 MORE = {
-    "sort": 5.45, "cond": 5.15, "baddbmm": 4.5, "matmul": 4.3, "addmm": 3.95, "var": 3.95, "std": 3.9,
+    "sort": 5.45, "cond": 5.15, "baddbmm": 4.5, "addmm": 3.95, "var": 3.95, "std": 3.9,
     "custom": 3.95, "mean": 3.15, "slice_scatter": 3.15, "fold": 3.15, "cat": 3.05, "amax": 2.95,
-    "amin": 2.95, "index_add": 2.95, "index_copy": 2.95, "select": 3.1, "linear": 2.75, "max": 2.65,
-    "min": 2.65, "permute": 2.6, "transpose": 2.6, "t": 2.6, "diag_embed": 2.6, "attend_back": 2.45,
+    "amin": 2.95, "index_add": 2.95, "index_copy": 2.95, "select": 3.1, "max": 2.65,
+    "min": 2.65, "permute": 2.6, "transpose": 2.6, "t": 2.6, "diag_embed": 2.6,
     "bitcast": 2.8, "required": 2.8,
 }  # fmt: skip
 """The ops that are more, and how many times as much they are, at most."""
 
 EXAMPLES = {
-    "lenet": 1.8,
-    "lstm_classifier": 2.25,
-    "transformer": 2.3,
-    "weight_sharing:RandomDepth": 1.45,
+    "lenet": 1.15,
+    "lstm_classifier": 2.05,
+    "transformer": 1.6,
+    "weight_sharing:RandomDepth": 0.75,
     "adaptive_ode": 1.05,
-    "custom_module": 1.65,
-    "rnn_scan": 2.5,
-    "truncated_bptt": 1.8,
+    "custom_module": 1.75,
+    "rnn_scan": 1.55,
+    "truncated_bptt": 1.1,
 }
 """Training steps of the examples, and how many times as much code they are, at most."""
 
@@ -45,7 +45,8 @@ BETTER = 0.8
 """What is less than this part of its number is to have a lower one."""
 
 MOST_PROOFS = 1.35
-"""Proofs for each statement of a program of open sizes, at most, beside the first 30 proofs."""
+"""Proofs for each statement of a program of open sizes, or of known ones where these are more, at
+most, beside the first 30 proofs."""
 
 OPS = [name for name, row in ROWS.items() if row.sized is not None]
 LENGTH = 23
@@ -56,7 +57,9 @@ def check(known: Amount, opened: Amount, most: float) -> None:
     times = opened.times(known)
     assert times <= most, f"{times:.2f} times the code: {opened} for open sizes, {known} for known"
     assert most == MOST or times > BETTER * most, f"write down {times:.2f} instead of {most}"
-    assert opened.proofs <= 30 + MOST_PROOFS * opened.statements, opened
+    # what is written out for known sizes may be a call for open ones
+    statements = max(opened.statements, known.statements)
+    assert opened.proofs <= 30 + MOST_PROOFS * statements, opened
 
 
 def check_op(name: str) -> None:
