@@ -36,9 +36,10 @@ def _text(name: str) -> str:
 
 
 def _render(name: str) -> bytes:
+    from staticflow.codegen.gemm.calls import Part
     from staticflow.codegen.gemm.shared import shared_kernel
     from staticflow.codegen.llvm.render import render_module
 
     target = host_target()
-    text = render_module([shared_kernel(name, target)], target)
+    text = render_module([shared_kernel(name, target)], target, Part.of_name(name).runs_inside)
     return text.replace(f"define internal i32 @{name}(", f"define i32 @{name}(").encode()

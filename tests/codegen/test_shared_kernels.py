@@ -137,7 +137,7 @@ def test_the_text_of_a_call_is_read_back() -> None:
     kernel = kernel_of(gemm_of(M, N, K, "nn", float32), SHARING)
     callees = [call.kernel for call in calls_in(kernel)]
     text = print_kernel(kernel)
-    assert "call shared_strip_f32_n1n1(a[" in text
+    assert "call shared_task_f32_n1n1(a[" in text
     assert parse_kernel(text, callees) == kernel
     with pytest.raises(ParseError, match="one of"):
         parse_kernel(text)
@@ -186,7 +186,7 @@ def test_programs_call_them_where_sizes_are_open() -> None:
     x, w = sf.placeholder((None, None), name="x"), sf.placeholder((None, None), name="w")
     assert called_by(sf.compile([x, w], x @ w)) == (f"shared_product{most_workers()}_f32_n1n1",)
     fused = called_by(sf.compile([x, w], (x @ w).tanh()))
-    assert fused == ("shared_task_f32_n1n1", "shared_strip_f32_n1n1")
+    assert fused == ("shared_task_f32_n1n1",)
     # The modes of other threads would not be those of the program.
     assert called_by(sf.compile([x, w], x @ w, flush_subnormals=True)) == ()
 

@@ -7,23 +7,15 @@ and what they take.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from staticflow.codegen.builder import Builder
-from staticflow.codegen.gemm.plan import (
-    Column,
-    Panel,
-    Span,
-    main_rows,
-    main_width,
-    open_panels,
-)
-from staticflow.codegen.gemm.tile import Epilogue, Matrix, Product, Workspace, each
+from staticflow.codegen.gemm.plan import Column, Panel, Span, main_rows, open_panels
+from staticflow.codegen.gemm.tile import Epilogue, Matrix, Product, each
 from staticflow.codegen.kernel import Buffer, Call, Kernel, Operand, Shared
 from staticflow.codegen.target import Target
 from staticflow.data_classes import dataclass
 from staticflow.graph.dim_queries import as_symbol
-from staticflow.graph.dims import Size, Sym, ceil_div, dim_min
+from staticflow.graph.dims import Size, Sym, ceil_div, is_provably_ge
 from staticflow.graph.dtypes import DTYPES, float32, float64
 
 __all__ = [
@@ -32,18 +24,13 @@ __all__ = [
     "bind_size",
     "call_part",
     "each_piece",
-    "emit_in_place",
     "is_shared",
-    "pieces_scratch",
     "storing",
     "strides_of",
 ]
 
 STRIDES = ("a_row", "a_col", "b_row", "b_col")
 """What the strides of a product are called that are not 1."""
-
-_DOT_ROWS, _DOT_COLUMNS = 64, 8
-"""Rows and columns of a piece by dot products."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +94,14 @@ class Part:
         return tuple(buffers), tuple(map(Sym, self.sizes))
 
     @property
+    def runs_inside(self) -> bool:
+        """Whether it is called in a loop, which looks whether the user wants to stop."""
+        return self.is_small or self.kind == "task"
+
+    @property
     def is_small(self) -> bool:
         """Whether it runs on the thread that calls it."""
-        return self.kind in ("strip", "onto", "scaled", "square")
+        return self.kind in ("strip", "onto", "scaled")
 
 
 def strides_of(p: Product) -> tuple[Size, ...]:
@@ -118,16 +110,14 @@ def strides_of(p: Product) -> tuple[Size, ...]:
 
 
 def is_shared(p: Product) -> bool:
-    """Whether a product is made of parts that programs share: not where all of its sizes are
-    known, or it has so few columns or rows that other tiles are faster."""
+    """Whether a product is made of parts that programs share: not where it has few rows or columns,
+    for which other tiles are faster, nor where both sizes of B are known, for which they are
+    few."""
     if not p.target.shares or p.dtype not in (float32, float64):
         return False
-    if all(isinstance(size, int) for size in (p.m, p.n, p.depth)):
+    if is_provably_ge(main_rows(p.target), p.m):
         return False
-    return not any(
-        isinstance(size, int) and size <= least
-        for size, least in ((p.m, main_rows(p.target)), (p.n, _DOT_COLUMNS))
-    )
+    return not (isinstance(p.n, int) and (p.n <= p.lanes or isinstance(p.depth, int)))
 
 
 def call_part(
@@ -206,52 +196,3 @@ def bind_size(k: Builder, name: str, size: Size, most: Size) -> Size:
     if isinstance(size, int) or as_symbol(size) is not None:
         return size
     return k.bind(k.index_value(size), name, most + 1)
-
-
-# -- products that are read where they are -------------------------------------------------------
-
-
-def _piece(p: Product, by_dots: bool) -> tuple[int, int]:
-    """Rows and columns of a piece."""
-    if by_dots:
-        return _DOT_ROWS, _DOT_COLUMNS
-    return main_rows(p.target), 2 * main_width(p.target) * p.lanes
-
-
-def _pieces(p: Product, by_dots: bool) -> Size:
-    """The number of pieces that threads share: of rows by tiles, of columns by dot products."""
-    rows, columns = _piece(p, by_dots)
-    return ceil_div(p.n, columns) if by_dots else ceil_div(p.m, rows)
-
-
-def pieces_scratch(p: Product, by_dots: bool) -> Size:
-    """Elements of workspace that `emit_in_place` needs if there is an epilogue."""
-    rows, columns = _piece(p, by_dots)
-    return dim_min(_pieces(p, by_dots), p.target.workers) * (rows * columns)
-
-
-def emit_in_place(
-    k: Builder, p: Product, by_dots: bool, scratch: Workspace | None, epilogue: Epilogue,
-    to: Matrix | None,
-) -> None:  # fmt: skip
-    """The whole product, with A and B read where they are, by tiles or ``by_dots``; stored as it is
-    where it is said where ``to``."""
-    if to is not None:
-        call_part(k, "dots" if by_dots else "tiles", p, to)
-        return
-    assert scratch is not None, "pieces are kept in a workspace"
-    rows, columns = _piece(p, by_dots)
-    downs, acrosses = Span(0, p.m, rows), Span(0, p.n, columns)
-    outer, inner = (acrosses, downs) if by_dots else (downs, acrosses)
-    for first in each(k, "piece", outer, "parallel"):
-        worker = k.worker(dim_min(_pieces(p, by_dots), p.target.workers))
-        c = Matrix(scratch.buffer, scratch.base + worker * (rows * columns), columns, 1)
-        for second in each(k, "next", inner):
-            top, left = (second, first) if by_dots else (first, second)
-            height = bind_size(k, "rows", dim_min(rows, p.m - top), rows)
-            width = bind_size(k, "width", dim_min(columns, p.n - left), columns)
-            a = replace(p.a, base=p.a.at(top, 0))
-            b = replace(p.b, base=p.b.at(0, left))
-            piece = replace(p, a=a, b=b, m=height, n=width)
-            call_part(k, "square" if by_dots else "strip", piece, c)
-            each_piece(k, p, c, height, width, top, left, epilogue)

@@ -17,9 +17,7 @@ from staticflow.codegen.gemm.block import blocked_scratch, emit_blocked
 from staticflow.codegen.gemm.calls import (
     STRIDES,
     call_part,
-    emit_in_place,
     is_shared,
-    pieces_scratch,
     strides_of,
 )
 from staticflow.codegen.gemm.dot import emit_dots
@@ -75,16 +73,16 @@ def scratch_size(gemm: Gemm, target: Target, is_plain: bool = False) -> Size:
     """Elements of workspace, of the product's dtype, that `emit_gemm` needs; ``is_plain`` says that
     it is told where the product itself is stored."""
     p, _ = _product(gemm, target, "a", "b", 0, 0)
-    copy, kept = _copying(p), _pieces_size(p, is_plain)
+    copy = _copying(p)
     if is_plain and _is_whole(p, copy):
         return _whole_scratch(p)
     if copy is None:
-        return kept
+        return 0
     size = copy.scratch(p)
     if _in_place(p) is not None:  # else it is copied whatever its size
         for known, least in copy.bounds(p):
             size = size * dim_min(known // least, 1) if isinstance(least, int) else size
-    return dim_max(size, kept)
+    return size
 
 
 def _is_whole(p: Product, copy: _Copying | None) -> bool:
@@ -103,14 +101,6 @@ def _whole_scratch(p: Product) -> Size:
     size = scratch_size(gemm, replace(p.target, shares=False))
     values = dict(zip((m, n, depth, *strides), (p.m, p.n, p.depth, *strides_of(p)), strict=True))
     return substitute_dim(size, values)
-
-
-def _pieces_size(p: Product, is_plain: bool) -> Size:
-    """Elements of workspace that the product needs where nothing is copied."""
-    in_place = _in_place(p)
-    if is_plain or in_place is None or not is_shared(p):
-        return 0
-    return pieces_scratch(p, in_place is emit_dots)
 
 
 def emit_gemm(
@@ -264,8 +254,8 @@ def _emit(
 
     def emit_uncopied() -> None:
         assert in_place is not None, "B lies by columns and is not copied"
-        if is_shared(p):
-            emit_in_place(k, p, in_place is emit_dots, scratch, epilogue, to)
+        if is_shared(p) and to is not None:
+            call_part(k, "dots" if in_place is emit_dots else "tiles", p, to)
         else:
             in_place(k, p, epilogue)
 

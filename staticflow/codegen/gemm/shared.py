@@ -9,11 +9,10 @@ product in a program are its loops over pieces, a call for each, and the epilogu
 ``product``  the whole product in whatever way its sizes ask for, on so many threads at most as
              stand behind the name
 ``tiles``    the whole product by tiles, read where it is, on as many threads as there are
-``strip``    a few rows of it, on the thread that calls
-``onto``     that, added to what is there
+``strip``    a few rows of it, on the thread that calls; what is stored fills vectors
+``onto``     a few rows, added to what is there
 ``scaled``   that, added to what is there times a number for each column
 ``dots``     the whole product by dot products, on as many threads as there are
-``square``   a few rows and columns of it, on the thread that calls
 ``task``     rows and columns of a large product, block by block (`staticflow.codegen.gemm.block`)
 ===========  ===============================================================================
 """
@@ -29,8 +28,8 @@ from staticflow.codegen.gemm.block import emit_task
 from staticflow.codegen.gemm.calls import Part, storing
 from staticflow.codegen.gemm.dispatch import Gemm, emit_gemm
 from staticflow.codegen.gemm.dot import emit_dots
-from staticflow.codegen.gemm.tile import Matrix, Product, Workspace, emit_tiles
-from staticflow.codegen.kernel import Block, If, Kernel, Loop
+from staticflow.codegen.gemm.tile import Epilogue, Matrix, Product, Workspace, emit_tiles
+from staticflow.codegen.kernel import Block, If, Kernel, Loop, Operand
 from staticflow.codegen.target import Target
 from staticflow.graph.dims import Dim, Size
 
@@ -62,12 +61,16 @@ def _tiles(k: Builder, p: Product, c: Matrix, own: Sequence[Size]) -> None:
     emit_tiles(k, p, storing("tiles", c))
 
 
+def _strip(k: Builder, p: Product, c: Matrix, own: Sequence[Size]) -> None:
+    emit_tiles(k, p, _in_full(storing("strip", c)))
+
+
 def _onto(k: Builder, p: Product, c: Matrix, own: Sequence[Size]) -> None:
     emit_tiles(k, p, storing("onto", c))
 
 
 def _scaled(k: Builder, p: Product, c: Matrix, own: Sequence[Size]) -> None:
-    emit_tiles(k, p, storing("scaled", c, Matrix("work", 0, 0, 1)))
+    emit_tiles(k, p, _in_full(storing("scaled", c, Matrix("work", 0, 0, 1))))
 
 
 def _dots(k: Builder, p: Product, c: Matrix, own: Sequence[Size]) -> None:
@@ -80,13 +83,24 @@ def _task(k: Builder, p: Product, c: Matrix, own: Sequence[Size]) -> None:
 
 _EMIT: dict[str, Callable[[Builder, Product, Matrix, Sequence[Size]], None]] = {
     "tiles": _tiles,
-    "strip": _tiles,
+    "strip": _strip,
     "onto": _onto,
     "scaled": _scaled,
     "dots": _dots,
-    "square": _dots,
     "task": _task,
 }
+
+
+def _in_full(epilogue: Epilogue) -> Epilogue:
+    """The epilogue for vectors of which no lane is off: what is stored in part cannot be loaded
+    again before it has left for the cache."""
+
+    def emit(
+        k: Builder, acc: Operand, row: Size, col: Size, lanes: int, bound: Size | None
+    ) -> None:
+        epilogue(k, acc, row, col, lanes, None)
+
+    return emit
 
 
 def _in_order(block: Block) -> Block:

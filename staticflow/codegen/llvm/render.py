@@ -106,9 +106,13 @@ _ATTRIBUTES = 'nounwind "prefer-vector-width"="512" "min-legal-vector-width"="51
 _COUNTED = ' !prof !{!"function_entry_count", i64 1000}'
 
 
-def render_module(kernels: Iterable[Kernel], target: Target = PORTABLE) -> str:
-    """The text of several kernels, whose names differ; it may name instructions of ``target``."""
-    return join_kernels(render_kernel(kernel, target) for kernel in kernels)
+def render_module(
+    kernels: Iterable[Kernel], target: Target = PORTABLE, inside: bool = False
+) -> str:
+    """The text of several kernels, whose names differ; it may name instructions of ``target``.
+    Those that run ``inside`` a loop of another kernel do not look whether the user wants to
+    stop."""
+    return join_kernels(render_kernel(kernel, target, inside=inside) for kernel in kernels)
 
 
 def join_kernels(texts: Iterable[str]) -> str:
@@ -118,9 +122,12 @@ def join_kernels(texts: Iterable[str]) -> str:
     return f"{DECLARATIONS}\n{called}{text}" if called or may_stop(text) or WANTED in text else text
 
 
-def render_kernel(kernel: Kernel, target: Target = PORTABLE, counts: bool = False) -> str:
+def render_kernel(
+    kernel: Kernel, target: Target = PORTABLE, counts: bool = False, inside: bool = False
+) -> str:
     """The text of one kernel; intrinsics need no declaration, ``parallel`` needs `DECLARATIONS`.
-    One that is an endless loop ``counts`` its iterations into ``@counted``."""
+    One that is an endless loop ``counts`` its iterations into ``@counted``; one that runs
+    ``inside`` a loop of another, which looks whether the user wants to stop, does not."""
     sizes = _name_sizes(kernel.sizes)
     parameters = [
         f"ptr noalias {'readonly ' if b.access == 'in' else ''}{local(f'b.{b.name}')}"
@@ -130,6 +137,7 @@ def render_kernel(kernel: Kernel, target: Target = PORTABLE, counts: bool = Fals
     parameters += ["ptr %call"] if looks(kernel) else []
     writer = KernelWriter(kernel, target, sizes)
     writer.counted = find_counted_loop(kernel) if counts else None
+    writer.inside = inside
     writer.block(kernel.body)
     return "\n".join([*writer.parts, writer.function(kernel.name, parameters)])
 
