@@ -46,48 +46,48 @@ def shared_kernel(name: str, target: Target) -> Kernel:
     a, b = (Matrix(m, 0, at.get(f"{m}_row", 1), at.get(f"{m}_col", 1)) for m in ("a", "b"))
     target = replace(target, workers=part.workers)
     p = Product(a, b, at["m"], at["n"], at["depth"], buffers[0].dtype, target)
-    emit = _product if part.is_whole else _EMIT[part.kind]
+    emit = _emit_product if part.is_whole else _EMIT[part.kind]
     emit(k, p, Matrix("c", 0, at["c_row"], 1), [at[s] for s in part.own_sizes])
     kernel = k.kernel(name)
     return kernel.with_body(_in_order(kernel.body)) if part.is_small else kernel
 
 
-def _product(k: Builder, p: Product, c: Matrix, own: Sequence[Size]) -> None:
+def _emit_product(k: Builder, p: Product, c: Matrix, own: Sequence[Size]) -> None:
     gemm = Gemm(p.m, p.n, p.depth, p.a.row, p.a.col, p.b.row, p.b.col, p.dtype)
     emit_gemm(k, gemm, p.target, "a", "b", Workspace("work"), storing("tiles", c))
 
 
-def _tiles(k: Builder, p: Product, c: Matrix, own: Sequence[Size]) -> None:
+def _emit_tiles(k: Builder, p: Product, c: Matrix, own: Sequence[Size]) -> None:
     emit_tiles(k, p, storing("tiles", c))
 
 
-def _strip(k: Builder, p: Product, c: Matrix, own: Sequence[Size]) -> None:
+def _emit_strip(k: Builder, p: Product, c: Matrix, own: Sequence[Size]) -> None:
     emit_tiles(k, p, _in_full(storing("strip", c)))
 
 
-def _onto(k: Builder, p: Product, c: Matrix, own: Sequence[Size]) -> None:
+def _emit_onto(k: Builder, p: Product, c: Matrix, own: Sequence[Size]) -> None:
     emit_tiles(k, p, storing("onto", c))
 
 
-def _scaled(k: Builder, p: Product, c: Matrix, own: Sequence[Size]) -> None:
+def _emit_scaled(k: Builder, p: Product, c: Matrix, own: Sequence[Size]) -> None:
     emit_tiles(k, p, _in_full(storing("scaled", c, Matrix("work", 0, 0, 1))))
 
 
-def _dots(k: Builder, p: Product, c: Matrix, own: Sequence[Size]) -> None:
+def _emit_dots(k: Builder, p: Product, c: Matrix, own: Sequence[Size]) -> None:
     emit_dots(k, p, storing("tiles", c))
 
 
-def _task(k: Builder, p: Product, c: Matrix, own: Sequence[Size]) -> None:
+def _emit_task(k: Builder, p: Product, c: Matrix, own: Sequence[Size]) -> None:
     emit_task(k, p, c, Workspace("work"), *own)
 
 
 _EMIT: dict[str, Callable[[Builder, Product, Matrix, Sequence[Size]], None]] = {
-    "tiles": _tiles,
-    "strip": _strip,
-    "onto": _onto,
-    "scaled": _scaled,
-    "dots": _dots,
-    "task": _task,
+    "tiles": _emit_tiles,
+    "strip": _emit_strip,
+    "onto": _emit_onto,
+    "scaled": _emit_scaled,
+    "dots": _emit_dots,
+    "task": _emit_task,
 }
 
 
