@@ -51,7 +51,6 @@ from staticflow.runtime.plan import plan_memory
 from staticflow.runtime.poison import plan_poison
 from staticflow.runtime.program_code import EntryCode, OutputFacts, ParamFacts, ProgramCode
 from staticflow.runtime.recipe import Recipe
-from staticflow.runtime.shared_kernels import shared_symbols
 from staticflow.runtime.threads import pool_symbols
 
 __all__ = [
@@ -262,7 +261,10 @@ def generate(
         host_symbols()
         if DECLARATIONS in text:
             pool_symbols()
-        shared_symbols(called)
+        if called:
+            from staticflow.runtime.shared_kernels import shared_symbols
+
+            shared_symbols(called)
         if entry is not None:
             shared_code()
             if any(map(_may_be_large, entry.outputs)):

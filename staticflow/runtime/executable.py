@@ -26,7 +26,6 @@ from staticflow.runtime.prepared import prepare
 from staticflow.runtime.program_code import ProgramCode
 from staticflow.runtime.runnable import Runnable, run_reference
 from staticflow.runtime.sealed import Sealed
-from staticflow.runtime.shared_kernels import shared_symbols
 from staticflow.runtime.threads import pool_symbols
 from staticflow.runtime.turn import updating
 
@@ -87,7 +86,10 @@ class Executable(Runnable):
         functions = [*map(_answer, self._asks())] if code.asks else []
         answers = {f"answer{i}": id(f) for i, f in enumerate(functions)}
         symbols = host_symbols() | answers | (pool_symbols() if code.is_shared else {})
-        symbols |= shared_symbols(code.called)
+        if code.called:
+            from staticflow.runtime.shared_kernels import shared_symbols
+
+            symbols |= shared_symbols(code.called)
         self.module: NativeModule = load_native(code.object.data, code.exports, symbols, text)
         self._state = _State(self.module, "release" in code.exports, *functions)
         self._entry = (
