@@ -116,8 +116,8 @@ class set_grad_enabled(_Block):
     False
     """
 
-    def __init__(self, enabled: bool) -> None:
-        super().__init__(as_bool("set_grad_enabled: 'enabled'", enabled))
+    def __init__(self, mode: bool) -> None:
+        super().__init__(as_bool("set_grad_enabled: 'mode'", mode))
         self._is_entered = False
         super().__enter__()
 

@@ -221,6 +221,9 @@ class ModuleList(_Numbered):
     )
     """
 
+    def __init__(self, modules: Iterable[Any] | None = None) -> None:
+        super().__init__(() if modules is None else modules)
+
     def _entries(self) -> dict[str, Any]:
         own = {n: v for n, v in vars(self).items() if n.isdigit()}
         return {n: v for n, v in own.items() if v is None or isinstance(v, Module)}
@@ -246,6 +249,9 @@ class ParameterList(_Numbered):
 
     kinds = (Parameter, Module)
 
+    def __init__(self, values: Iterable[Any] | None = None) -> None:
+        super().__init__(() if values is None else values)
+
     def _accept(self, value: Any, where: str) -> Any:
         return value if isinstance(value, self.kinds) else Parameter(value)
 
@@ -254,10 +260,13 @@ class ParameterList(_Numbered):
         return _describe(self)
 
 
+Entries = Mapping[str, Any] | Iterable[tuple[str, Any]]
+
+
 class _Named(_Holder):
     """Entries by name: a dict of them."""
 
-    def __init__(self, values: Mapping[str, Any] | Iterable[tuple[str, Any]] = ()) -> None:
+    def __init__(self, values: Entries) -> None:
         super().__init__()
         self.update(values)
 
@@ -305,7 +314,7 @@ class _Named(_Holder):
         """The names and entries."""
         return self._entries().items()
 
-    def update(self, values: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> None:
+    def update(self, values: Entries) -> None:
         """Add entries, in the place of those of the same name."""
         named = {self._name(k): self._accept(v, f"key {k!r}") for k, v in dict(values).items()}
         self._hold(named)
@@ -325,6 +334,9 @@ class _Named(_Holder):
 class ModuleDict(_Named):
     """A dict of modules, which the module that holds it counts among its own. It has no forward."""
 
+    def __init__(self, modules: Entries | None = None) -> None:
+        super().__init__(() if modules is None else modules)
+
 
 class ParameterDict(_Named):
     """A dict of parameters, which the module that holds it counts among its own; tensors are made
@@ -332,8 +344,21 @@ class ParameterDict(_Named):
 
     kinds = (Parameter,)
 
+    def __init__(self, parameters: Entries | None = None) -> None:
+        super().__init__(() if parameters is None else parameters)
+
     def _accept(self, value: Any, where: str) -> Any:
         return value if isinstance(value, Parameter) else Parameter(value)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The parameter of that name; the ``default`` where there is none."""
+        return self._entries().get(key, default)
+
+    def setdefault(self, key: str, default: Any) -> Any:
+        """The parameter of that name, which the ``default`` becomes where there is none."""
+        if key not in self:
+            self[key] = default
+        return self[key]
 
     def extra_repr(self) -> str:
         """A line for each."""

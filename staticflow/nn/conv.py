@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from staticflow.errors import ShapeError
@@ -176,12 +176,36 @@ class _ConvTranspose(_ConvNd):
             groups, bias, padding_mode, device, dtype,
         )  # fmt: skip
 
-    def forward(self, input: Any) -> Any:
-        """``input`` (N, in_channels, ...) or (in_channels, ...) to out_channels."""
+    def forward(self, input: Any, output_size: Sequence[int] | None = None) -> Any:
+        """``input`` (N, in_channels, ...) or (in_channels, ...) to out_channels; with an
+        ``output_size``, the last sizes or all of them, the ``output_padding`` is what it takes.
+
+        Raises `ShapeError` for sizes that the stride cannot give."""
+        missing = self.output_padding if output_size is None else self._missing(input, output_size)
         return type(self)._convolve(
-            input, self.weight, self.bias, self.stride, self.padding, self.output_padding,
-            self.groups, self.dilation,
+            input, self.weight, self.bias, self.stride, self.padding, missing, self.groups,
+            self.dilation,
         )  # fmt: skip
+
+    def _missing(self, input: Any, output_size: Sequence[int]) -> tuple[Any, ...]:
+        """How much larger than the least result one of that size is."""
+        rank, wanted = len(self.stride), list(output_size)
+        padding: Any = self.padding  # no words: these are of layers that are not transposed
+        sizes = input.shape[-rank:]
+        each = zip(sizes, self.stride, padding, self.dilation, self.kernel_size, strict=True)
+        least = [(n - 1) * s - 2 * p + d * (k - 1) + 1 for n, s, p, d, k in each]
+        found = tuple(a - b for a, b in zip(wanted[-rank:], least, strict=False))
+        fits = len(wanted) in (rank, rank + 2) and all(
+            0 <= a < s for a, s in zip(found, self.stride, strict=True)
+        )
+        if not fits:
+            most = [n + s - 1 for n, s in zip(least, self.stride, strict=True)]
+            raise ShapeError(
+                f"{type(self).__name__}: output_size={wanted} is none that it gives of an input of "
+                f"shape {list(input.shape)}; its {rank} last sizes must lie between {least} and "
+                f"{most}, at {format_locs(here())}"
+            )
+        return found
 
 
 class ConvTranspose1d(_ConvTranspose):

@@ -39,18 +39,30 @@ __all__ = [
 ]  # fmt: skip
 
 
-def get_total_norm(tensors: Sequence[Any], norm_type: float = 2.0) -> Any:
+def get_total_norm(
+    tensors: Sequence[Any], norm_type: float = 2.0, error_if_nonfinite: bool = False
+) -> Any:
     """The norm of all elements of all ``tensors`` together: the root of the sum of their
-    ``norm_type``-th powers, the largest for infinity. In float32 for 16-bit floats; 0 of none."""
+    ``norm_type``-th powers, the largest for infinity. In float32 for 16-bit floats; 0 of none.
+    `AutogradError` with ``error_if_nonfinite`` if it is infinite or NaN."""
+    norm = _norm_of([t.float() if t.dtype.itemsize == 2 else t for t in tensors], norm_type)
+    if error_if_nonfinite and not math.isfinite(norm.item()):
+        raise AutogradError(
+            f"the norm of the gradients is {norm.item()}, at {format_locs(here())}; to go on with "
+            "it nevertheless set error_if_nonfinite=False"
+        )
+    return norm
+
+
+def _norm_of(tensors: Sequence[Any], norm_type: float) -> Any:
     if not tensors:
         return tensor(0.0)
-    wide = [t.float() if t.dtype.itemsize == 2 else t for t in tensors]
     if norm_type == math.inf:
-        largest = [amax(abs(t)) for t in wide if not _is_empty(t)]
-        return _largest(largest) if largest else wide[0].sum()
+        largest = [amax(abs(t)) for t in tensors if not _is_empty(t)]
+        return _largest(largest) if largest else tensors[0].sum()
     if norm_type == 2:
-        return sqrt(_total((t * t).sum() for t in wide))
-    return _total((abs(t) ** norm_type).sum() for t in wide) ** (1 / norm_type)
+        return sqrt(_total((t * t).sum() for t in tensors))
+    return _total((abs(t) ** norm_type).sum() for t in tensors) ** (1 / norm_type)
 
 
 def _is_empty(t: Any) -> bool:
@@ -99,12 +111,7 @@ def clip_grad_norm_(
     Returns the norm that they had; `AutogradError` with ``error_if_nonfinite`` if that is infinite
     or NaN."""
     grads = _gradients(parameters)
-    norm = get_total_norm(grads, norm_type)
-    if error_if_nonfinite and not math.isfinite(norm.item()):
-        raise AutogradError(
-            f"the norm of the gradients is {norm.item()}, at {format_locs(here())}; to scale by it "
-            "nevertheless set error_if_nonfinite=False"
-        )
+    norm = get_total_norm(grads, norm_type, error_if_nonfinite)
     scale = _scale(norm, max_norm)
     for g in grads:
         g.mul_(scale.to(g.dtype))

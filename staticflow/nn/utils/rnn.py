@@ -44,14 +44,23 @@ class PackedSequence(NamedTuple):
 
 
 def pad_sequence(
-    sequences: Sequence[Any], batch_first: bool = False, padding_value: float = 0.0
+    sequences: Sequence[Any],
+    batch_first: bool = False,
+    padding_value: float = 0.0,
+    padding_side: str = "right",
 ) -> Any:
     """The sequences (length, ...) as one tensor (longest, N, ...), or (N, longest, ...) with
-    ``batch_first``, the shorter ones filled up."""
+    ``batch_first``, the shorter ones filled up: behind them, or on the ``padding_side`` "left"."""
+    if padding_side not in ("left", "right"):
+        raise ArgumentError(
+            f"pad_sequence: padding_side must be 'left' or 'right', not {padding_side!r}, "
+            f"at {format_locs(here())}"
+        )
     longest = max(x.shape[0] for x in sequences)
-    rows = [
-        cat([x, x.new_full((longest - x.shape[0], *x.shape[1:]), padding_value)]) for x in sequences
-    ]
+    rows = []
+    for x in sequences:
+        parts = [x, x.new_full((longest - x.shape[0], *x.shape[1:]), padding_value)]
+        rows.append(cat(parts if padding_side == "right" else parts[::-1]))
     return stack(rows, 0 if batch_first else 1)
 
 

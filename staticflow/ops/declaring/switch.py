@@ -19,7 +19,7 @@ def as_bool(what: str, value: Any) -> bool:
     Raises `DTypeError`, which calls the argument ``what``, for any other value, also where Python
     would find it true: what a thread or a module is in must not depend on an array.
 
-    >>> as_bool("set_grad_enabled: 'enabled'", 1)
+    >>> as_bool("set_grad_enabled: 'mode'", 1)
     True
     """
     if isinstance(value, bool | int | np.bool_):
