@@ -340,7 +340,7 @@ def run_alone(task: Task, argument: object, count: int, cost: int, threads: int)
         failed = task(argument, first, last, 0)
         if failed != 0:
             return failed
-        if last < count and stopping():
+        if stopping():  # behind the last range, too: what is around may go on for long
             return INTERRUPTED
         first = last
     return 0

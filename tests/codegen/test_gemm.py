@@ -172,10 +172,23 @@ def test_threads_have_tasks_to_share(layout: str) -> None:
             evaluate_dim(
                 block._cut(product, enough).groups, {Sym("M"): m, Sym("N"): n, Sym("K"): k}
             )
-            for enough in range(1, block._GROUPS + 1)
+            for enough in range(1, block._ENOUGH + 1)
         ]
         assert groups[3] >= 2, (m, n, k)
         assert max(groups) == groups[-1], "workspaces are made for the most groups"
+
+
+@pytest.mark.parametrize("layout", ["nn", "nt", "tn"])
+def test_a_thread_looks_often_enough_whether_to_stop(layout: str) -> None:
+    """It does between groups of tasks, and none of a product of 10,000 squared is more than a
+    hundredth of it."""
+    gemm = gemm_of(M, N, K, layout, float32)
+    cut = block._cut(_product(gemm, host_target(), "a", "b", 0, 0)[0], block._ENOUGH)
+    sizes = {Sym("M"): 10_000, Sym("N"): 10_000, Sym("K"): 10_000}
+    groups, down, across = (
+        evaluate_dim(size, sizes) for size in (cut.groups, cut.down, cut.across)
+    )
+    assert -(-down * across // groups) <= down * across / 100
 
 
 def test_one_thread_copies_each_matrix_once() -> None:

@@ -75,6 +75,7 @@ NO_SIZES: Mapping[str, str] = {
     for reason, names in {
         "counts blocks, tasks or threads, which follow from sizes": (
             "codegen.lower.blocks._MOST", "codegen.gemm.block._BY_ROWS.tasks", "codegen.gemm.block._GROUPS",
+            "codegen.gemm.block._ENOUGH",
             "codegen.lower.tasks.GROUPS", "codegen.llvm.loops._ENOUGH", "runtime.pool.MOST", "runtime.pool.PIECES",
             "runtime.threads.MOST_WORKERS", "codegen.llvm.parallel.MANY_WORKERS",
             "runtime.pool.SPINS",

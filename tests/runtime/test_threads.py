@@ -501,6 +501,25 @@ def test_without_threads_the_caller_runs_alone() -> None:
 # -- as Python -----------------------------------------------------------------------------------
 
 
+def test_the_caller_looks_behind_every_range_whether_to_stop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also where one range is all: a loop in a loop that threads share, many times in a row."""
+    looks: list[int] = []
+    monkeypatch.setattr(pool, "stopping", lambda: looks.append(len(ranges)) or len(ranges) == 3)
+    ranges: list[tuple[int, int]] = []
+
+    def task(argument: object, first: int, last: int, worker: int) -> int:
+        ranges.append((first, last))
+        return 0
+
+    assert pool.run_alone(task, None, 8, 1, 1) == 0
+    assert ranges == [(0, 8)] and looks == [1]
+    ranges.clear()
+    assert pool.run_alone(task, None, 8, pool.LONGEST * 7, 1) == pool.INTERRUPTED
+    assert ranges == [(0, 1), (1, 2), (2, 3)] and looks == [1, 1, 2, 3]
+
+
 @pytest.mark.parametrize("n", [1, 2, 5, 2000])
 def test_pieces_of_all_shares_make_the_whole(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """With no worker there, as the system gives none, the caller takes the pieces of all shares."""

@@ -64,7 +64,8 @@ _BY_COLUMNS = _Way(panels=22, column=704, tasks=2)
 _CHUNKS = 4  # rather than fewer wide ones
 _ROWS_PER_COPY = 192  # rows of A that make up for another copy of B
 _PANELS_PER_COPY = 2  # panels of B that make up for another copy of A
-_GROUPS = 16  # of tasks, at most, which threads share
+_ENOUGH = 16  # tasks for all threads
+_GROUPS = 256  # of tasks, at most, which threads share: a thread does one without a look at others
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +154,7 @@ def _cut(
 
 def blocked_scratch(p: Product) -> Size:
     """Elements of workspace that `emit_blocked` needs, each worker its own."""
-    cut = _cut(p, _GROUPS)
+    cut = _cut(p, _ENOUGH)
     return dim_min(cut.groups, p.target.workers) * cut.workspace
 
 
@@ -161,8 +162,8 @@ def emit_blocked(k: Builder, p: Product, scratch: Workspace, epilogue: Epilogue)
     """The whole product; ``p.m`` is at least `LEAST_ROWS`."""
     workers = k.workers()
     alone = k.compare("le", workers, 1)
-    many = k.apply("min", k.mul(workers, _way(p).tasks), _GROUPS)
-    enough = k.bind(k.select(alone, 1, many), "enough", _GROUPS + 1)
+    many = k.apply("min", k.mul(workers, _way(p).tasks), _ENOUGH)
+    enough = k.bind(k.select(alone, 1, many), "enough", _ENOUGH + 1)
     cut = _cut(p, enough, functools.partial(bind_size, k))
     most_depth = bind_size(k, "depth", cut.most_depth, cut.depth)
     chunk, rows = bind_size(k, "chunk", cut.chunk, cut.width), bind_size(k, "rows", cut.rows, p.m)
