@@ -20,6 +20,7 @@ from staticflow.graph.op import Op
 from staticflow.ops import OPS
 from staticflow.ops.declaring.by_shape import BY_SHAPE
 from staticflow.ops.declaring.eager_side import EagerSide, install
+from staticflow.ops.indexing.data_dependent import masked_select_op, nonzero_op
 from staticflow.ops.tensors.methods import REFLECTED, Methods
 from staticflow.runtime.once import once
 
@@ -70,7 +71,8 @@ def _install_forms(tensor: Any) -> Mapping[Op, Any]:
         vjp_of,
     ]
     fast = fast_forms(
-        [*OPS.values()], {*methods.values()}, {*reflected.values()},
+        [*OPS.values(), nonzero_op, masked_select_op],
+        {*methods.values()}, {*reflected.values()},
         tensor, EAGER.general, EAGER.finish, remembered, in_place_methods(own),
     )  # fmt: skip
     for name, form in fast.in_place.items():

@@ -10,6 +10,8 @@ __all__ = ["index_rows", "places_of", "select"]
 
 _LARGE = 1 << 12  # elements: what more calls of NumPy cost no longer counts
 
+_DENSE = 16  # of so many elements of a mask less than one is false: NumPy's branches are told ahead
+
 # NumPy finds the elements of a vector of bools without a branch for each, those of more dims with.
 
 
@@ -32,12 +34,21 @@ def index_rows(xp: Any, x: Any) -> Any:
     mask = x if x.dtype == bool else x != 0  # at which NumPy does not branch for each element
     if x.ndim == 1:
         return mask.nonzero()[0].reshape(-1, 1)
-    return np.stack(places_of(mask), 1) if _is_large(mask) else xp.argwhere(mask)
+    if type(mask) is not np.ndarray or not x.ndim:
+        return xp.argwhere(mask)
+    rest = mask.reshape(-1).nonzero()[0]
+    rows = np.empty((len(rest), x.ndim), np.int64)
+    for dim in range(x.ndim - 1, 0, -1):
+        quotient = rest // x.shape[dim]
+        np.subtract(rest, quotient * x.shape[dim], out=rows[:, dim])
+        rest = quotient
+    rows[:, 0] = rest
+    return rows
 
 
 def select(x: Any, mask: Any) -> Any:
     """``x[mask]``, of a mask of the shape of ``x``."""
-    if not _is_large(mask):
+    if not _is_large(mask) or np.count_nonzero(mask) * _DENSE > (_DENSE - 1) * mask.size:
         return x[mask]
     return x.reshape(-1)[mask.reshape(-1).nonzero()[0]]
 

@@ -42,7 +42,7 @@ from staticflow.runtime.plan import name_bound_sizes
 from staticflow.runtime.recipe import Recipe
 
 __all__ = [
-    "Applied", "Attribute", "Call", "Counted", "Described", "Method", "OperationWork",
+    "IN_GRAPHS", "Applied", "Attribute", "Call", "Counted", "Described", "Method", "OperationWork",
     "describe_array", "describe_call", "describe_pull", "work_of_call", "work_of_executable",
 ]  # fmt: skip
 
@@ -84,7 +84,7 @@ class Attribute:
         return getattr(thing, self.name)
 
 
-_IN_GRAPHS: dict[Op, Callable[..., Any]] = {nonzero_op: nonzero, masked_select_op: masked_select}
+IN_GRAPHS: dict[Op, Callable[..., Any]] = {nonzero_op: nonzero, masked_select_op: masked_select}
 """What says in ops what an op does that only runs eagerly."""
 
 
@@ -96,8 +96,8 @@ class Applied:
 
     def __call__(self, operands: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
         """What the op gives."""
-        if self.op in _IN_GRAPHS:
-            return _IN_GRAPHS[self.op](*operands, **attrs)
+        if self.op in IN_GRAPHS:
+            return IN_GRAPHS[self.op](*operands, **attrs)
         if operands:
             return self.op(*operands, **attrs)
         return Symbol(make_node(self.op, (), attrs))

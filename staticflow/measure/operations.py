@@ -24,6 +24,7 @@ from staticflow.eager.tensor import Tensor
 from staticflow.eager.vertex import PerElementEntry, TapeEntry
 from staticflow.graph.op import Op
 from staticflow.measure.operation_work import (
+    IN_GRAPHS,
     Applied,
     Attribute,
     Method,
@@ -82,7 +83,7 @@ def _exchanges(recorder: Recorder, extras: Sequence[Extra]) -> Iterator[Exchange
     functions = EAGER.prepare()
     yield EAGER, "forms", functions, _Functions(recorder, functions)
     forms = getattr(Tensor, "__sf_forms__", {})
-    timed = {op: around(form, op.name, in_ops=op) for op, form in forms.items()}
+    timed = {op: around(form, op.name, in_ops=IN_GRAPHS.get(op, op)) for op, form in forms.items()}
     yield Tensor, "__sf_forms__", forms, timed
     for name, member in [*vars(Tensor).items()]:
         if type(member) is MethodDescriptorType:

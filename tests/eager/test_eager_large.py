@@ -136,7 +136,7 @@ def test_a_change_that_is_recorded_has_its_history() -> None:
 
 
 @pytest.mark.parametrize("shape", [(5000,), (0, 7), (64, 100), (7, 1, 1000), (3, 40, 50)])
-@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("share", [0.0, 0.5, 0.97, 1.0])
 def test_places_of_masks_are_those_of_numpy(shape: tuple[int, ...], share: float) -> None:
     mask = np.random.default_rng(0).random(shape) < share
     values = np.where(mask, drawn(*shape) + 9, 0).astype(np.float32)
@@ -151,6 +151,14 @@ def test_places_of_masks_are_those_of_numpy(shape: tuple[int, ...], share: float
     with_gradient[m].sum().backward()
     assert with_gradient.grad is not None
     np.testing.assert_array_equal(with_gradient.grad.numpy(), mask.astype(np.float32))
+
+
+@pytest.mark.parametrize("shape", [(), (7,), (10, 100), (3, 0), (0, 3), (2, 1, 3), (4, 5, 6, 2)])
+def test_where_elements_of_any_shape_are(shape: tuple[int, ...]) -> None:
+    array = np.random.default_rng(0).integers(0, 2, shape)
+    for x in (array, array.astype(bool), array.T.astype(np.float32)):
+        for _ in range(3):
+            np.testing.assert_array_equal(sf.from_numpy(x).nonzero().numpy(), np.argwhere(x))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int64"])

@@ -187,6 +187,9 @@ NO_SIZES: Mapping[str, str] = {
         "a row of `topk`, of `isin` or of products, whose samples have fewer and more": (
             "ops.along.order.FEW", "ops.along.sets._FEW", "ops.along.multiplication._IN_REGISTERS",
         ),
+        "a share of a mask, of which tests/eager/test_eager_large.py has less and more": (
+            "graph.mask_indices._DENSE",
+        ),
         "counts operations, of which an element takes from two to hundreds: above between LARGE and SPREAD": (
             "codegen.thresholds.SHARED_WORK",
         ),

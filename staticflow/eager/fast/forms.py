@@ -136,8 +136,9 @@ def _has_own_plan(op: Op) -> bool:
 
 
 def has_fast_form(op: Op) -> bool:
-    """Whether the op has a fast path: all but loops and branches have."""
-    return op.decompose is not None or type(op.lowering) in _FORMS
+    """Whether the op has a fast path: all but loops and branches have, and what Python is asked
+    for."""
+    return op.lowering is None or type(op.lowering) in _FORMS
 
 
 _FORMS = frozenset((

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from staticflow.errors import ArgumentError
-from staticflow.graph.dtypes import int64
+from staticflow.graph.dtypes import bool_, int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.along.cumulative import cumsum
 from staticflow.ops.along.order import argsort, sort
@@ -14,7 +14,7 @@ from staticflow.ops.basics.arithmetic import cast, clamp, eq, logical_not, ne
 from staticflow.ops.basics.axes import movedim
 from staticflow.ops.basics.creation import iota
 from staticflow.ops.basics.joining import cat
-from staticflow.ops.basics.reduce import any
+from staticflow.ops.basics.reduce import all, any
 from staticflow.ops.basics.view import atleast_1d, ravel, reshape, unsqueeze
 from staticflow.ops.declaring.declare import normalize_dim
 from staticflow.ops.declaring.fused import fused
@@ -76,6 +76,8 @@ def unique(
     >>> sf.unique(sf.tensor([3, 1, 3]), return_counts=True)
     (tensor([1, 3]), tensor([1, 2]))
     """
+    if dim is None and input.dtype is bool_ and not return_inverse and not return_counts:
+        return masked_select(*_both_bools(ravel(input)))
     if dim is None:
         ordered, order = sort(ravel(input))
         return _distinct(ordered, order, input, (), None, return_inverse, return_counts)
@@ -87,6 +89,13 @@ def unique(
         order = by if order is None else order[by]
     ordered = rows if order is None else index_select(rows, 0, order)
     return _distinct(ordered, order, input, shape, at, return_inverse, return_counts)
+
+
+@fused("")
+def _both_bools(x: Any) -> tuple[Any, Any]:
+    """False and True, and whether each is among bools (n,)."""
+    values = iota.beside(x, shape=(2,), dim=0, dtype=int64) == 1
+    return values, cat([reshape(logical_not(all(x)), (1,)), reshape(any(x), (1,))])
 
 
 def unique_consecutive(
