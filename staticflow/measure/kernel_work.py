@@ -10,7 +10,7 @@ import itertools
 from collections import ChainMap
 from collections.abc import Callable, Mapping
 from dataclasses import field, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from staticflow.codegen.kernel import (
     ENDLESS,
@@ -20,6 +20,7 @@ from staticflow.codegen.kernel import (
     Apply,
     Bind,
     Block,
+    Call,
     Cast,
     Const,
     Fold,
@@ -36,7 +37,7 @@ from staticflow.codegen.kernel import (
     Store,
     Var,
 )
-from staticflow.codegen.parts import operands_of, sizes_of, walk
+from staticflow.codegen.parts import operands_of, sizes_of
 from staticflow.data_classes import dataclass
 from staticflow.graph.dim_queries import evaluate_dim, symbols_of
 from staticflow.graph.dims import Size, Sym
@@ -99,12 +100,16 @@ class _Touched:
     loops: frozenset[Sym]
 
 
+_Place: TypeAlias = tuple[int, str, bool]
+"""The id of a statement, a buffer, and whether that is written to."""
+
+
 @dataclass(slots=True)
 class _Sum:
     """The operations of some statements, and what each load and store among them touches."""
 
     flops: int = 0
-    touched: dict[int, _Touched] = field(default_factory=dict)
+    touched: dict[_Place, _Touched] = field(default_factory=dict)
 
     def add(self, other: _Sum) -> None:
         self.flops += other.flops
@@ -124,17 +129,23 @@ def work_of_kernel(
     """
     counter = _Counter(dict(sizes), iterations)
     total = counter.block(kernel.body)
+    reads, writes = _traffic(total)
+    return KernelWork(
+        total.flops,
+        {buffer: count for buffer, count in reads.items() if buffer[0] == "p"},
+        {buffer: count for buffer, count in writes.items() if buffer[0] in "po"},
+        counter.endless,
+    )
+
+
+def _traffic(total: _Sum) -> tuple[dict[str, int], dict[str, int]]:
+    """How many elements some statements read of each buffer, and how many they write."""
     reads: dict[str, int] = {}
     writes: dict[str, int] = {}
-    for stmt in walk(kernel.body):
-        if id(stmt) not in total.touched:
-            continue
-        count = total.touched[id(stmt)].count
-        if isinstance(stmt, Store) and stmt.buffer[0] in "po":
-            writes[stmt.buffer] = writes.get(stmt.buffer, 0) + count
-        elif isinstance(stmt, Let) and isinstance(stmt.expr, Load) and stmt.expr.buffer[0] == "p":
-            reads[stmt.expr.buffer] = reads.get(stmt.expr.buffer, 0) + count
-    return KernelWork(total.flops, reads, writes, counter.endless)
+    for (_, buffer, is_write), touched in total.touched.items():
+        counts = writes if is_write else reads
+        counts[buffer] = counts.get(buffer, 0) + touched.count
+    return reads, writes
 
 
 class _Counter:
@@ -170,7 +181,9 @@ class _Counter:
         if isinstance(expr, Load):
             self.loops[reg.name] = self.depends([expr.index])
             self.limit(reg, expr.bound)
-            found.touched[id(stmt)] = self.touch(expr.index, expr.bound, reg.lanes)
+            found.touched[id(stmt), expr.buffer, False] = self.touch(
+                expr.index, expr.bound, reg.lanes
+            )
         elif isinstance(expr, Apply):
             self.apply(reg, expr)
             if _is_float(expr.args[-1]):
@@ -219,7 +232,25 @@ class _Counter:
         lanes = stmt.value.lanes
         if LANE_SYM not in symbols_of(stmt.index):
             lanes = 1
-        return _Sum(0, {id(stmt): self.touch(stmt.index, stmt.bound, lanes)})
+        place = id(stmt), stmt.buffer, True
+        return _Sum(0, {place: self.touch(stmt.index, stmt.bound, lanes)})
+
+    def call(self, stmt: Call) -> _Sum:
+        """What a kernel that programs share does. Where in its buffers that is follows from where
+        they start, and from its sizes."""
+        kernel = stmt.kernel.make()
+        sizes = (self.value(size) for size in stmt.sizes)
+        total = _Counter(dict(zip(kernel.sizes, sizes, strict=True)), None).block(kernel.body)
+        loops = self.depends([*stmt.starts, *stmt.sizes])
+        given = dict(zip((b.name for b in kernel.buffers), stmt.buffers, strict=True))
+        found = _Sum(total.flops)
+        reads, writes = _traffic(total)
+        for is_write, counts in ((False, reads), (True, writes)):
+            for buffer, count in counts.items():
+                place = id(stmt), given[buffer], is_write
+                before = found.touched.get(place, _Touched(0, loops))
+                found.touched[place] = replace(before, count=before.count + count)
+        return found
 
     def bind(self, stmt: Bind) -> _Sum:
         self.loops[stmt.sym] = self.depends([stmt.value])
@@ -389,6 +420,7 @@ _COUNT: dict[type, Callable[[_Counter, Any], _Sum]] = {
     Accumulate: _Counter.accumulate,
     Store: _Counter.store,
     Bind: _Counter.bind,
+    Call: _Counter.call,
     If: _Counter.choose,
     Loop: _Counter.loop,
 }

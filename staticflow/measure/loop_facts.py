@@ -10,6 +10,7 @@ from staticflow.codegen.kernel import (
     Active,
     Bind,
     Block,
+    Call,
     Const,
     If,
     Let,
@@ -66,6 +67,8 @@ def _find_deciding(block: Block) -> frozenset[Sym | str]:
             found |= symbols_of(stmt.lo) | symbols_of(stmt.hi)
         elif isinstance(stmt, If) and isinstance(stmt.cond, Reg):
             found.add(stmt.cond.name)
+        elif isinstance(stmt, Call):
+            found |= names_in(stmt.sizes)
         elif isinstance(stmt, Bind):
             made.append((stmt.sym, names_in([stmt.value])))
         elif isinstance(stmt, Let):

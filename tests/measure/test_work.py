@@ -64,6 +64,19 @@ def test_products(m: int, k: int, n: int) -> None:
     assert 2 * m * n * k <= flops <= 2.1 * m * n * k  # sums of lanes, and of blocks of k
 
 
+@pytest.mark.parametrize(("m", "k", "n"), [(300, 700, 200), (1200, 300, 300), (1, 300, 64)])
+def test_products_of_unknown_sizes_with_an_epilogue(m: int, k: int, n: int) -> None:
+    """Their parts are kernels that programs share; tiles at an edge may compute what is not
+    kept."""
+    x, y = placeholder(None, None), placeholder(None, None, name="y")
+    launches, moved, flops = count(sf.compile([x, y], (x @ y).relu()), x_0=m, x_1=k, y_1=n)
+    assert (launches, moved) == (1, 4 * (m * k + k * n + m * n))
+    assert 2 * m * n * k <= flops <= 2.2 * m * n * k
+    launches, moved, flops = count(sf.compile([x], (x @ x).relu()), x_0=n)  # read once
+    assert (launches, moved) == (1, 4 * 2 * n * n)
+    assert 2 * n**3 <= flops <= 2.2 * n**3
+
+
 def test_a_product_with_its_epilogue() -> None:
     x, y, b = placeholder(None, 32), placeholder(32, 16, name="y"), placeholder(16, name="b")
     launches, moved, flops = count(sf.compile([x, y, b], (x @ y + b).relu()), x_0=64)
