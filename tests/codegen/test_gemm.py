@@ -136,6 +136,14 @@ def test_vectors() -> None:
         check(gemm_of(90, 1, 37, layout, float64), host_target(), layout, [(90, 1, 37)])
 
 
+@by_target
+def test_a_row_and_known_columns(target: Target) -> None:
+    """As many columns side by side as are right for a row, also where registers are few."""
+    for n in (*range(1, 10), 40, 64):
+        sizes = (1, n, 37)
+        check(gemm_of(*sizes, "nt", float32), target, "nt", [sizes])
+
+
 @pytest.mark.parametrize("n", [2, 3, 5, 7])
 def test_few_columns(n: int) -> None:
     """Few columns and a long inner dimension: dot products with a copy of B."""

@@ -102,11 +102,13 @@ def _most_vectors(target: Target, rows: int) -> int:
 
 def dot_tile(target: Target, m: Size, n: Size) -> tuple[int, int]:
     """Rows and columns of a tile whose vectors run along the inner dimension: ``rows*cols``
-    accumulators, ``rows`` vectors of A and ``cols`` of B. ``cols`` divides ``n`` if it can."""
+    accumulators, ``rows`` vectors of A and ``cols`` of B. ``cols`` divides ``n`` if it can. A row
+    alone may take more than there are registers for: its vectors of B are used once, from memory.
+    """
     registers = register_count(target)
     most = 8 if m == 1 else 5 if registers > 15 else 4
     cols = divisor(n, min(n, most), 3) if isinstance(n, int) else 4
-    fit = min(8, (registers - cols) // (cols + 1))
+    fit = max(1, min(8, (registers - cols) // (cols + 1)))
     rows = 1 << (fit.bit_length() - 1)
     return min(rows, m) if isinstance(m, int) else rows, cols
 
