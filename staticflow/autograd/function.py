@@ -25,7 +25,7 @@ from staticflow.ops.declaring.declare import sum_to
 from staticflow.ops.declaring.thread import thread
 from staticflow.ops.symbols.symbol import Symbol
 
-__all__ = ["Function", "FunctionCtx", "once_differentiable"]
+__all__ = ["Function", "FunctionCtx", "LinearMap", "once_differentiable"]
 
 
 class FunctionCtx:
@@ -359,3 +359,19 @@ class Function:
         bound = inspect.signature(cls.forward).bind(*ctx, *args, **kwargs)
         bound.apply_defaults()
         return bound.args[len(ctx) :]
+
+
+class LinearMap(Function):
+    """What a linear map gives of tensors, where only these have a history: their gradients are what
+    the transposed map gives. Both take tensors and give a list of them."""
+
+    @staticmethod
+    def forward(ctx: Any, product: Any, transposed: Any, *given: Any) -> tuple[Any, ...]:
+        """The ``product`` of the tensors that are ``given``."""
+        ctx.transposed = transposed
+        return tuple(product(given))
+
+    @staticmethod
+    def backward(ctx: Any, *cts: Any) -> tuple[Any, ...]:
+        """The transposed product of cotangents, which is recorded where these are."""
+        return None, None, *ctx.transposed(cts)

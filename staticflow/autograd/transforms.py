@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import WeakValueDictionary
 
+from staticflow.autograd.function import LinearMap
 from staticflow.autograd.functional import (
     fill_missing,
     own_input,
@@ -35,7 +36,7 @@ from staticflow.ops.declaring.thread import thread
 from staticflow.ops.loops.meets_symbol import run_or_write
 from staticflow.ops.loops.region import trace_at_once
 from staticflow.ops.symbols.symbol import Symbol, to_node
-from staticflow.pytree import flatten, unflatten
+from staticflow.pytree import TreeDef, flatten, paths, unflatten
 
 __all__ = ["grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize", "vjp"]
 
@@ -98,28 +99,38 @@ class _Point:
 
     def pull(self, cts: Sequence[Any]) -> Any:
         """The cotangents of the inputs, in their structure."""
-        recorded = self._records(cts)
-        with enable_grad():
-            found = pull(self.outputs, self.inputs, cts, recorded)
-        found = fill_missing(found, self.inputs, strict=False)
-        return unflatten(self.structure, self.cut_history(found, recorded))
+        return unflatten(self.structure, self._cotangents(cts))
 
     def push(self, moves: Sequence[Any]) -> Any:
         """The tangents of the outputs, in their structure."""
-        recorded = self._records(moves)
+        return unflatten(self.out_structure, self._tangents(moves))
+
+    def _cotangents(self, cts: Sequence[Any]) -> list[Any]:
+        if self._is_map_of(cts):
+            return list(LinearMap.apply(self._cotangents, self._tangents, *cts))
+        recorded = self.recorded or _is_recorded(cts)
+        with enable_grad():
+            found = pull(self.outputs, self.inputs, cts, recorded)
+        return self.cut_history(fill_missing(found, self.inputs, strict=False), recorded)
+
+    def _tangents(self, moves: Sequence[Any]) -> list[Any]:
+        if self._is_map_of(moves):
+            return list(LinearMap.apply(self._tangents, self._cotangents, *moves))
+        recorded = self.recorded or _is_recorded(moves)
         with enable_grad():
             found = self._along(moves, recorded)
-        found = fill_missing(found, self.outputs, strict=False)
-        return unflatten(self.out_structure, self.cut_history(found, recorded))
+        return self.cut_history(fill_missing(found, self.outputs, strict=False), recorded)
+
+    def _is_map_of(self, given: Sequence[Any]) -> bool:
+        """Whether only the tensors ``given``, in which a product is linear, have a history. That of
+        the function is then no part of the product's: a backward would free what it has saved."""
+        symbolic = thread.state.tracing or any(isinstance(x, Symbol) for x in given)
+        return not (self.recorded or symbolic) and _is_recorded(given)
 
     @functools.cached_property
     def _along(self) -> Callable[[Sequence[Any], bool], list[Any]]:
         """What gives the tangents of the outputs: it keeps what all of them share."""
         return tangents_along(self.outputs, self.inputs)
-
-    def _records(self, given: Sequence[Any]) -> bool:
-        """Whether a product with what is ``given`` is recorded: it is linear in that."""
-        return self.recorded or _is_recorded(given)
 
     def rows(self) -> Any:
         """The Jacobian of each output by each input, in the structure of the outputs."""
@@ -240,7 +251,7 @@ def vjp(func: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]
 
     def pullback(cotangents: Any) -> Any:
         def of(point: _Point) -> Any:
-            return point.pull(_like("vjp", cotangents, point.outputs))
+            return point.pull(_like("vjp", cotangents, point.outputs, point.out_structure))
 
         if _runs_into_graph(cotangents, point):
             return trace_at_once(lambda: of(_trace_anew("vjp", func, primals, has_aux, point)))
@@ -298,7 +309,7 @@ def jvp(func: Function, primals: Any, tangents: Any, *, has_aux: bool = False) -
         )
     point = _Point(primals, tuple(range(len(primals))))
     out, aux = point.call(func, {}, has_aux)
-    moved = point.push(_like("jvp", tangents, point.inputs))
+    moved = point.push(_like("jvp", tangents, point.inputs, point.structure))
     return (out, moved, aux) if has_aux else (out, moved)
 
 
@@ -322,7 +333,7 @@ def linearize(func: Function, *primals: Any) -> tuple[Any, Function]:
 
     def along(*tangents: Any) -> Any:
         def of(point: _Point) -> Any:
-            return point.push(_like("linearize", tangents, point.inputs))
+            return point.push(_like("linearize", tangents, point.inputs, point.structure))
 
         if _runs_into_graph(tangents, point):
             return trace_at_once(lambda: of(_trace_anew("linearize", func, primals, False, point)))
@@ -366,6 +377,17 @@ def hessian(func: Function, argnums: int | tuple[int, ...] = 0) -> Function:
     return jacrev(jacrev(func, argnums), argnums)
 
 
+def _places(structure: TreeDef) -> list[tuple[Any, ...]]:
+    """The keys that lead to each leaf."""
+    if structure.kind is None:
+        return [()]
+    return [
+        (key, *place)
+        for key, child in zip(structure.keys, structure.children, strict=True)
+        for place in _places(child)
+    ]
+
+
 def _of_shape(x: Any, shape: Sequence[Any], given: str) -> Any:
     """``x``, of the ``shape``: asked by the program that is called where only that can tell."""
     for dim, size in enumerate(shape):
@@ -373,18 +395,26 @@ def _of_shape(x: Any, shape: Sequence[Any], given: str) -> Any:
     return x
 
 
-def _like(what: str, given: Any, wanted: Sequence[Any]) -> list[Any]:
-    """The leaves of ``given``, which have the shapes of ``wanted``."""
-    leaves, _ = flatten(given)
+def _like(what: str, given: Any, wanted: Sequence[Any], structure: TreeDef) -> list[Any]:
+    """The leaves of ``given``, which have the shapes of ``wanted`` and are where these are in a
+    tree of that ``structure``; a list is as good as a tuple, or a named one."""
+    leaves, own = flatten(given)
     for leaf in leaves:
         if not hasattr(leaf, "__sf_mode__"):
             raise DTypeError(
-                f"{what}: tensors are needed, not {type(leaf).__name__}, at {format_locs(here())}"
+                f"{what}: tensors are needed, not {kind_of(leaf)}; {how_to_wrap(leaf)}, "
+                f"at {format_locs(here())}"
             )
     shapes, needed = [list(x.shape) for x in leaves], [list(x.shape) for x in wanted]
     given = f"{what}: tensors of shapes {shapes} are given, and {needed} are needed"
     if list(map(len, shapes)) != list(map(len, needed)):
         raise ShapeError(f"{given}, at {format_locs(here())}")
+    if _places(own) != _places(structure):
+        raise ArgumentError(
+            f"{what}: tensors at {', '.join(paths(own, 'tree'))} are given, and those at "
+            f"{', '.join(paths(structure, 'tree'))} are needed; give a tree of the same "
+            f"structure, at {format_locs(here())}"
+        )
     leaves = [_of_shape(x, shape, given) for x, shape in zip(leaves, needed, strict=True)]
     at_hand = max((y.__sf_mode__.rank for y in wanted), default=0)
     if any(x.__sf_mode__.rank > at_hand for x in leaves):

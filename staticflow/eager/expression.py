@@ -30,6 +30,7 @@ from staticflow.graph.op import Op
 from staticflow.ops.declaring.eager_side import eager
 from staticflow.ops.declaring.thread import thread
 from staticflow.ops.symbols.captured import capture
+from staticflow.ops.symbols.effect import settle
 from staticflow.ops.symbols.symbol import STATIC, Symbol
 from staticflow.ops.tensors.queries import finfo
 
@@ -159,9 +160,10 @@ def _is_held(kept: SavedValue) -> bool:
 
 def is_current(symbol: Symbol, tensor: Any) -> bool:
     """Whether the expression gives what the tensor has, as its leaves are now, but for rounding."""
-    params = [n for n in toposort([symbol.node]) if n.op is param]
+    outputs, _ = settle([symbol.node])
+    params = [n for n in toposort(outputs) if n.op is param]
     arrays = [_on_host(p.attrs["source"]) for p in params]
-    graph = close(params, [symbol.node])
+    graph = close(params, outputs)
     value = np.asarray(interpret_graph(graph, arrays)[0], np.float64)
     own = np.asarray(_on_host(tensor), np.float64)
     if value.shape != own.shape:

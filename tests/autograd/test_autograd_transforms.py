@@ -218,6 +218,38 @@ def test_products_have_gradients_by_what_they_are_multiplied_with() -> None:
             assert not fn(v).requires_grad
 
 
+def test_products_are_walked_back_over_as_often_as_one_likes() -> None:
+    """A walk back over one frees nothing that the function has saved, as it does not go there."""
+    w = sf.randn(3, 3)
+    _, pullback = vjp(lambda x: (w @ x).tanh() * x.exp(), X)
+    maps: dict[str, Any] = {
+        "vjp": lambda v: pullback(v)[0],
+        "linearize": linearize(lambda x: (w @ x).tanh() * x.exp(), X)[1],
+    }
+    for name, fn in maps.items():
+        weight, wanted = sf.randn(3, 3, requires_grad=True), sf.zeros(3, 3)
+        for _ in range(3):
+            v = weight @ X
+            (fn(v) ** 2).sum().backward()
+            columns = sf.stack([fn(row) for row in sf.eye(3)])
+            wanted += (2 * columns @ fn(v.detach()))[:, None] * X
+        sf.testing.assert_close(weight.grad, wanted)
+        second = hessian(lambda v, f=fn: (f(v) ** 3).sum())(sf.ones(3))
+        sf.testing.assert_close(second, 6 * (columns * fn(sf.ones(3))) @ columns.T)
+        assert "LinearMap" in repr(fn(sf.ones(3).requires_grad_()).grad_fn), name
+
+
+def test_a_map_of_a_module_with_buffers_takes_symbols() -> None:
+    """The graph into which its function is traced anew reads them, as they are."""
+    norm = sf.nn.BatchNorm1d(3).eval()
+    _, along = linearize(norm, sf.randn(5, 3))
+    moves = sf.randn(2, 5, 3)
+    sf.testing.assert_close(sf.vmap(along)(moves)[1], along(moves[1]))
+    norm.running_mean.add_(1)
+    with pytest.raises(sf.SymbolicError, match=r"linearize: .* was changed in place since"):
+        sf.vmap(along)(moves)
+
+
 # -- linearize -----------------------------------------------------------------------------------
 
 
@@ -282,6 +314,17 @@ def test_what_linearize_refuses() -> None:
         along(X, sf.ones(2))
     with pytest.raises(sf.DTypeError, match="linearize: tensors are needed, not int"):
         along(X, 3)
+    with pytest.raises(sf.DTypeError, match=r"not ndarray; wrap data with .*test_autograd_tr"):
+        along(X, np.ones(3, np.float32))
+    _, of_tree = linearize(lambda x: x["a"] * x["b"][0], {"a": X, "b": [X]})
+    assert of_tree({"a": X, "b": (X,)}).tolist() == (2 * X * X).tolist()
+    with pytest.raises(sf.ArgumentError, match=r"at tree\[0\]\['a'\], tree\[0\]\['c'\]\[0\] are"):
+        of_tree({"a": X, "c": [X]})
+    for fn in (linearize, vjp, lambda f, x: jvp(f, (x,), (x,))):
+        with pytest.raises(
+            sf.DTypeError, match=r"\(\) missing 1 required .* 'b'.*test_autograd_tr"
+        ):
+            fn(lambda a, b: a, X)  # type: ignore[operator]
     with pytest.raises(sf.DTypeError, match="must be a function, not int"):
         linearize(3, X)  # type: ignore[arg-type]
     for fn in (linearize, vjp):

@@ -200,3 +200,9 @@ def test_rows_of_vmap() -> None:
 def test_rows_that_differ_are_refused() -> None:
     with pytest.raises(ShapeError, match="5"):
         linalg.lstsq(sf.zeros(5, 2), sf.zeros(4, 1))
+
+
+@pytest.mark.parametrize("driver", [None, "gelsd"])
+def test_right_sides_of_no_dims_are_refused(driver: str | None) -> None:
+    with pytest.raises(ShapeError, match=r"lstsq: .*(no matrix|no 0-d).*test_least_squares"):
+        sf.linalg.lstsq(sf.ones(3, 2), sf.tensor(1.0), driver=driver)

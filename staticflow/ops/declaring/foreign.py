@@ -55,6 +55,9 @@ _QUALIFIED = re.compile(r"^[\w.<>]+\(\)")
 """The function that Python names where arguments are missing, perhaps another one's: what a class
 inherits is its base's there."""
 
+_OF_CALL = re.compile(_QUALIFIED.pattern + " (missing|takes|got an unexpected)")
+"""What Python says of a function that is called with too few arguments, or with too many."""
+
 _NO_ARRAY = (
     r"array is too big|iterator is too large|Maximum allowed (dimension|size) exceeded"
     r"|maximum supported dimension|ndmin must be|int too (large|big) to convert"
@@ -145,6 +148,7 @@ def refuse_foreign(
                 _refuse(name, argument, value, "a tensor", at)
         return  # a value that the function has made itself
     takes_tensors = takes_tensors and isinstance(error, _OF_NO_TENSOR) and not is_ours
+    takes_tensors = takes_tensors and not _OF_CALL.match(text)  # of a function of the user's
     of_any = {k: v for k, v in given.items() if takes_tensors and _is_of_any(parameters[k])}
     for argument, value in _within(of_any):
         if _lacks(value, error):

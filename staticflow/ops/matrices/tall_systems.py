@@ -43,9 +43,9 @@ def _infer(facts: Facts, a: TensorType, b: TensorType, *, rcond: float | None) -
     batch, _, n = matrix_sizes(a)
     if b.dtype is not a.dtype:
         raise DTypeError(f"{a} and {b} are of different dtypes")
+    *_, columns = matrix_sizes(b)
     for x, y in zip(a.shape[:-1], b.shape[:-1], strict=True):
         facts.equal(x, y, f"the rows of {a} and of {b}")
-    columns = b.shape[-1]
     shapes = (*batch, n, columns), (*batch, columns), (*batch, n, n)
     return (*(TensorType(a.dtype, shape) for shape in shapes), TensorType(bool_, batch))
 
