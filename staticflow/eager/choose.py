@@ -283,7 +283,7 @@ def _linear(xp: Any, x: Any, weight: Any, bias: Any) -> Any:
     by_kernel = xp is np and linear_pays(x, weight, bias)
     if not by_kernel and (xp is not np or bias.dtype not in _WIDE):
         return linear_op.reference(xp, x, weight, bias)
-    rows = x if x.ndim == 2 else x.reshape(-1, x.shape[-1])
+    rows = x if x.ndim == 2 else x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
     compute = functools.partial(kernels_of(linear_op), np) if by_kernel else _add_to_product
     out = compute(rows, weight, bias)
     return out if x.ndim == 2 else out.reshape(*x.shape[:-1], len(weight))

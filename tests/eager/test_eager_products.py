@@ -218,3 +218,14 @@ def test_wrong_shapes_are_refused_as_those_of_small_ones_are() -> None:
         sf.ShapeError, match=r"matmul\(f32\[300, 400\], f32\[401, 300\]\): .*: 400 and 401"
     ):
         sf.ones(300, 400) @ sf.ones(401, 300)
+
+
+@pytest.mark.parametrize("columns", [0, 3])
+@pytest.mark.parametrize("lead", [(), (8,), (3, 1), (2, 0)], ids=str)
+def test_linear_of_no_features_is_the_bias(lead: tuple[int, ...], columns: int) -> None:
+    x, weight = sf.ones(*lead, 0, requires_grad=True), sf.ones(columns, 0, requires_grad=True)
+    y = sf.nn.functional.linear(x, weight, sf.arange(columns, dtype=sf.float32))
+    np.testing.assert_array_equal(y.detach(), np.broadcast_to(np.arange(columns), y.shape))
+    assert y.shape == (*lead, columns)
+    y.sum().backward()
+    assert x.grad is not None and x.grad.shape == x.shape
