@@ -74,7 +74,9 @@ def fast_forms(
     records = (KnownOpRecord * len(ops))()
     known = [_fill_record(record, op) for record, op in zip(records, ops, strict=True)]
     addresses = {op: ctypes.addressof(record) for op, record in zip(ops, records, strict=True)}
-    plans = Planner([*remembered, *kernels], addresses)
+    # (what only the run can type is counted in Python each time, see `ops.loops.inner_sizes`)
+    typed = {op: at for op, at in addresses.items() if op.lowering or op.decompose}
+    plans = Planner([*remembered, *kernels], typed)
     note_saves = partial(_note_saves, dict(zip(ops, records, strict=True)))
     python = {"general": general, "finish": finish, "note_saves": note_saves}
     core, objects = compile_core(tensor, ctypes.addressof(plans.slots), python)
