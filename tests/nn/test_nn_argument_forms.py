@@ -55,6 +55,9 @@ def test_sequences_are_padded_on_either_side() -> None:
     assert utils.rnn.pad_sequence(rows, padding_side="right").tolist() == [[1, 3], [2, 0]]
     with pytest.raises(sf.ArgumentError, match=r"padding_side must be 'left' or 'right', not 'up'"):
         utils.rnn.pad_sequence(rows, padding_side="up")
+    for none in ([], [sf.tensor(1.0)]):
+        with pytest.raises(sf.ShapeError, match="pad_sequence: takes one sequence or more"):
+            utils.rnn.pad_sequence(none)
 
 
 def test_a_norm_that_is_none_is_an_error_where_that_is_asked_for() -> None:

@@ -115,6 +115,14 @@ def test_bincount() -> None:
         sf.bincount(sf.tensor([-1]))
     with pytest.raises(DTypeError, match="vector of integers"):
         sf.bincount(sf.tensor([1.0]))
+    weighted = sf.jit(lambda x, w: sf.bincount(x, w))
+    for count in (sf.bincount, weighted):
+        assert count(sf.tensor([1, 1]), sf.ones(2)).tolist() == [0, 2]
+        for wrong in (sf.ones(3), sf.ones(1), sf.tensor(1.0)):
+            with pytest.raises(sf.ShapeError, match=r"bincount: the tensor of weights has shape"):
+                count(sf.tensor([1, 1]), wrong)
+    with pytest.raises(sf.ArgumentError, match="minlength is -1; it must be 0 or more"):
+        sf.bincount(sf.tensor([1]), minlength=-1)
 
 
 def test_named_results() -> None:

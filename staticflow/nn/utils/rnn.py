@@ -56,6 +56,11 @@ def pad_sequence(
             f"pad_sequence: padding_side must be 'left' or 'right', not {padding_side!r}, "
             f"at {format_locs(here())}"
         )
+    if not len(sequences) or any(x.ndim < 1 for x in sequences):
+        raise ShapeError(
+            "pad_sequence: takes one sequence or more, of one dim or more each, "
+            f"at {format_locs(here())}"
+        )
     longest = max(x.shape[0] for x in sequences)
     rows = []
     for x in sequences:

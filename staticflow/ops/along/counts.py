@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from staticflow.errors import DTypeError, ShapeError
+from staticflow.errors import ArgumentError, DTypeError, ShapeError
 from staticflow.graph.dims import prod, same_shape
 from staticflow.graph.dtypes import float32, float64, int64
 from staticflow.graph.locs import format_locs, here
@@ -14,6 +14,7 @@ from staticflow.ops.basics.creation import full, new_full, ones_like, zeros_like
 from staticflow.ops.basics.joining import cat
 from staticflow.ops.basics.view import reshape
 from staticflow.ops.declaring.fused import fused
+from staticflow.ops.declaring.required import require_shape
 from staticflow.ops.declaring.sizes import as_size
 from staticflow.ops.elementwise.maths import floor
 from staticflow.ops.indexing.gather_ops import scatter_add_op
@@ -66,6 +67,10 @@ def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
             f"bincount: takes a vector of integers, not {input.dtype.name}{list(input.shape)}, "
             f"at {format_locs(here())}"
         )
+    if isinstance(minlength, int) and minlength < 0:
+        raise ArgumentError(
+            f"bincount: minlength is {minlength}; it must be 0 or more, at {format_locs(here())}"
+        )
     numbers = input if input.dtype is int64 else cast(input, dtype=int64)
     size = as_size(_size_for(numbers, minlength))
     if isinstance(size, int) and size < 0:
@@ -73,6 +78,7 @@ def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
     if weights is None:
         zeros = full.beside(numbers, shape=(size,), value=0, dtype=int64)
         return _counts_at(zeros, numbers)
+    weights = require_shape(weights, input.shape, "bincount: the tensor of weights")
     if weights.dtype is not float32:
         weights = cast(weights, dtype=float64)
     return _sum_at(input, weights, size)
