@@ -53,6 +53,7 @@ masked_select_op = Op(
         lambda ct, out, x, mask: masked_scatter_op(zeros_like(x), mask, ct),
         None,
     ),
+    saves=(1,),  # no call on symbols can tell, since it has no type there
     grad_name="MaskedSelectBackward0",
 )
 
