@@ -320,13 +320,15 @@ def test_what_linearize_refuses() -> None:
     assert of_tree({"a": X, "b": (X,)}).tolist() == (2 * X * X).tolist()
     with pytest.raises(sf.ArgumentError, match=r"at tree\[0\]\['a'\], tree\[0\]\['c'\]\[0\] are"):
         of_tree({"a": X, "c": [X]})
-    for fn in (linearize, vjp, lambda f, x: jvp(f, (x,), (x,))):
+    wrong: Any  # what mypy would refuse
+    for wrong in (linearize, vjp, lambda f, x: jvp(f, (x,), (x,))):
         with pytest.raises(
             sf.DTypeError, match=r"\(\) missing 1 required .* 'b'.*test_autograd_tr"
         ):
-            fn(lambda a, b: a, X)  # type: ignore[operator]
+            wrong(lambda a, b: a, X)
+    wrong = linearize
     with pytest.raises(sf.DTypeError, match="must be a function, not int"):
-        linearize(3, X)  # type: ignore[arg-type]
+        wrong(3, X)
     for fn in (linearize, vjp):
         with pytest.raises(
             sf.DTypeError, match=r"must give a tensor, or a tree .* not int.*test_au"

@@ -97,5 +97,6 @@ def test_the_error_for_a_size_says_how_to_have_it_known(fn: Any) -> None:
     with pytest.raises(sf.SymbolicError, match=r"dynamic=False.*test_jit_sizes"):
         sf.jit(fn)(sf.ones(3))
     sf.jit(fn, dynamic=False)(sf.ones(3))
+    wrong: Any = sf.jit  # mypy would refuse the call
     with pytest.raises(sf.DTypeError, match="dynamic"):
-        sf.jit(fn, dynamic="no")  # type: ignore[call-overload]
+        wrong(fn, dynamic="no")

@@ -69,7 +69,8 @@ def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = No
 
 
 def _by_singular_values(A: Any, right: Any, rcond: Any) -> tuple[_Found, Any]:
-    """What is found, and the singular values."""
+    """The solution, the sums of its squared residuals for each right side, the ranks, and whether
+    all are full, as the singular values of A (..., m, n) say; and these values."""
     factors = svd(A, False)
     kept = above_tolerance(factors.S, A, rcond, None)
     x = matmul(inverse_of(factors, kept), right)
@@ -79,16 +80,17 @@ def _by_singular_values(A: Any, right: Any, rcond: Any) -> tuple[_Found, Any]:
 
 
 def _by_reflections(A: Any, right: Any, rcond: Any) -> _Found:
-    """What is found by reflections if all ranks are full for sure, else by singular values."""
+    """The solution, the sums of its squared residuals for each right side, the ranks, and whether
+    all are full: by Householder reflections of A where these tell for sure that the columns of all
+    matrices are independent, else by singular values."""
 
     def by_values() -> _Found:
         return _by_singular_values(A, right, rcond)[0]
 
     if not (rcond is None or isinstance(rcond, int | float)) or not _may_be_full(A, right):
         return by_values()
-    x, squares, _, full = least_squares_op(*in_batches(A, right), rcond=rcond)
-
-    full = full.all()
+    x, squares, _, each_full = least_squares_op(*in_batches(A, right), rcond=rcond)
+    full = each_full.all()
 
     def by_reflections() -> _Found:
         return x, squares, new_full(A, A.shape[:-2], A.shape[-1], dtype=int64), full

@@ -62,9 +62,9 @@ def move(value: Symbol, shape: Shape, now: Layout, layout: Layout, place: Place)
 def _sends_between(
     now: Layout, layout: Layout
 ) -> tuple[list[tuple[int, int | None, Layout]], Layout]:
-    """What is sent on the way from one layout to another: in order, the dims that are gathered,
-    with the dim that is split over their axis then, if they are dealt out, and the layout before
-    that; and the layout behind all of them."""
+    """The steps by which a tensor goes from the layout ``now`` to ``layout``, and the layout behind
+    them. A step is a dim that is not split as wanted, the dim that is split over its axis instead,
+    or None where all of it is gathered, and the layout before the step."""
     current, found = list(now), list[tuple[int, int | None, Layout]]()
     for d, (a, b) in enumerate(zip(now, layout, strict=True)):
         if a is None or same_layout((a,), (b,)):
