@@ -18,13 +18,14 @@ from staticflow.ops.declaring.sizes import as_sizes
 from staticflow.ops.elementwise.maths import abs
 from staticflow.ops.loops.least_squares import lstsq
 from staticflow.ops.matrices.contract import matmul
+from staticflow.ops.matrices.determinants import det, slogdet
 from staticflow.ops.matrices.factors import eigh, eigvalsh, qr, svd, svdvals
 from staticflow.ops.matrices.lu import lu, lu_factor, lu_solve
 from staticflow.ops.matrices.products import cross as cross_of
 from staticflow.ops.matrices.products import multi_dot
 from staticflow.ops.matrices.singular_values import cond as cond_of
 from staticflow.ops.matrices.singular_values import matrix_rank, pinv, spectral_norm
-from staticflow.ops.matrices.solving import cholesky, det, inv, matrix_power, slogdet, solve
+from staticflow.ops.matrices.solving import cholesky, inv, matrix_power, solve
 from staticflow.ops.matrices.tensor_systems import tensorinv, tensorsolve
 from staticflow.ops.matrices.triangle import diagonal as diagonal_of
 from staticflow.ops.matrices.triangular import solve_triangular

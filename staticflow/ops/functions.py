@@ -221,6 +221,7 @@ from staticflow.ops.loops.scan import map, scan
 from staticflow.ops.loops.switch import switch
 from staticflow.ops.loops.while_loop import fori_loop, while_loop
 from staticflow.ops.matrices.contract import bmm, dot, matmul, mm
+from staticflow.ops.matrices.determinants import det, logdet, slogdet
 from staticflow.ops.matrices.einsum import einsum
 from staticflow.ops.matrices.factors import qr_by_some as qr
 from staticflow.ops.matrices.factors import svd_by_columns as svd
@@ -243,7 +244,7 @@ from staticflow.ops.matrices.products import (
     vdot,
 )
 from staticflow.ops.matrices.singular_values import pinverse
-from staticflow.ops.matrices.solving import cholesky, det, logdet, matrix_power, slogdet
+from staticflow.ops.matrices.solving import cholesky, matrix_power
 from staticflow.ops.matrices.solving import inv as inverse
 from staticflow.ops.matrices.triangle import (
     diag,

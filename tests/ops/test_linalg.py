@@ -263,6 +263,71 @@ def test_gradients_of_compositions() -> None:
         assert sf.autograd.gradcheck(fn, x) and sf.autograd.gradgradcheck(fn, x)
 
 
+SINGULAR = {
+    "equal": np.eye(3),
+    "of ones": np.ones((3, 3)),
+    "of rank two": np.diag([1.0, 2.0, 0.0]),
+    "of zeros": np.zeros((3, 3)),
+    "several": np.stack([np.eye(3), np.ones((3, 3)), np.diag([0.0, 2.0, 3.0])]),
+    "alone": np.zeros((1, 1)),
+}
+
+
+@pytest.mark.parametrize("name", SINGULAR)
+def test_determinants_of_singular_matrices_have_cofactors_for_gradients(name: str) -> None:
+    array = SINGULAR[name]
+    cofactors = np.zeros_like(array)
+    for *batch, i, j in np.ndindex(*array.shape):
+        minor = np.delete(np.delete(array[tuple(batch)], i, 0), j, 1)
+        cofactors[(*batch, i, j)] = (-1) ** (i + j) * np.linalg.det(minor)
+    for det in (sf.linalg.det, sf.jit(sf.linalg.det)):
+        x = sf.tensor(array, requires_grad=True)
+        value = det(x)
+        assert value.tolist() == np.linalg.det(array).tolist()
+        (found,) = sf.autograd.grad(value.sum(), [x])
+        np.testing.assert_allclose(found.numpy(), cofactors, atol=1e-9)
+        assert sf.autograd.gradcheck(det, (x,)) and sf.autograd.gradgradcheck(det, (x,))
+
+
+@pytest.mark.parametrize("name", ["equal", "alone", "several"])
+@pytest.mark.parametrize("jitted", [False, True])
+def test_inverses_have_derivatives_where_singular_values_are_equal(name: str, jitted: bool) -> None:
+    array = SINGULAR[name] if name != "several" else np.stack([np.eye(3), 2 * np.eye(3)[::-1]])
+    pinv = sf.jit(sf.linalg.pinv) if jitted else sf.linalg.pinv
+    if name == "alone":
+        array = array + 2
+    for shape in (array.shape, (*array.shape[:-2], array.shape[-2], 1)):
+        x = sf.tensor(array[..., : shape[-1]].copy(), requires_grad=True)
+        assert sf.autograd.gradcheck(pinv, (x,)) and sf.autograd.gradgradcheck(pinv, (x,))
+
+
+def test_inverses_have_derivatives_among_matrices_of_one_rank() -> None:
+    def inverse(a: Any, b: Any) -> Any:
+        return sf.linalg.pinv(a @ b)
+
+    rng = np.random.default_rng(0)
+    a, b = (sf.tensor(rng.standard_normal(s), requires_grad=True) for s in ((4, 2), (2, 3)))
+    for function in (inverse, sf.jit(inverse)):
+        assert sf.autograd.gradcheck(function, (a, b)) and sf.autograd.gradgradcheck(
+            function, (a, b)
+        )
+    np.testing.assert_allclose(
+        inverse(a, b).detach().numpy(), np.linalg.pinv((a @ b).detach().numpy()), rtol=1e-9
+    )
+
+
+def test_the_inverse_of_a_hermitian_matrix_has_a_symmetric_gradient() -> None:
+    def inverse(a: Any) -> Any:
+        return sf.linalg.pinv(a + a.mT, hermitian=True)
+
+    for array in (np.eye(3), np.diag([1.0, -2.0, 3.0]) + np.ones((3, 3))):
+        x = sf.tensor(array, requires_grad=True)
+        assert sf.autograd.gradcheck(inverse, (x,)) and sf.autograd.gradgradcheck(inverse, (x,))
+        weights = sf.arange(9.0, dtype=sf.float64).reshape(3, 3)
+        (found,) = sf.autograd.grad((sf.linalg.pinv(x, hermitian=True) * weights).sum(), [x])
+        sf.testing.assert_close(found, found.mT)
+
+
 def test_vectors_that_are_any_have_no_gradient() -> None:
     x = sf.tensor(A, requires_grad=True)
     with pytest.raises(AutogradError, match='take mode="reduced"'):

@@ -92,12 +92,12 @@ from staticflow.ops.loops.custom import custom_op, once_op
 from staticflow.ops.loops.loop import scan_op, while_op
 from staticflow.ops.matrices.attention import attend_back_op, attend_op
 from staticflow.ops.matrices.contract import linear_op, matmul_op
+from staticflow.ops.matrices.determinants import slogdet_op
 from staticflow.ops.matrices.factors import eigh_op, eigvalsh_op, qr_op, svd_op, svdvals_op
 from staticflow.ops.matrices.lu import lu_op, row_order_op
 from staticflow.ops.matrices.solving import (
     cholesky_op,
     lower_op,
-    slogdet_op,
     solve_op,
     upper_op,
 )

@@ -12,8 +12,8 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.ops.declaring.thread import thread
 
 __all__ = [
-    "Guard", "collect_guards", "computing", "depends_on", "tracing", "tracing_region",
-    "tracing_state",
+    "Guard", "collect_guards", "computing", "depends_on", "is_traced", "may_be_differentiated",
+    "tracing", "tracing_region", "tracing_state",
 ]  # fmt: skip
 
 Guard = tuple[Any, str, Any]
@@ -85,6 +85,16 @@ def tracing_region(inside: bool = True) -> Iterator[None]:
         state.regions, state.within = before
         state.recording, state.inference = mode
         state.settle()
+
+
+def is_traced(x: Any) -> bool:
+    """Whether an op on ``x`` makes a node."""
+    return bool(tracing_state.active or x.__sf_mode__.rank)
+
+
+def may_be_differentiated(x: Any) -> bool:
+    """Whether a derivative by ``x`` may be asked for: in a graph, and where it is recorded."""
+    return is_traced(x) or (thread.state.recording and bool(x.requires_grad))
 
 
 @contextmanager

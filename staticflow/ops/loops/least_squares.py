@@ -17,7 +17,7 @@ from staticflow.ops.declaring.sizes import is_symbolic
 from staticflow.ops.loops.cond import cond
 from staticflow.ops.matrices.contract import matmul
 from staticflow.ops.matrices.factors import is_some, svd
-from staticflow.ops.matrices.singular_values import above_tolerance, inverse_of
+from staticflow.ops.matrices.singular_values import above_tolerance, pseudoinverse
 from staticflow.ops.matrices.solving import in_batches, is_of_vectors
 from staticflow.ops.matrices.tall_systems import least_squares_op
 
@@ -73,7 +73,7 @@ def _by_singular_values(A: Any, right: Any, rcond: Any) -> tuple[_Found, Any]:
     all are full, as the singular values of A (..., m, n) say; and these values."""
     factors = svd(A, False)
     kept = above_tolerance(factors.S, A, rcond, None)
-    x = matmul(inverse_of(factors, kept), right)
+    x = matmul(pseudoinverse(A, factors, kept), right)
     left = matmul(A, x) - right
     rank = kept.sum(-1)
     return (x, (left * left).sum(-2), rank, (rank == A.shape[-1]).all()), factors.S

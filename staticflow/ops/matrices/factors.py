@@ -26,8 +26,7 @@ from staticflow.ops.basics.view import unsqueeze
 from staticflow.ops.declaring.declare import strict
 from staticflow.ops.declaring.fused import fused
 from staticflow.ops.declaring.lowering import Host, LoopNest
-from staticflow.ops.declaring.thread import thread
-from staticflow.ops.declaring.tracing import tracing_state
+from staticflow.ops.declaring.tracing import is_traced, may_be_differentiated
 from staticflow.ops.matrices.contract import matmul
 from staticflow.ops.matrices.elimination import copy_in
 from staticflow.ops.matrices.householder import Reflections
@@ -36,7 +35,8 @@ from staticflow.ops.matrices.solving import identity, square, upper_op, with_our
 from staticflow.ops.matrices.triangle import diag_embed, tril
 
 __all__ = [
-    "QR", "SVD", "Eigen", "eigh", "eigh_op", "eigvalsh", "eigvalsh_op", "is_some", "matrix_sizes",
+    "QR", "SVD", "Eigen", "eigh", "eigh_op", "eigvalsh", "eigvalsh_op", "is_some",
+    "matrix_sizes",
     "qr",
     "qr_by_some", "qr_op", "svd", "svd_by_columns", "svd_op", "svdvals", "svdvals_op",
 ]  # fmt: skip
@@ -273,8 +273,7 @@ def eigvalsh(A: Any, UPLO: str = "L") -> Any:
 
 def _is_recorded(A: Any) -> bool:
     """Whether operations on ``A`` are recorded for backward, which needs the vectors."""
-    eagerly = not (tracing_state.active or A.__sf_mode__.rank)
-    return eagerly and thread.state.recording and bool(A.requires_grad)
+    return not is_traced(A) and may_be_differentiated(A)
 
 
 # -- singular values ------------------------------------------------------------------------------

@@ -9,18 +9,21 @@ from staticflow.errors import ArgumentError
 from staticflow.graph.dims import dim_max
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.along.extremes import amax
-from staticflow.ops.basics.arithmetic import where
+from staticflow.ops.basics.arithmetic import stop_gradient, where
 from staticflow.ops.basics.autocast import by_autocast
 from staticflow.ops.basics.axes import mT
 from staticflow.ops.basics.creation import new_full
 from staticflow.ops.basics.joining import cat
 from staticflow.ops.basics.view import unsqueeze
+from staticflow.ops.declaring.tracing import may_be_differentiated
 from staticflow.ops.matrices.contract import matmul
 from staticflow.ops.matrices.factors import SVD, eigh, eigvalsh, svd, svdvals
+from staticflow.ops.matrices.solving import solve
 from staticflow.ops.matrices.tall_systems import PRECISION
+from staticflow.ops.matrices.triangle import diag_embed, tril
 
 __all__ = [
-    "above_tolerance", "cond", "inverse_of", "matrix_rank", "pinv", "pinverse", "spectral_norm",
+    "above_tolerance", "cond", "matrix_rank", "pinv", "pinverse", "pseudoinverse", "spectral_norm",
 ]  # fmt: skip
 
 Tolerance = Any
@@ -89,7 +92,11 @@ def pinv(
 ) -> Any:
     """The pseudoinverses (..., n, m) of matrices (..., m, n), by `svd`; singular values that
     `matrix_rank` does not count with the same tolerances are taken for 0. ``rcond`` is ``rtol``. Of
-    a matrix that is ``hermitian`` the lower part is read, and its eigenvalues are what counts.
+    a matrix that is ``hermitian`` the lower part is read, its eigenvalues are what counts, and the
+    gradient is symmetric.
+
+    The derivatives are those among matrices of one rank (Golub and Pereyra 1973): there are none
+    across ranks.
 
     >>> import staticflow as sf
     >>> sf.linalg.pinv(sf.tensor([[2.0], [0.0]]))
@@ -99,19 +106,37 @@ def pinv(
         _check_alone("pinv: rcond", atol, rtol)
         rtol = rcond
     if hermitian:
-        values, q = eigh(A)
+        values, q = eigh(stop_gradient(A))
         kept = above_tolerance(abs(values), A, rtol, atol)
-        inverse = where(kept, 1 / where(kept, values, 1.0), 0.0)
-        return matmul(q * unsqueeze(inverse, -2), mT(q))
-    factors = svd(A, False)
-    return inverse_of(factors, above_tolerance(factors.S, A, rtol, atol))
+        return pseudoinverse(_symmetric(A), SVD(q, values, mT(q)), kept)
+    factors = svd(stop_gradient(A), False)
+    return pseudoinverse(A, factors, above_tolerance(factors.S, A, rtol, atol))
 
 
-def inverse_of(factors: SVD, kept: Any) -> Any:
-    """The pseudoinverse by the singular values that are ``kept``."""
-    u, s, vh = factors
+def _symmetric(A: Any) -> Any:
+    """The symmetric matrices of which ``A`` has the lower part, with a symmetric gradient."""
+    lower = tril(stop_gradient(A))
+    mean = (A + mT(A)) * 0.5
+    return mean + (lower + mT(tril(lower, -1)) - stop_gradient(mean))
+
+
+def pseudoinverse(A: Any, factors: SVD, kept: Any) -> Any:
+    """The pseudoinverse of ``A`` by the singular values that are ``kept`` of its ``factors``, which
+    are taken for constants.
+
+    With these, ``C = A^T U S^-1``, ``R = S^-1 V^T A^T`` and ``K = S^-1 R A C`` are V, U^T and I,
+    and ``C K^-1 S^-1 R`` is the pseudoinverse of any matrix of that rank near ``A``: so its
+    derivatives, of any order, need no gaps between singular values, as those of the factors do.
+    """
+    u, s, vh = map(stop_gradient, factors)
     inverse = where(kept, 1 / where(kept, s, 1.0), 0.0)
-    return matmul(mT(vh) * unsqueeze(inverse, -2), mT(u))
+    across, down = unsqueeze(inverse, -2), unsqueeze(inverse, -1)
+    if not may_be_differentiated(A):
+        return matmul(mT(vh) * across, mT(u))
+    columns = matmul(mT(A), u * across)
+    rows = matmul(down * vh, mT(A))
+    near_identity = down * matmul(matmul(rows, A), columns) + diag_embed(where(kept, 0.0, 1.0))
+    return matmul(columns, solve(near_identity, down * rows))
 
 
 @by_autocast

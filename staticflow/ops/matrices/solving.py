@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from typing import Any, NamedTuple
+from typing import Any
 
 from staticflow.errors import DTypeError, LinAlgError, ShapeError, SymbolicError
 from staticflow.graph.dims import Size, same
@@ -21,7 +21,6 @@ from staticflow.ops.declaring.array_modules import strictly
 from staticflow.ops.declaring.declare import per_arg, same_size, strict
 from staticflow.ops.declaring.fused import fused
 from staticflow.ops.declaring.lowering import LoopNest
-from staticflow.ops.elementwise.maths import exp, log
 from staticflow.ops.matrices.contract import matmul
 from staticflow.ops.matrices.elimination import (
     copy_in,
@@ -34,19 +33,14 @@ from staticflow.ops.matrices.substitution import emit_triangular
 from staticflow.ops.matrices.triangle import tril, triu
 
 __all__ = [
-    "LogDeterminant",
     "cholesky",
     "cholesky_op",
-    "det",
     "identity",
     "in_batches",
     "inv",
     "is_of_vectors",
-    "logdet",
     "lower_op",
     "matrix_power",
-    "slogdet",
-    "slogdet_op",
     "solve",
     "solve_matrices",
     "solve_op",
@@ -251,87 +245,6 @@ def matrix_power(input: Any, n: int) -> Any:
         n >>= 1
         power = matmul(power, power) if n else power
     return out
-
-
-# -- determinants ---------------------------------------------------------------------------------
-
-
-def _slogdet_infer(facts: Facts, a: TensorType) -> Any:
-    square(facts, a)
-    one = TensorType(a.dtype, a.shape[:-2])
-    return one, one
-
-
-def _slogdet_reference(xp: Any, a: Any) -> Any:
-    sign, logarithm = xp.linalg.slogdet(a)
-    return xp.where(xp.isnan(logarithm), logarithm, sign), logarithm
-
-
-def _slogdet_emit(nest: Any) -> None:
-    k, dtype = nest.k, nest.in_type(0).dtype
-    with each_matrix(nest) as (b, work):
-        sign, total = k.var(k.const(1.0, dtype)), k.var(k.const(0.0, dtype))
-
-        def visit(c: Size, row: Any) -> None:
-            stays = k.compare("eq", row, k.index_value(c))
-            k.set(sign, k.select(stays, sign, k.neg(sign)))
-            value = work.at(c, c)
-            k.set(sign, k.mul(sign, k.select(k.compare("eq", value, value), k.sign(value), 1.0)))
-            k.set(total, k.add(total, k.log(k.abs(value))))
-
-        eliminate(work, visit)
-        zero = k.compare("eq", sign, 0.0)
-        logarithm = k.select(zero, float("-inf"), total)
-        nest.store(0, b, k.select(k.compare("eq", logarithm, logarithm), sign, logarithm))
-        nest.store(1, b, logarithm)
-
-
-def _slogdet_vjp(needs: Any, cts: Any, out: Any, a: Any) -> list[Any]:
-    if cts[1] is None or not needs[0]:
-        return [None]
-    return [mT(inv(a)) * unsqueeze(unsqueeze(cts[1], -1), -1)]
-
-
-slogdet_op = Op(
-    name="slogdet",
-    doc="The sign and the logarithm of the absolute value of determinants.",
-    infer=_slogdet_infer,
-    reference=strict(_slogdet_infer, _slogdet_reference),
-    vjp=_slogdet_vjp,
-    lowering=LoopNest(_slogdet_emit),
-    numpy="slower",
-    grad_name="LinalgSlogdetBackward0",
-)
-
-
-class LogDeterminant(NamedTuple):
-    """The sign of determinants, and the logarithm of the absolute value."""
-
-    sign: Any
-    logabsdet: Any
-
-
-def slogdet(A: Any) -> LogDeterminant:
-    """The sign and the logarithm of the absolute value of the determinants of (..., n, n); 0 and
-    -inf of a singular matrix, which has no gradient."""
-    return LogDeterminant(*slogdet_op(A))
-
-
-def det(A: Any) -> Any:
-    """The determinants of square matrices (..., n, n); a singular one has no gradient.
-
-    >>> import staticflow as sf
-    >>> sf.linalg.det(sf.tensor([[1.0, 2.0], [3.0, 5.0]]))
-    tensor(-1.0000)
-    """
-    sign, size = slogdet_op(A)
-    return sign * exp(size)
-
-
-def logdet(input: Any) -> Any:
-    """The logarithm of the determinants of (..., n, n); NaN of negative ones."""
-    sign, size = slogdet_op(input)
-    return log(sign) + size
 
 
 # -- Cholesky -------------------------------------------------------------------------------------

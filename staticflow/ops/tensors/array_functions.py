@@ -23,9 +23,10 @@ from staticflow.ops.basics.axes import fliplr, flipud, movedim, permute
 from staticflow.ops.indexing import data_dependent, roll_repeat
 from staticflow.ops.indexing.gather_ops import take_along_dim
 from staticflow.ops.matrices.contract import dot, matmul
+from staticflow.ops.matrices.determinants import det
 from staticflow.ops.matrices.einsum import einsum
 from staticflow.ops.matrices.products import inner, kron, outer, tensordot
-from staticflow.ops.matrices.solving import det, inv, solve, solve_matrices
+from staticflow.ops.matrices.solving import inv, solve, solve_matrices
 from staticflow.ops.matrices.triangle import diag, tril, triu
 from staticflow.ops.statistics.moments import vector_norm
 

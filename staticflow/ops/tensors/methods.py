@@ -33,6 +33,7 @@ from staticflow.ops.indexing import (
 )
 from staticflow.ops.matrices import contract as con
 from staticflow.ops.matrices import (
+    determinants,
     factors,
     products,
     singular_values,
@@ -242,8 +243,8 @@ class Methods(ElementwiseMethods):
     inner, cross, kron = products.inner, products.cross, products.kron
     addmm, baddbmm, addbmm = products.addmm, products.baddbmm, products.addbmm
     addmv, addr = products.addmv, products.addr
-    inverse, det, logdet = solving.inv, solving.det, solving.logdet
-    slogdet, cholesky, matrix_power = solving.slogdet, solving.cholesky, solving.matrix_power
+    det, logdet, slogdet = determinants.det, determinants.logdet, determinants.slogdet
+    inverse, cholesky, matrix_power = solving.inv, solving.cholesky, solving.matrix_power
     qr, svd = factors.qr_by_some, factors.svd_by_columns
     pinverse, cholesky_solve = singular_values.pinverse, triangular.cholesky_solve
     renorm, dist = shortcuts.renorm, distances.dist

@@ -8,14 +8,13 @@ from typing import Any
 from staticflow.eager.creation import full
 from staticflow.ops.basics.arithmetic import clone
 from staticflow.ops.basics.axes import transpose
+from staticflow.ops.matrices.determinants import det, slogdet
 from staticflow.ops.matrices.factors import eigh, eigvalsh, qr, svd, svdvals
 from staticflow.ops.matrices.lu import lower_factor, lu_factor, lu_solve, permutation, upper_factor
 from staticflow.ops.matrices.singular_values import pinv
 from staticflow.ops.matrices.solving import (
     cholesky,
-    det,
     inv,
-    slogdet,
     solve,
 )
 from staticflow.ops.matrices.triangular import cholesky_solve, solve_triangular

@@ -11,8 +11,8 @@ from staticflow.ops.basics.axes import transpose
 from staticflow.ops.basics.casting import cast
 from staticflow.ops.elementwise.variants import add
 from staticflow.ops.matrices.contract import matmul
+from staticflow.ops.matrices.determinants import det
 from staticflow.ops.matrices.einsum import einsum
-from staticflow.ops.matrices.solving import det
 
 __all__ = ["MATRICES"]
 
