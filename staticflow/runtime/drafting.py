@@ -197,11 +197,11 @@ def _origins(signature: Signature) -> dict[Sym, str]:
 
 def _with_given_sizes(graph: Graph) -> tuple[Graph, dict[Sym, Size]]:
     """What the caller is to give for sizes that an op binds, where params name such: sizes of their
-    own, which the graph then holds to be equal to those."""
+    own, which the graph then holds to be equal to those. Sizes of one name, as those that values
+    turn out to be, are told apart by numbers."""
     bound = frozenset[Sym]().union(*map(bound_symbols, graph.nodes))
-    given: dict[Sym, Size] = {
-        s: fresh_sym(f"{s}_given") for s in sorted(free_symbols(graph) & bound, key=Sym.sort_key)
-    }
+    named = sorted(free_symbols(graph) & bound, key=Sym.sort_key)
+    given: dict[Sym, Size] = {s: fresh_sym(f"{s}_given_{i}") for i, s in enumerate(named)}
     why = "the size that an array has and the one that the program finds"
     found = [Equality(size, Dim.of(s), why, here()) for s, size in given.items()]
     return (replace(graph, equalities=(*graph.equalities, *found)) if found else graph), given

@@ -190,6 +190,15 @@ def test_what_tensors_and_dtypes_are() -> None:
         (lambda: F.interpolate(sf.ones(1, 1, 2, 2), size=3, mode="linear"), "for 1 dims of space"),
         (lambda: F.fold(sf.ones(1, 5, 4), 3, 2), "do not make up"),
         (lambda: F.embedding_bag(sf.tensor([0]), sf.ones(1, 1)), "offsets stand beside"),
+        (lambda: sf.gradient(sf.ones(3, 3), dim=(1, -1)), "names a dim twice"),
+        (lambda: sf.isclose(sf.ones(1), sf.ones(1), rtol=-1.0), "rtol is -1.0; it must be at"),
+        (lambda: sf.allclose(sf.ones(1), sf.ones(1), atol=float("nan")), "atol is nan"),
+        (lambda: F.hardtanh(sf.ones(1), 2, 1), "min_val, 2, is above max_val, 1"),
+        (lambda: F.rrelu(sf.ones(1), 0.3, 0.1), "lower, 0.3, is above upper, 0.1"),
+        (lambda: F.triplet_margin_loss(*[sf.ones(1, 2)] * 3, margin=0), "margin is 0; it must be"),
+        (lambda: sf.cov(sf.ones(2), fweights=sf.tensor([1, -1])), "fweights are negative"),
+        (lambda: sf.polygamma(sf.ones(3), 1), "must be an integer"),
+        (lambda: sf.normal(sf.zeros(2), 1.0, (5, "a")), "must be an integer, not 'a'"),
     ],
     ids=lambda v: v if isinstance(v, str) else "",
 )
@@ -236,6 +245,38 @@ def test_distinct_elements_of_vectors_of_all_lengths(dtype: type, rows: int) -> 
     values, counts = sf.unique(x, return_counts=True)
     np.testing.assert_array_equal(values.numpy(), np.unique(array))
     np.testing.assert_array_equal(counts.numpy(), np.unique(array, return_counts=True)[1])
+
+
+@pytest.mark.parametrize("shape", [(5, 0, 5), (0, 3), (3, 0), (0,), (4, 2, 3)])
+def test_distinct_slices_of_any_sizes(shape: tuple[int, ...]) -> None:
+    array = np.random.default_rng(0).integers(0, 2, shape)
+    x = sf.from_numpy(array)
+    for dim in range(len(shape)):
+        values, counts = np.unique(array, axis=dim, return_counts=True)
+        found = sf.unique(x, dim=dim, return_counts=True)
+        np.testing.assert_array_equal(found[0].numpy(), values)
+        np.testing.assert_array_equal(found[1].numpy(), counts)
+        runs = sf.unique_consecutive(found[0], dim=dim)
+        np.testing.assert_array_equal(runs.numpy(), values)
+        compiled = sf.jit(lambda x, dim=dim: sf.unique_consecutive(x, dim=dim))(found[0])
+        np.testing.assert_array_equal(compiled.numpy(), values)
+
+
+@pytest.mark.parametrize("factor", [0.5, 0.6, 1.7, 2.0, 1 / 3, (0.25, 1.1)])
+def test_images_of_unknown_sizes_resized_by_any_factor(factor: Any) -> None:
+    def resized(x: Any) -> Any:
+        return F.interpolate(x, scale_factor=factor, mode="bilinear")
+
+    compiled = sf.jit(resized)
+    for sizes in ((4, 5), (10, 20), (33, 35)):
+        x = sf.randn(1, 2, *sizes, dtype=sf.float64, requires_grad=True)
+        y = compiled(x)
+        assert y.shape == resized(x).shape
+        sf.testing.assert_close(y, resized(x))
+        (found,), (wanted,) = (
+            sf.autograd.grad((f(x) ** 2).sum(), [x]) for f in (compiled, resized)
+        )
+        sf.testing.assert_close(found, wanted)
 
 
 def test_distinct_elements_have_a_gradient() -> None:

@@ -37,7 +37,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     from torch.testing._internal.common_methods_invocations import op_db
 
-__all__ = ["OPS", "Outcome", "check_sample", "samples_of", "sweep"]
+__all__ = ["OPS", "Outcome", "check_sample", "compare", "is_of", "is_plain", "samples_of", "sweep"]
 
 flatten, unflatten = torch.utils._pytree.tree_flatten, torch.utils._pytree.tree_unflatten
 DTYPES = (torch.float32, torch.float64, torch.int64, torch.bool)
@@ -109,9 +109,9 @@ def samples_of(name: str, dtype: Any, count: int) -> Iterator[tuple[Any, list[An
     step = max(1, len(samples) // count)
     for i, sample in enumerate(itertools.islice(samples, 0, step * count, step)):
         leaves, tree = flatten((sample.input, sample.args, sample.kwargs))
-        places = [k for k, v in enumerate(leaves) if _is_plain(v)]
+        places = [k for k, v in enumerate(leaves) if is_plain(v)]
         tensors = [leaves[k].detach() for k in places]
-        if any(isinstance(v, torch.Tensor) and not _is_plain(v) for v in leaves):
+        if any(isinstance(v, torch.Tensor) and not is_plain(v) for v in leaves):
             continue
 
         def call(*given: Any, leaves: Any = leaves, tree: Any = tree, places: Any = places) -> Any:
@@ -126,7 +126,7 @@ def samples_of(name: str, dtype: Any, count: int) -> Iterator[tuple[Any, list[An
         yield call, own, name, gradient and not differs(sample)
 
 
-def _is_plain(value: Any) -> bool:
+def is_plain(value: Any) -> bool:
     return (
         isinstance(value, torch.Tensor)
         and value.layout is torch.strided
@@ -194,7 +194,7 @@ def check_sample(
         pulled = _pull(wanted, given) if gradient else []
     except Exception:  # PyTorch does not take it itself
         return outcome
-    if any(isinstance(w, torch.Tensor) and not _is_plain(w) for w in wanted):
+    if any(isinstance(w, torch.Tensor) and not is_plain(w) for w in wanted):
         return outcome
     compiler = _Compiler(outcome, is_program)
     try:
@@ -207,7 +207,7 @@ def check_sample(
             )  # fmt: skip
             actual = flatten(run(*given))[0]
             found = _pull(actual, given) if gradient else []
-        drawn, ties, unsigned = (_is_of(name, names) for names in (DRAWN, TIES, UNSIGNED))
+        drawn, ties, unsigned = (is_of(name, names) for names in (DRAWN, TIES, UNSIGNED))
         if unsigned:
             actual, wanted = ([v.abs() for v in vs] for vs in (actual, wanted))
         compare(actual[:1] if ties else actual, wanted[:1] if ties else wanted, drawn)
@@ -222,7 +222,7 @@ def check_sample(
     return outcome
 
 
-def _is_of(name: str, names: Any) -> bool:
+def is_of(name: str, names: Any) -> bool:
     """Whether an operation, or that of which it is a variant, is among ``names``."""
     return name in names or name.rpartition(".")[0] in names
 

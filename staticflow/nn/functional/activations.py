@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from staticflow.errors import ShapeError
+from staticflow.errors import ArgumentError, ShapeError
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.along.softmax import default_dim, log_softmax, softmax
 from staticflow.ops.basics.arithmetic import where
@@ -178,7 +178,13 @@ def rrelu(
     inplace: bool = False,
 ) -> Any:
     """``x``, or ``a * x`` where it is negative, with ``a`` drawn between ``lower`` and ``upper``
-    for each element in ``training``, and else in the middle (Xu et al. 2015, arXiv:1505.00853)."""
+    for each element in ``training``, and else in the middle (Xu et al. 2015, arXiv:1505.00853).
+    Raises `ArgumentError` where ``lower`` is above ``upper``."""
+    if lower > upper:
+        raise ArgumentError(
+            f"rrelu: lower, {lower}, is above upper, {upper}; it must not be, "
+            f"at {format_locs(here())}"
+        )
     if not training:
         return leaky_relu(input, (lower + upper) / 2, inplace)
     slope = rand_like(input) * (upper - lower) + lower

@@ -241,7 +241,13 @@ def triplet_margin_with_distance_loss(
     swap: bool = False,
     reduction: str = "mean",
 ) -> Any:
-    """`triplet_margin_loss` with a distance of one's own, by default `pairwise_distance`."""
+    """`triplet_margin_loss` with a distance of one's own, by default `pairwise_distance`. Raises
+    `ArgumentError` where ``margin`` is not positive."""
+    if isinstance(margin, int | float) and not margin > 0:
+        raise ArgumentError(
+            f"triplet_margin_loss: the margin is {margin}; it must be positive, "
+            f"at {format_locs(here())}"
+        )
     if isinstance(distance_function, type):
         raise DTypeError(
             "triplet_margin_with_distance_loss: 'distance_function' must be a function of two "

@@ -24,6 +24,7 @@ from staticflow.ops.basics.splitting import narrow
 from staticflow.ops.basics.view import reshape, reshape_copied, unsqueeze
 from staticflow.ops.declaring.by_shape import by_shape
 from staticflow.ops.declaring.fused import fused
+from staticflow.ops.declaring.late import size_of
 from staticflow.ops.declaring.required import require_at_least
 from staticflow.ops.elementwise.maths import abs, floor
 from staticflow.ops.matrices.contract import matmul
@@ -264,7 +265,7 @@ def interpolate(
     if wanted is None:
         several = isinstance(scale_factor, list | tuple)
         factors = tuple(scale_factor) if several else (scale_factor,) * rank
-        wanted = tuple(_times(n, f) for n, f in zip(old, factors, strict=True))
+        wanted = tuple(_times(input, n, f) for n, f in zip(old, factors, strict=True))
         scales = scales if recompute_scale_factor else factors
     for n in (*old, *wanted):
         sizes = f"interpolate: the sizes of space {list(old)} and {list(wanted)}, and one of them"
@@ -302,7 +303,8 @@ def _interpolate(
     return cast(x, dtype=dtype)
 
 
-def _times(size: Any, factor: float) -> Any:
+def _times(x: Any, size: Any, factor: float) -> Any:
+    """``size``, of ``x``, times ``factor``, rounded down as the product of two floats is."""
     if not 0 < factor < math.inf:
         raise ArgumentError(
             f"interpolate: scale_factor is {factor}; it must be a number above 0, "
@@ -310,12 +312,10 @@ def _times(size: Any, factor: float) -> Any:
         )
     if isinstance(size, int):
         return int(size * factor)
-    if factor != int(factor):
-        raise ArgumentError(
-            f"interpolate: a size known only as the program runs, {size}, times {factor}; give an "
-            f"integer, or size=, at {format_locs(here())}"
-        )
-    return size * int(factor)
+    above, below = factor.as_integer_ratio()
+    if below <= 1024:  # so that the product, of sizes that fit into memory, is exact
+        return size * above // below
+    return size_of(cast(size_value.beside(x, size=size, dtype=float64) * factor, dtype=int64))
 
 
 def _check(x: Any, rank: int, size: Any, scale: Any, mode: str, align_corners: bool | None) -> None:

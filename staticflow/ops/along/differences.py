@@ -45,6 +45,11 @@ def gradient(
         )
     named = range(input.ndim) if dim is None else dim if isinstance(dim, Sequence) else (dim,)
     dims = [normalize_dim(d, input.ndim, "gradient") for d in named]
+    if len(set(dims)) < len(dims):
+        raise ArgumentError(
+            f"gradient: dim={dim!r} names a dim twice; it must name each once, "
+            f"at {format_locs(here())}"
+        )
     spacing = 1 if spacing is None else spacing
     several = isinstance(spacing, Sequence)
     spacings = list(spacing) if several else [spacing] * len(dims)

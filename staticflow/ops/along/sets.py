@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from staticflow.errors import ArgumentError
+from staticflow.graph.dims import prod
 from staticflow.graph.dtypes import bool_, int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.along.cumulative import cumsum
@@ -82,6 +83,12 @@ def unique(
         ordered, order = sort(ravel(input))
         return _distinct(ordered, order, input, (), None, return_inverse, return_counts)
     rows, shape, at = _rows(input, dim, "unique")
+    if not isinstance(rows.shape[1], int):
+        raise ArgumentError(
+            f"unique: the size of the slices along dim {dim}, {rows.shape[1]}, is known only when "
+            f"the program runs; have it known, as by sf.jit(fn, dynamic=False), "
+            f"at {format_locs(here())}"
+        )
     order = None
     for column in reversed(range(rows.shape[1])):  # the first column decides last
         keys = rows[:, column] if order is None else rows[:, column][order]
@@ -119,13 +126,7 @@ def _rows(x: Any, dim: int, name: str) -> tuple[Any, tuple[Any, ...], int]:
     """The slices along ``dim`` as the rows of a matrix; the shape of a slice, and the dim."""
     at = normalize_dim(dim, x.ndim, name)
     front = movedim(atleast_1d(x), at, 0)
-    rows = reshape(front, (front.shape[0], -1))
-    if not isinstance(rows.shape[1], int):
-        raise ArgumentError(
-            f"{name}: the size of the slices along dim {dim}, {rows.shape[1]}, is known only when "
-            f"the program runs, at {format_locs(here())}"
-        )
-    return rows, front.shape[1:], at
+    return reshape(front, (front.shape[0], prod(front.shape[1:]))), front.shape[1:], at
 
 
 @fused("")
@@ -151,7 +152,7 @@ def _distinct(
         return masked_select(rows, new)
     positions = reshape(nonzero(new), (-1,))
     values = index_select(rows, 0, positions)
-    values = values if at is None else movedim(values.reshape(-1, *shape), 0, at)
+    values = values if at is None else movedim(reshape(values, (values.shape[0], *shape)), 0, at)
     found = [values]
     if inverse:
         group = cumsum(cast(new, dtype=int64), 0) - 1

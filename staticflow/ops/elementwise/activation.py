@@ -243,8 +243,13 @@ hardtanh_op = elementwise(
 @by_shape
 def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0) -> Any:
     """``x`` held between ``min_val`` and ``max_val``; NaN stays. At the bounds the derivative is 0,
-    other than that of `clamp`."""
+    other than that of `clamp`. Raises `ArgumentError` where ``min_val`` is above ``max_val``."""
     min_val, max_val = one_number(min_val, "min_val"), one_number(max_val, "max_val")
+    if min_val > max_val:
+        raise ArgumentError(
+            f"hardtanh: min_val, {min_val}, is above max_val, {max_val}; it must not be, "
+            f"at {format_locs(here())}"
+        )
     if not input.dtype.is_floating:
         min_val, max_val = int(min_val), int(max_val)
     return hardtanh_op(input, min_val=min_val, max_val=max_val)

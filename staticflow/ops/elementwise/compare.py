@@ -7,8 +7,10 @@ from typing import Any
 
 import ml_dtypes
 
+from staticflow.errors import ArgumentError
 from staticflow.graph.dims import same
 from staticflow.graph.dtypes import DType, bool_
+from staticflow.graph.locs import format_locs, here
 from staticflow.ops.basics.arithmetic import eq, logical_and, logical_or, ne
 from staticflow.ops.declaring.by_shape import by_shape
 from staticflow.ops.declaring.declare import elementwise
@@ -50,7 +52,12 @@ def isclose(
     input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
 ) -> Any:
     """Whether ``|input - other| <= atol + rtol * |other|``, a bool; true of equal infinities, and
-    of two NaN with ``equal_nan``."""
+    of two NaN with ``equal_nan``. Raises `ArgumentError` for a negative tolerance."""
+    for name, tolerance in (("rtol", rtol), ("atol", atol)):
+        if isinstance(tolerance, int | float) and not tolerance >= 0:
+            raise ArgumentError(
+                f"isclose: {name} is {tolerance}; it must be at least 0, at {format_locs(here())}"
+            )
     if result_type([input, other]) is bool_:
         return eq(input, other)
     near = logical_and(abs(input - other) <= abs(other) * rtol + atol, isfinite(other))

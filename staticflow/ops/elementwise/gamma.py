@@ -12,6 +12,7 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.declaring.declare import elementwise, real_function
+from staticflow.ops.declaring.sizes import as_size
 from staticflow.ops.elementwise.special import by_python
 
 __all__ = ["digamma", "lgamma", "mvlgamma", "polygamma"]
@@ -119,9 +120,10 @@ def polygamma(n: int, input: Any) -> Any:
     >>> sf.polygamma(1, sf.tensor([1.0, 2.0]))
     tensor([1.6449, 0.6449])
     """
+    n = as_size(n)
     if n < 0:
         raise ArgumentError(f"polygamma: n must not be negative, not {n}, at {format_locs(here())}")
-    return polygamma_op(input, n=int(n)) if n else digamma(input)
+    return polygamma_op(input, n=n) if n else digamma(input)
 
 
 def polygamma_method(input: Any, n: int) -> Any:

@@ -223,7 +223,7 @@ def normal(
     if isinstance(std, int | float):
         require(std >= 0, f"normal: the deviation must not be negative, not {std}")
     if size is not None:
-        drawn = randn(*size, generator=generator, dtype=dtype, device=device) * std + mean
+        drawn = randn(size=size, generator=generator, dtype=dtype, device=device) * std + mean
         return _finish(drawn, None, requires_grad)
     like = mean + 0 * std
     if not hasattr(like, "shape"):

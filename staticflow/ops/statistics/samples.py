@@ -20,7 +20,7 @@ from staticflow.ops.basics.view import atleast_1d, ravel, reshape, squeeze, unsq
 from staticflow.ops.declaring.by_shape import by_shape
 from staticflow.ops.declaring.declare import normalize_dim
 from staticflow.ops.declaring.numpy_names import numpy_names
-from staticflow.ops.declaring.required import require_at_least
+from staticflow.ops.declaring.required import require_at_least, require_true
 from staticflow.ops.elementwise.maths import ceil, floor, round, sqrt
 from staticflow.ops.elementwise.pairs import lerp
 from staticflow.ops.indexing.gather_ops import gather
@@ -38,7 +38,7 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
     observation counts, integers, ``aweights`` how much, floats.
 
     Raises `ShapeError` for weights that are not as many as observations, `DTypeError` for weights
-    of another kind.
+    of another kind, `ArgumentError` for negative ones.
 
     >>> import staticflow as sf
     >>> sf.cov(sf.tensor([[0.0, 2.0], [1.0, 5.0]]))
@@ -56,6 +56,7 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
     for name, given, floats in (("fweights", fweights, False), ("aweights", aweights, True)):
         if given is not None:
             _check_observations(name, given, floats, count)
+            x = require_true(x, (given >= 0).all(), f"cov: {name} are negative")
     weights = (
         fweights if aweights is None else aweights if fweights is None else fweights * aweights
     )
