@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from staticflow.eager.no_values import refuse_no_values
 from staticflow.errors import DTypeError, ShapeError, SymbolicError
 from staticflow.graph.dtypes import BY_PYTHON, DType, dtype_of, get_default_dtype, promote
 from staticflow.graph.library_arrays import array_of
@@ -32,6 +33,7 @@ def array_from(data: Any, dtype: Any) -> np.ndarray[Any, Any]:
     wanted = None if dtype is None else dtype_of(dtype).numpy
     if isinstance(data, eager.tensor):
         data = data._data
+        refuse_no_values("tensor", (data,))
     if isinstance(data, np.ndarray | np.generic):
         given: np.ndarray[Any, Any] = convert(np.array, data, wanted or dtype_of(data.dtype).numpy)
         return given

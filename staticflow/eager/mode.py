@@ -11,6 +11,7 @@ from staticflow.eager.choose import broadcasts, compute_of, reduces
 from staticflow.eager.costs import FIRST, LARGE, STARTED
 from staticflow.eager.device import run_on_gpu
 from staticflow.eager.inference import unrecordable
+from staticflow.eager.no_values import refuse_no_values
 from staticflow.eager.vertex import record
 from staticflow.eager.views import is_view, wrap_view
 from staticflow.eager.work import joint_work, work_by_rows
@@ -122,6 +123,8 @@ class EagerMode:
             if dtype is bfloat16:  # beside which NumPy does not take numbers as weak
                 arrays = [np.asarray(a, dtype.numpy) if type(a) in _WEAK else a for a in arrays]
         is_usual = _HOST.issuperset(map(type, arrays))
+        if not is_usual:
+            refuse_no_values(op.name, arrays)
         if not is_usual and PartArray in map(type, arrays):
             return STATIC.apply(op, args, attrs)
         try:

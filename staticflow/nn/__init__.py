@@ -23,11 +23,14 @@ from staticflow.nn.conv import *  # noqa: F403
 from staticflow.nn.dropout import *  # noqa: F403
 from staticflow.nn.embedding import *  # noqa: F403
 from staticflow.nn.flatten import *  # noqa: F403
+from staticflow.nn.lazy import *  # noqa: F403
 from staticflow.nn.linear import *  # noqa: F403
 from staticflow.nn.loss import *  # noqa: F403
 from staticflow.nn.module import Module as Module
 from staticflow.nn.normalization import *  # noqa: F403
 from staticflow.nn.parameter import Parameter as Parameter
+from staticflow.nn.parameter import UninitializedBuffer as UninitializedBuffer
+from staticflow.nn.parameter import UninitializedParameter as UninitializedParameter
 from staticflow.nn.pooling import *  # noqa: F403
 from staticflow.nn.recurrent import *  # noqa: F403
 from staticflow.nn.shapes import *  # noqa: F403

@@ -54,13 +54,16 @@ class _ConvNd(Module):
         self.output_padding = per_dim(output_padding, rank, 0, f"{name}: output_padding")
         self.dilation = per_dim(dilation, rank, 1, f"{name}: dilation")
         self.groups, self.padding_mode = groups, padding_mode
-        rows, columns = in_channels, out_channels
-        if not self.transposed:
-            rows, columns = columns, rows
+        rows, columns = self._rows_and_columns(in_channels)
         options = {"dtype": dtype, "device": device}
         self.weight = new_parameter(rows, columns // groups, *self.kernel_size, **options)
         self.bias = new_parameter(out_channels, **options) if bias else None
         self.reset_parameters()
+
+    def _rows_and_columns(self, in_channels: Any) -> tuple[Any, Any]:
+        """The numbers of rows and columns of the weight, of all groups together."""
+        sizes = self.out_channels, in_channels
+        return sizes[::-1] if self.transposed else sizes
 
     def reset_parameters(self) -> None:
         """Draw the weight and the bias anew."""

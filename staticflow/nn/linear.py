@@ -39,9 +39,13 @@ class Linear(Module):
         super().__init__()
         self.in_features, self.out_features = in_features, out_features
         self.weight = new_parameter(out_features, in_features, device=device, dtype=dtype)
-        bound = 1 / math.sqrt(in_features) if in_features else 0.0
-        uniform_(self.weight, -bound, bound)
         self.bias = new_parameter(out_features, device=device, dtype=dtype) if bias else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw the weight and the bias anew."""
+        bound = 1 / math.sqrt(self.in_features) if self.in_features else 0.0
+        uniform_(self.weight, -bound, bound)
         if self.bias is not None:
             uniform_(self.bias, -bound, bound)
 

@@ -14,7 +14,7 @@ from staticflow.graph.dtypes import bfloat16, float16, float32, float64
 from staticflow.graph.locs import format_locs, here
 from staticflow.nn.hooks import Hook, Hooks
 from staticflow.nn.mode import asks, assigns
-from staticflow.nn.parameter import Parameter, is_eager, refuse_symbol
+from staticflow.nn.parameter import Parameter, is_eager, is_uninitialized, refuse_symbol
 from staticflow.nn.state import LoadResult, load_state, state_of
 from staticflow.nn.tree import Tree
 from staticflow.ops.declaring.foreign import foreign_errors, kind_of, refuse_foreign
@@ -226,6 +226,9 @@ class Module(Tree):
         names."""
         state = {} if destination is None else destination
         for name, tensor in state_of(self):
+            if is_uninitialized(tensor):
+                state[prefix + name] = tensor
+                continue
             part = part_of(tensor)
             whole = tensor if part is None or keep_vars else part.gather(tensor)
             state[prefix + name] = whole if keep_vars else whole.detach()
@@ -264,6 +267,9 @@ class Module(Tree):
             return tensor.to(to) if to_device is None else tensor.to(to_device, to)
 
         for tensor in (*self.parameters(), *self.buffers()):
+            if is_uninitialized(tensor):
+                tensor.move(to_device, wanted)
+                continue
             tensor.data = move(tensor.detach())
             if tensor.grad is not None:
                 tensor.grad = move(tensor.grad.detach())

@@ -13,7 +13,7 @@ from staticflow.graph.dtypes import BY_NUMPY
 from staticflow.graph.library_arrays import array_of
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.masked_arrays import has_masked_elements
-from staticflow.nn.parameter import Parameter
+from staticflow.nn.parameter import Parameter, is_uninitialized
 from staticflow.ops.declaring.foreign import is_of_library
 from staticflow.ops.symbols.captured import part_of
 
@@ -46,14 +46,20 @@ def _positions(module: Any) -> Iterator[tuple[str, Any, str, Any]]:
             yield (f"{path}.{name}" if path else name), holder, name, tensor
 
 
-def _fault(path: str, value: Any, own: Any) -> str:
+def _fault(path: str, value: Any, holder: Any, name: str, own: Any) -> str:
     """Why ``value`` cannot be loaded into the tensor ``own``; empty if it can."""
+    if is_uninitialized(value):
+        is_open = is_uninitialized(own)
+        return "" if is_open else f"{path} has no sizes yet, and {list(own.shape)} is needed"
     if not hasattr(value, "shape"):
         return f"{path} is {with_article(type(value))}, and a tensor is needed"
     if has_masked_elements(value):
         return f"{path} is a masked array with masked elements; give array.filled(value)"
     if isinstance(value, np.ndarray) and value.dtype.newbyteorder("=") not in BY_NUMPY:
         return f"{path} is an array of {value.dtype}, which is no dtype of tensors"
+    if is_uninitialized(own):
+        needed = holder.shape_needed(name, tuple(value.shape))
+        return needed and f"{path} has shape {list(value.shape)}, and {needed} is needed"
     if tuple(value.shape) != own.shape:
         return f"{path} has shape {list(value.shape)}, and {list(own.shape)} is needed"
     return ""
@@ -81,7 +87,7 @@ def load_state(module: Any, state: Mapping[str, Any], strict: bool, assign: bool
     )
     common = [n for n in positions if n in state]
     state = {n: _value(n, state[n]) for n in common}
-    faults = [text for n in common if (text := _fault(n, state[n], positions[n][2]))]
+    faults = [text for n in common if (text := _fault(n, state[n], *positions[n]))]
     if strict and any(result):
         faults += [f"{name} is missing" for name in result.missing_keys]
         faults += [f"{name} is not known" for name in result.unexpected_keys]
@@ -93,11 +99,15 @@ def load_state(module: Any, state: Mapping[str, Any], strict: bool, assign: bool
         )
     for path in common:
         holder, name, own = positions[path]
+        if is_uninitialized(state[path]):
+            continue
         value = state[path].detach() if hasattr(state[path], "detach") else state[path]
         part = part_of(own)
         if part is not None:
             part.put(own, value)
         elif not assign:
+            if is_uninitialized(own):
+                own.materialize(value.shape)
             own.detach()[...] = value
         elif isinstance(own, Parameter):
             setattr(holder, name, Parameter(value, own.requires_grad))

@@ -9,9 +9,11 @@ from itertools import chain
 from typing import Any
 
 from staticflow.errors import ArgumentError
+from staticflow.graph.dtypes import int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.nn.module import Module
 from staticflow.nn.normalization import BatchNorm1d, BatchNorm2d, BatchNorm3d
+from staticflow.ops.basics.creation import full
 from staticflow.ops.declaring.foreign import refuses_foreign_in
 from staticflow.ops.declaring.thread import recording
 from staticflow.optim.lr_scheduler.base import LRScheduler, for_groups
@@ -70,7 +72,7 @@ class AveragedModel(Module):
                 f"AveragedModel: {type(model).__name__} has no parameters and no buffers to "
                 f"average, at {format_locs(here())}"
             )
-        self.register_buffer("n_averaged", first.new_zeros((), dtype=int))
+        self.register_buffer("n_averaged", full.beside(first, shape=(), value=0, dtype=int64))
         self.avg_fn, self.multi_avg_fn = avg_fn, multi_avg_fn
         self.use_buffers = use_buffers
 

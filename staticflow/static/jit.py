@@ -17,6 +17,7 @@ from staticflow.eager.vertex import next_serial
 from staticflow.errors import ShapeError, SymbolicError
 from staticflow.graph.articles import with_article
 from staticflow.graph.device import device
+from staticflow.graph.dim_queries import as_symbol
 from staticflow.graph.dims import Size, fresh_sym
 from staticflow.graph.dtypes import BY_PYTHON, DType, get_default_dtype
 from staticflow.graph.graph import attrs_key, new_param
@@ -27,7 +28,13 @@ from staticflow.graph.types import TensorType
 from staticflow.ops.declaring.foreign import is_of_library
 from staticflow.ops.declaring.switch import as_bool
 from staticflow.ops.declaring.thread import stabilizing, thread
-from staticflow.ops.declaring.tracing import Guard, collect_guards, depends_on, tracing_state
+from staticflow.ops.declaring.tracing import (
+    Guard,
+    collect_guards,
+    depends_on,
+    knowing_examples,
+    tracing_state,
+)
 from staticflow.ops.loops.python_state import trace_alike
 from staticflow.ops.loops.reachable import modules_asked
 from staticflow.ops.loops.region import trace_at_once
@@ -310,7 +317,14 @@ class Jitted:
                 depends_on(v, "training")
         for module in modules_asked(self._fn):
             depends_on(module, "training")
-        with stabilizing(self._options.is_stable):
+        given_now = (t for t in tensors if t is not None)
+        examples = {
+            sym: size
+            for s, t in zip(handles, given_now, strict=True)
+            for dim, size in zip(s.shape, t.shape, strict=True)
+            if (sym := as_symbol(dim)) is not None
+        }
+        with stabilizing(self._options.is_stable), knowing_examples(examples):
             result = self._fn(*args, **kwargs)
         after, changed = pytree.flatten((args, kwargs))
         if changed != structure or any(a is not b for a, b in zip(after, given, strict=True)):

@@ -65,7 +65,8 @@ _LAYERS: dict[str, tuple[list[Any], tuple[tuple[int, ...], ...]]] = {
     "GRUCell": ([3, 2], ((1, 3),)), "LSTMCell": ([3, 2], ((1, 3),)), "RNNCell": ([3, 2], ((1, 3),)),
     "GroupNorm": ([2, 4], ((1, 4, 2),)),
     "LayerNorm": ([3], ((2, 3),)), "RMSNorm": ([3], ((2, 3),)),
-    "Linear": ([3, 2], ((2, 3),)),
+    "Linear": ([3, 2], ((2, 3),)), "LazyLinear": ([2], ((2, 3),)),
+    "UninitializedParameter": ([], ()), "UninitializedBuffer": ([], ()),
     "LocalResponseNorm": ([2], ((1, 4, 2),)),
     "MultiheadAttention": ([4, 2], ((3, 1, 4),) * 3),
     "PixelShuffle": ([2], ((1, 4, 2, 2),)), "PixelUnshuffle": ([2], ((1, 1, 2, 2),)),
@@ -99,7 +100,7 @@ def layer_arguments(name: str) -> tuple[list[Any], tuple[tuple[int, ...], ...]] 
         images = (_IMAGES[d],)
         for start, args in (
             ("ConvTranspose", [4, 2, 3]), ("Conv", [4, 2, 3]), ("BatchNorm", [4]),
-            ("InstanceNorm", [4]), ("Adaptive", [2]), ("LPPool", [2.0, 2]), ("MaxUnpool", [2]),
+            ("InstanceNorm", [4]), ("LazyConv", [2, 3]), ("Lazy", []), ("Adaptive", [2]), ("LPPool", [2.0, 2]), ("MaxUnpool", [2]),
             ("ConstantPad", [1, 0.0]), ("Dropout", []),
         ):  # fmt: skip
             if name.startswith(start):

@@ -29,6 +29,7 @@ ABSENT: dict[str, set[str]] = {
     "nn.functional.huber_loss": {"weight"},
     "nn.functional.l1_loss": {"weight"},
     "nn.functional.mse_loss": {"weight"},
+    "nn.UninitializedBuffer": {"persistent"},  # which register_buffer says
     # older names
     "nn.Hardtanh": {"min_value", "max_value"},
     "nn.utils.clip_grad_norm": {"parameters", "error_if_nonfinite"},

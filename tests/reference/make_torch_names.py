@@ -97,7 +97,6 @@ GROUPS: tuple[tuple[str, str], ...] = (
         r"eig|lstsq|symeig|matrix_rank|solve|lu|orgqr|range|row_stack|cholesky_inverse|triangular_solve|NLLLoss2d"
         r"|upsample_(bilinear|nearest)|set_default_tensor_type|CrossMapLRN2d|elu_",
     ),
-    ("sizes that a first call tells", r"Lazy\w+|Uninitialized\w+"),
     (
         "factors that are not kept",
         r"l(u|dl)_\w+|lu|geqrf|householder_product|ormqr|lobpcg|(cholesky|inv|solve)_ex|\w+_lowrank",

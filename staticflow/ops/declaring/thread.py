@@ -43,6 +43,8 @@ class State:
       ``autocast_dtype``: the dtype of the innermost block, or None; ``casts``: the parameters that
       were cast and are kept.
     - ``calls``: while a graph is written, the calls of modules in the outermost of them, or None.
+    - ``examples``: while ``jit`` traces, what the sizes that the trace leaves open are in the call
+      that it traces for, by their symbols.
     - ``guards``: while ``jit`` traces, what the trace depends on beside its arguments, or None.
     - ``noted``: the operations of the general path (the op, operands, attributes and what it gave),
       while somebody wants to know them, or None. Among them are draws (None, nothing, what draws,
@@ -70,6 +72,7 @@ class State:
         "calls",
         "casts",
         "context",
+        "examples",
         "guards",
         "inference",
         "last_backward",
@@ -106,6 +109,7 @@ class State:
         self.casts: dict[Any, Any] = {}
         self.noted: list[Any] | None = None
         self.calls: list[Any] | None = None
+        self.examples: dict[Any, int] = {}
         self.guards: dict[tuple[int, str], tuple[Any, str, Any]] | None = None
         self.last_backward: Locs = ()
         self.renew()

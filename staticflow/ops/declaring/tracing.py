@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 from staticflow.errors import SymbolicError
 from staticflow.graph.locs import format_locs, here
-from staticflow.ops.declaring.thread import thread
+from staticflow.ops.declaring.thread import for_itself, thread
 
 __all__ = [
-    "Guard", "collect_guards", "computing", "depends_on", "is_traced", "may_be_differentiated",
+    "Guard", "collect_guards", "computing", "computing_apart", "depends_on", "is_traced",
+    "knowing_examples", "may_be_differentiated",
     "tracing", "tracing_region", "tracing_state",
 ]  # fmt: skip
 
@@ -53,6 +54,35 @@ def computing() -> Iterator[None]:
         yield
     finally:
         state.tracing = before
+
+
+@contextmanager
+def computing_apart() -> Iterator[None]:
+    """A block that computes now as if nothing were around it: no trace, ``inference_mode``,
+    ``no_grad`` or ``autocast``. It is for what is made once, whoever makes it first."""
+    state = thread.state
+    before = state.inference, state.noted, state.saved_hooks
+    try:
+        state.inference, state.noted, state.saved_hooks = False, None, None
+        with for_itself(), computing():
+            state.settle()
+            yield
+    finally:
+        state.inference, state.noted, state.saved_hooks = before
+        state.settle()
+
+
+@contextmanager
+def knowing_examples(sizes: Mapping[Any, int]) -> Iterator[None]:
+    """A block in which the symbols of a trace are known to have ``sizes`` in the first call, for
+    what is made once and for all in it."""
+    state = thread.state
+    before = state.examples
+    try:
+        state.examples = {**before, **sizes}
+        yield
+    finally:
+        state.examples = before
 
 
 @contextmanager
