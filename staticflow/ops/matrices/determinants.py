@@ -97,12 +97,12 @@ def det(A: Any) -> Any:
     singular = sign == 0
     if not may_be_differentiated(A) or not (is_traced(A) or singular.any()):
         return sign * exp(size)
-    moved = slogdet_op(_moved(A, singular))
+    moved = slogdet_op(_away_from_singular(A, singular))
     value = moved[0] * exp(moved[1])
     return value - stop_gradient(where(singular, value, 0.0))
 
 
-def _moved(A: Any, singular: Any) -> Any:
+def _away_from_singular(A: Any, singular: Any) -> Any:
     """``A``, where matrices that are ``singular`` are none: by a multiple of the identity so small
     that cofactors stay, and so large that second derivatives, in which inverses cancel, do."""
     elements = abs(stop_gradient(flatten(A, -2)))
