@@ -19,18 +19,21 @@ tensor([0.5000, 1.0000])
 
 from staticflow.ops.declaring.foreign import refuses_foreign_in_classes, refuses_foreign_to_make
 from staticflow.optim import lr_scheduler, swa_utils
+from staticflow.optim.adafactor import Adafactor
 from staticflow.optim.adagrad import Adadelta, Adagrad
 from staticflow.optim.adam import Adam, Adamax, AdamW, NAdam, RAdam
 from staticflow.optim.group import ParamGroup
 from staticflow.optim.lbfgs import LBFGS
 from staticflow.optim.lr_scheduler.base import leaves_rates
+from staticflow.optim.muon import Muon
 from staticflow.optim.optimizer import Optimizer
 from staticflow.optim.rmsprop import RMSprop
+from staticflow.optim.rprop import ASGD, Rprop
 from staticflow.optim.sgd import SGD
 
 __all__ = [
-    "LBFGS", "SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "NAdam", "Optimizer",
-    "ParamGroup", "RAdam", "RMSprop", "lr_scheduler", "swa_utils",
+    "ASGD", "LBFGS", "SGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "Muon",
+    "NAdam", "Optimizer", "ParamGroup", "RAdam", "RMSprop", "Rprop", "lr_scheduler", "swa_utils",
 ]  # fmt: skip
 
 refuses_foreign_to_make(Optimizer)

@@ -17,10 +17,14 @@ __all__ = ["stepper"]
 
 @functools.lru_cache(256)
 def stepper(
-    optimizer: Any, state: tuple[str, ...], hyper: pytree.TreeDef, bools: tuple[str, ...]
+    optimizer: Any,
+    state: tuple[str, ...],
+    hyper: pytree.TreeDef,
+    known: tuple[tuple[str, Any], ...],
 ) -> Callable[..., Callable[..., bool]]:
     """What makes steps by the rule of a subclass of `Optimizer`. It is called with the
-    hyperparameters as variables, so that other values compile nothing, and gives a function of a
+    hyperparameters as variables, so that other values compile nothing, but for those whose values
+    are ``known``, and gives a function of a
     parameter, the tensors of its ``state`` and the gradient. That says False, with nothing done,
     where only operations can."""
 
@@ -31,7 +35,7 @@ def stepper(
             tensors[2 + len(state) :],
         )
         before = dict(zip(state, own[1:], strict=True))
-        values = pytree.unflatten(hyper, variables) | dict.fromkeys(bools, True)
+        values = pytree.unflatten(hyper, variables) | dict(known)
         value, after = optimizer.on_symbols(own[0], grad, before, values)
         return (value, *(after.get(n, before[n]) for n in state))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NoReturn, SupportsFloat
 
@@ -16,7 +16,19 @@ from staticflow.ops.symbols.symbol import Symbol, to_node
 
 __all__ = ["ParamGroup", "as_symbol"]
 
-Value = float | bool | Sequence[float]
+Value = float | bool | Sequence[float | None]
+
+Known = tuple[tuple[str, Any], ...]
+
+Kinds = Mapping[str, int | Collection[Any]]
+
+_EXAMPLES = {
+    "betas": "(0.9, 0.999)", "etas": "(0.5, 1.2)", "step_sizes": "(1e-6, 50)",
+    "eps": "(None, 1e-3)", "ns_coefficients": "(3.4445, -4.775, 2.0315)",
+}  # fmt: skip
+
+_NOT_ABOVE_0 = ("beta2_decay",)
+_OF_ANY_SIGN = ("ns_coefficients", "beta2_decay")
 
 # What others write into a group and no update rule reads: the marks of the schedules.
 _NOTES = ("initial_lr", "max_lr", "min_lr", "base_momentum", "max_momentum")
@@ -36,6 +48,10 @@ class ParamGroup(Mapping[str, Any]):
     part of the rule is left out, state and all) are decided when updates for a program are first
     made from the group; before that, and in eager mode, they can be set as well.
 
+    What ``kinds`` names is no single number: of how many it consists, or which values it may have.
+    Such a choice is part of the rule as it is written, and programs keep it. A None among several
+    numbers stays None.
+
     The ``others`` are values of any kind, which no rule reads; a group that ``is_free`` takes more
     of them under any name. Of one whose steps are recorded (``is_recorded``) the tensors that
     require a gradient are hyperparameters themselves.
@@ -50,21 +66,26 @@ class ParamGroup(Mapping[str, Any]):
         others: Mapping[str, Any] = MappingProxyType({}),
         is_free: bool = False,
         is_recorded: bool = False,
+        kinds: Kinds = MappingProxyType({}),
     ) -> None:
         self.params = params
         self.is_free, self.is_recorded = is_free, is_recorded
         self._given = dict(values)
         self._values: dict[str, Any] = {}  # a bool, a variable, or a tuple of variables
         self._switches = switches
+        self._kinds = kinds
+        self._choices = tuple(n for n, kind in kinds.items() if not isinstance(kind, int))
         self._notes = dict(others)
         self._built: dict[str, bool] = {}  # switches as programs have them
         self._built_at: Locs = ()
-        self._flat: dict[tuple[str, ...], tuple[list[Any], pytree.TreeDef, tuple[str, ...]]] = {}
+        self._is_built = False
+        self._flat: dict[tuple[str, ...], tuple[list[Any], pytree.TreeDef, Known]] = {}
         for name, value in values.items():
-            self._values[name] = self._as_variable(name + suffix, value)
+            made = value if name in self._choices else self._as_variable(name + suffix, value)
+            self._values[name] = made
 
-    def _as_variable(self, name: str, value: Value) -> Any:
-        if isinstance(value, bool):
+    def _as_variable(self, name: str, value: Value | None) -> Any:
+        if value is None or isinstance(value, bool):
             return value
         if isinstance(value, Sequence):
             return tuple(self._as_variable(f"{name}[{i}]", v) for i, v in enumerate(value))
@@ -107,9 +128,14 @@ class ParamGroup(Mapping[str, Any]):
         if isinstance(held, bool):
             self._values[name] = bool(value)
             return
+        if name in self._choices:
+            self._values[name] = value
+            self._flat.clear()
+            return
         pairs = zip(held, value, strict=True) if isinstance(held, tuple) else [(held, value)]
         for variable, number in pairs:
-            variable[...] = float(number)
+            if variable is not None:
+                variable[...] = float(number)
 
     def setdefault(self, name: str, value: Any) -> Any:
         """``self[name]``, which is first set to ``value`` if there is none."""
@@ -135,7 +161,8 @@ class ParamGroup(Mapping[str, Any]):
             return
         if not isinstance(name, str) or name not in self._values:
             self._refuse_name(name, "cannot be set")
-        check_value(name, value)
+        check_value(name, value, self._kinds)
+        self._check_kept(name, value)
         built = self._built.get(name)
         is_bool = isinstance(self._values[name], bool)
         if built is not None and bool(value) != built and (is_bool or not built):
@@ -143,6 +170,23 @@ class ParamGroup(Mapping[str, Any]):
                 f"{name} was {self[name]} when updates were made for a program (at "
                 f"{format_locs(self._built_at)}), and their rule was built for that; set {name} "
                 f"before, or make a new optimiser with {name}={value}, at {format_locs(here())}"
+            )
+
+    def _check_kept(self, name: str, value: Any) -> None:
+        """Raise `ArgumentError` for what a group, or a program made of it, has for good."""
+        held = self._values[name]
+        if name in self._choices and self._is_built and value != held:
+            raise ArgumentError(
+                f"{name} was {held!r} when updates were made for a program (at "
+                f"{format_locs(self._built_at)}), and their rule was built for that; set {name} "
+                f"before, or make a new optimiser with {name}={value!r}, at {format_locs(here())}"
+            )
+        if isinstance(held, tuple) and any(
+            (h is None) != (v is None) for h, v in zip(held, value, strict=True)
+        ):
+            raise ArgumentError(
+                f"{name} is {self[name]}, and what is None in it stays so; make a new optimiser "
+                f"with {name}={value}, at {format_locs(here())}"
             )
 
     def _is_note(self, name: Any) -> bool:
@@ -181,26 +225,27 @@ class ParamGroup(Mapping[str, Any]):
                 names.append(name)
         return tuple(names)
 
-    def variables(self, used: Iterable[str]) -> tuple[list[Any], pytree.TreeDef, tuple[str, ...]]:
+    def variables(self, used: Iterable[str]) -> tuple[list[Any], pytree.TreeDef, Known]:
         """The variables that hold the hyperparameters ``used``, as the leaves of a dict and its
-        structure, and those names that are bools. Raises `KeyError` for other names."""
+        structure, and the names and values of those that are none: bools and choices. Raises
+        `KeyError` for other names."""
         used = tuple(used)
         if used not in self._flat:
             for name in used:
                 if name not in self._values:
                     self._refuse_name(name, "is no hyperparameter")
             held = {n: self._values[n] for n in used}
-            bools = tuple(n for n, v in held.items() if isinstance(v, bool))
-            leaves, structure = pytree.flatten({n: held[n] for n in used if n not in bools})
-            self._flat[used] = leaves, structure, bools
+            known = {n: v for n, v in held.items() if isinstance(v, bool) or n in self._choices}
+            leaves, structure = pytree.flatten({n: held[n] for n in used if n not in known})
+            self._flat[used] = leaves, structure, tuple(known.items())
         return self._flat[used]
 
     def symbols(self) -> dict[str, Any]:
         """The hyperparameters in use as symbols that read the variables. What is in use now stays
         so from here on, and what is not stays out."""
-        if not self._built:
+        if not self._is_built:
             self._built = {n: bool(self[n]) for n in self._values if self._is_switch(n)}
-            self._built_at = here()
+            self._built_at, self._is_built = here(), True
         used = [n for n in self._values if self._in_use(n, self[n])]
         return {n: _each(_symbol, self._value_of(n)) for n in used}
 
@@ -216,18 +261,43 @@ class ParamGroup(Mapping[str, Any]):
         return self._built.get(name, bool(value) or not self._is_switch(name))
 
 
-def check_value(name: str, value: Any) -> None:
-    """Raise `ArgumentError` for what is no number, and for one that no rule has a meaning for."""
-    if name != "betas":
-        if _check_number(name, value) > 1 and name == "rho":
-            raise ArgumentError(f"rho cannot be above 1, as {value} is, at {format_locs(here())}")
+def check_value(name: str, value: Any, kinds: Kinds) -> None:
+    """Raise `ArgumentError` for what is not of the kind that a rule has for ``name``, and for a
+    number that no rule has a meaning for."""
+    kind = kinds.get(name, 1)
+    if not isinstance(kind, int):
+        _check_choice(name, value, kind)
         return
-    if not (isinstance(value, tuple | list) and len(value) == 2):
+    if kind > 1:
+        _check_several(name, value, kind)
+        return
+    number = _check_number(name, value)
+    if number > 1 and name == "rho":
+        raise ArgumentError(f"rho cannot be above 1, as {value} is, at {format_locs(here())}")
+    if number < 1 and name == "d":
+        raise ArgumentError(f"d cannot be below 1, as {value} is, at {format_locs(here())}")
+
+
+def _check_choice(name: str, value: Any, allowed: Collection[Any]) -> None:
+    if type(value) in (int, str, type(None)) and value in allowed:
+        return
+    wanted = " or ".join(map(repr, allowed))
+    if isinstance(allowed, range):
+        wanted = f"an integer from {allowed[0]} to {allowed[-1]}"
+    raise ArgumentError(f"{name} is {wanted}, not {reprlib.repr(value)}, at {format_locs(here())}")
+
+
+def _check_several(name: str, value: Any, count: int) -> None:
+    if not (isinstance(value, tuple | list) and len(value) == count):
+        words = {2: "two", 3: "three"}[count]
         raise ArgumentError(
-            f"{name} are two numbers, as (0.9, 0.999), not {value!r}, at {format_locs(here())}"
+            f"{name} are {words} numbers, as {_EXAMPLES[name]}, not {value!r}, "
+            f"at {format_locs(here())}"
         )
     for given in value:
-        if _check_number(name, given) >= 1:
+        if given is None and name == "eps":
+            continue
+        if _check_number(name, given) >= 1 and name == "betas":
             raise ArgumentError(
                 f"{name} must lie below 1, and {given} does not, at {format_locs(here())}"
             )
@@ -242,7 +312,9 @@ def _check_number(name: str, given: Any) -> float:
         raise ArgumentError(
             f"{name} is a number, not {reprlib.repr(given)}, at {format_locs(here())}"
         )
-    if not number >= 0:  # NaN is not, either
+    if name in _NOT_ABOVE_0 and not number <= 0:
+        raise ArgumentError(f"{name} cannot be above 0, as {given} is, at {format_locs(here())}")
+    if name not in _OF_ANY_SIGN and not number >= 0:  # NaN is not, either
         raise ArgumentError(f"{name} cannot be negative, as {given} is, at {format_locs(here())}")
     return number
 
@@ -259,8 +331,8 @@ def _or_tensor(number: Any, given: Any) -> Any:
 
 
 def _number(held: Any) -> Any:
-    return held if isinstance(held, bool) else held.item()
+    return held.item() if hasattr(held, "__sf_mode__") else held
 
 
 def _symbol(held: Any) -> Any:
-    return held if isinstance(held, bool) else as_symbol(held)
+    return as_symbol(held) if hasattr(held, "__sf_mode__") else held

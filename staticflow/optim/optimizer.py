@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from typing import Any, ClassVar
 
 from staticflow.errors import ArgumentError, AutogradError, DTypeError
@@ -75,6 +75,10 @@ class Optimizer:
 
     fixed: ClassVar[tuple[str, ...]] = ()
     """The hyperparameters that a saved state does not change."""
+
+    kinds: ClassVar[Mapping[str, int | Collection[Any]]] = {"betas": 2}
+    """The hyperparameters that are no single number: of how many they consist, or the values (None,
+    words or integers) of one that says how the rule is written."""
 
     by_element: ClassVar[bool] = False
     """Whether `update` treats each element of a parameter by itself, whatever its dims."""
@@ -189,7 +193,7 @@ class Optimizer:
     def _step_of(self, group: ParamGroup, params: Sequence[Any]) -> None:
         kind: Any = type(self)
         used = group.names_in_use()
-        leaves, structure, bools = group.variables(used)
+        leaves, structure, known = group.variables(used)
         needed: Any = self._parts.get(used)  # of the state
         names: Any = None
         for param in params:
@@ -199,7 +203,7 @@ class Optimizer:
                 needed = self._parts[used]
             if tuple(state) != names:
                 names = tuple(state)
-                at_once = stepper(kind, names, structure, bools)(*leaves)
+                at_once = stepper(kind, names, structure, known)(*leaves)
             if not at_once(param, *state.values(), param._grad):
                 value, after = self._now(param, param._grad, state, group.numbers())
                 param._assign(value)
@@ -305,7 +309,7 @@ class Optimizer:
             for param in group.params:
                 if param not in grads:
                     continue
-                tensors = self._state_of(param, hyper)
+                tensors = self._state_of(param, group.numbers())
                 state = {n: as_symbol(t) for n, t in tensors.items()}
                 new, after = rule.run(as_symbol(param), grads[param], state)
                 result[param] = new
@@ -369,9 +373,12 @@ class Optimizer:
                 f", at {format_locs(here())}"
             )
         for name, value in values.items():
-            check_value(name, value)
+            check_value(name, value, self.kinds)
         self.check(values)
-        group = ParamGroup(params, values, self.switches, suffix, others, is_recorded=recorded)
+        group = ParamGroup(
+            params, values, self.switches, suffix, others, is_recorded=recorded,
+            kinds=self.kinds,
+        )  # fmt: skip
         self.param_groups.append(group)
 
     def _state_of(self, param: Any, hyper: Mapping[str, Any]) -> dict[str, Any]:

@@ -131,7 +131,8 @@ def optimisers() -> Iterator[Public]:
     for name in sf.optim.__all__:
         cls = getattr(sf.optim, name)
         if isinstance(cls, type) and issubclass(cls, sf.optim.Optimizer) and name != "Optimizer":
-            yield Public(f"optim.{name}", lambda cls=cls: (cls, [[requiring()]], {"lr": 0.1}))
+            w = sf.ones(3, 2, requires_grad=True) if name == "Muon" else requiring()
+            yield Public(f"optim.{name}", lambda cls=cls, w=w: (cls, [[w]], {"lr": 0.1}))
     for name, args in {
         "step": [], "zero_grad": [], "state_dict": [], "load_state_dict": [{}],
         "add_param_group": [{"params": []}], "minimize": [sf.placeholder(()) * 2.0],

@@ -35,7 +35,8 @@ class Problem:
         self.x = np.sin(np.arange(12.0)).reshape(4, 3).astype(dtype)
         self.t = np.cos(np.arange(8.0)).reshape(4, 2).astype(dtype)
         self.w = nn.Parameter(np.sin(np.arange(6.0) + 1).reshape(2, 3).astype(dtype))
-        self.b = nn.Parameter(np.array([0.5, -0.5], dtype))
+        start = [[0.5, -0.5]] if case.startswith("Muon") else [0.5, -0.5]
+        self.b = nn.Parameter(np.array(start, dtype))
         slow = {"params": [self.b], "lr": arguments["lr"] / 2}
         kind = getattr(sf.optim, case.split()[0])
         self.optimiser = kind([{"params": [self.w]}, slow], **arguments)
@@ -48,7 +49,8 @@ class Problem:
         return sf.compile([x, t], loss, updates=self.optimiser.minimize(loss))
 
     def loss(self, x: Any, t: Any) -> Any:
-        return ((nn.functional.linear(x, self.w, self.b).tanh() - t) ** 2).mean()
+        hidden = nn.functional.linear(x, self.w) + self.b
+        return ((hidden.tanh() - t) ** 2).mean()
 
     def static_step(self) -> None:
         self.program(self.x, self.t)
@@ -265,6 +267,22 @@ def test_what_an_optimiser_refuses() -> None:
     for name in ("lr", "momentum", "weight_decay"):
         with refuse(f"{name} cannot be negative, as -0.5 is"):
             sf.optim.SGD([w], **{name: -0.5})
+    for make, wrong, message in (
+        (sf.optim.Rprop, {"etas": (1.5, 2.0)}, "etas are a number between 0 and 1 and one above 1"),
+        (sf.optim.Rprop, {"etas": 0.5}, r"etas are two numbers, as \(0.5, 1.2\), not 0.5"),
+        (sf.optim.Rprop, {"step_sizes": (-1.0, 1.0)}, "step_sizes cannot be negative, as -1.0 is"),
+        (sf.optim.Adafactor, {"beta2_decay": 0.5}, "beta2_decay cannot be above 0, as 0.5 is"),
+        (sf.optim.Adafactor, {"d": 0.5}, "d cannot be below 1, as 0.5 is"),
+        (sf.optim.Adafactor, {"eps": 1e-3}, r"eps are two numbers, as \(None, 1e-3\)"),
+        (sf.optim.Adam, {"eps": (1e-3, 1e-3)}, r"eps is a number, not \(0.001, 0.001\)"),
+        (sf.optim.Muon, {}, r"shape \[1\]; all must be matrices"),
+        (sf.optim.Muon, {"ns_steps": 100}, "ns_steps is an integer from 0 to 99, not 100"),
+        (sf.optim.Muon, {"ns_steps": 1.0}, "ns_steps is an integer from 0 to 99, not 1.0"),
+        (sf.optim.Muon, {"adjust_lr_fn": "best"}, "None or 'original' or 'match_rms_adamw'"),
+        (sf.optim.Muon, {"ns_coefficients": (1.0, 2.0)}, "ns_coefficients are three numbers"),
+    ):
+        with refuse(message):
+            make([w], **wrong)
     for wrong in ({}, {"momentum": 0.9, "dampening": 0.1}):
         with refuse("Nesterov momentum needs"):
             sf.optim.SGD([w], nesterov=True, **wrong)
@@ -292,6 +310,8 @@ def test_foreach_fused_and_capturable_are_taken_and_change_nothing() -> None:
         "NAdam",
         "RAdam",
         "RMSprop",
+        "Rprop",
+        "ASGD",
         "SGD",
     ):
         make = getattr(sf.optim, name)
@@ -516,3 +536,67 @@ def test_a_checkpoint_of_pytorch_is_gone_on_from() -> None:
     for buffer, started in ((np.array([2.0]), 1), (None, 0)):
         sgd.load_state_dict({**saved, "state": {0: {"momentum_buffer": buffer}}})
         assert sgd.state[w]["step"].item() == started
+
+
+def test_what_says_how_a_rule_is_written_may_change_until_a_program_is() -> None:
+    start = np.cos(np.arange(6.0)).reshape(2, 3)
+
+    def after_step(ns_steps: int, later: int | None = None) -> list[Any]:
+        w = sf.tensor(start, requires_grad=True)
+        opt = sf.optim.Muon([w], lr=0.1, ns_steps=ns_steps)
+        if later is not None:
+            (w * w).sum().backward()
+            opt.step()
+            with sf.no_grad():
+                w.copy_(sf.from_numpy(start))
+            opt.state[w]["momentum_buffer"].zero_()
+            opt.zero_grad()
+            opt.param_groups[0]["ns_steps"] = later
+        (w * w).sum().backward()
+        opt.step()
+        return w.tolist()
+
+    assert after_step(5, later=2) == after_step(2) != after_step(5)
+    w = sf.tensor(start, requires_grad=True)
+    opt = sf.optim.Muon([w])
+    opt.minimize((w * w).sum() * sf.placeholder(()))
+    opt.param_groups[0]["ns_steps"] = 5
+    with refuse("ns_steps was 5 when updates were made for a program"):
+        opt.param_groups[0]["ns_steps"] = 4
+    factor = sf.optim.Adafactor([w])
+    factor.param_groups[0]["eps"] = (None, 0.1)
+    assert factor.param_groups[0]["eps"] == (None, 0.1)
+    with refuse(r"eps is \(None, 0.1\), and what is None in it stays so"):
+        factor.param_groups[0]["eps"] = (1e-3, 0.1)
+
+
+@pytest.mark.parametrize("name", ["Rprop", "ASGD", "Adafactor", "Muon"])
+def test_a_state_goes_on_where_it_was_saved_and_into_pytorchs(name: str) -> None:
+    def run(opt: Any, w: Any, steps: int) -> None:
+        for _ in range(steps):
+            opt.zero_grad()
+            (w * w).sum().backward()
+            opt.step()
+
+    start = np.cos(np.arange(6.0)).reshape(2, 3)
+    make = getattr(sf.optim, name)
+    w = sf.tensor(start, requires_grad=True)
+    opt = make([w], lr=0.01)
+    run(opt, w, 3)
+    other = w.detach().clone().requires_grad_()
+    again = make([other], lr=0.5)
+    again.load_state_dict(opt.state_dict())
+    run(opt, w, 3)
+    run(again, other, 3)
+    assert w.tolist() == other.tolist()
+    torch = pytest.importorskip("torch")
+    theirs = torch.tensor(start, requires_grad=True)
+    judge = getattr(torch.optim, name)([theirs], lr=0.01)
+    run(judge, theirs, 3)
+    third = sf.from_numpy(theirs.detach().numpy().copy()).requires_grad_()
+    taken = make([third], lr=0.5)
+    saved = judge.state_dict()
+    held = {n: sf.from_numpy(t.numpy().copy()) for n, t in saved["state"][0].items()}
+    taken.load_state_dict({**saved, "state": {0: held}})
+    run(taken, third, 3)
+    np.testing.assert_allclose(third.detach().numpy(), w.detach().numpy(), 1e-7)

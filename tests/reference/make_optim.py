@@ -64,6 +64,28 @@ CASES = {
         "plain": {"lr": 1.0},
         "all": {"lr": 0.5, "rho": 0.8, "eps": 1e-4, "weight_decay": 0.1},
     },
+    "Rprop": {
+        "plain": {"lr": 0.01},
+        "all": {"lr": 0.02, "etas": [0.4, 1.5], "step_sizes": [1e-3, 0.03]},
+        "maximize": {"lr": 0.001, "step_sizes": [1e-3, 2e-3], "maximize": True},
+    },
+    "ASGD": {
+        "plain": {"lr": 0.1},
+        "all": {"lr": 0.1, "lambd": 0.02, "alpha": 0.6, "t0": 2.0, "weight_decay": 0.1},
+        "maximize": {"lr": 0.01, "lambd": 0.1, "t0": 0.0, "maximize": True},
+    },
+    "Adafactor": {
+        "plain": {"lr": 0.05},
+        "all": {"lr": 0.02, "beta2_decay": -0.5, "eps": [1e-4, 0.1], "d": 1.2, "weight_decay": 0.1},
+        "maximize": {"lr": 0.01, "maximize": True},
+    },
+    "Muon": {
+        "plain": {"lr": 0.01},
+        "all": {
+            "lr": 0.02, "weight_decay": 0.0, "momentum": 0.8, "nesterov": False, "eps": 1e-3,
+            "ns_coefficients": [2.0, -1.5, 0.5], "ns_steps": 3, "adjust_lr_fn": "match_rms_adamw",
+        },
+    },
 }  # fmt: skip
 
 
@@ -72,7 +94,7 @@ def run(kind: str, case: dict, dtype: torch.dtype) -> dict:
     x = torch.tensor(np.sin(np.arange(12.0)).reshape(4, 3)).to(dtype)
     t = torch.tensor(np.cos(np.arange(8.0)).reshape(4, 2)).to(dtype)
     w = torch.tensor(np.sin(np.arange(6.0) + 1).reshape(2, 3)).to(dtype).requires_grad_()
-    b = torch.tensor([0.5, -0.5]).to(dtype).requires_grad_()
+    b = torch.tensor([[0.5, -0.5]] if kind == "Muon" else [0.5, -0.5]).to(dtype).requires_grad_()
     slow = {"params": [b], "lr": case["lr"] / 2}
     optimiser = getattr(torch.optim, kind)([{"params": [w]}, slow], **case)
     kept = {}
@@ -83,7 +105,7 @@ def run(kind: str, case: dict, dtype: torch.dtype) -> dict:
         ((torch.tanh(x @ w.t() + b) - t) ** 2).mean().backward()
         optimiser.step()
         if step in KEPT:
-            kept[step] = [w.flatten().tolist(), b.tolist()]
+            kept[step] = [w.flatten().tolist(), b.flatten().tolist()]
     return kept
 
 
@@ -98,6 +120,7 @@ RECORDED = {  # PyTorch's SGD with a momentum lets go of the gradient of the fir
     "RMSprop": {"lr": 0.05, "momentum": 0.5},
     "Adagrad": {"lr": 0.1, "lr_decay": 0.1},
     "Adadelta": {"lr": 1.0, "weight_decay": 0.1, "eps": 1e-3},
+    "ASGD": {"lr": 0.1, "lambd": 0.1, "t0": 1.0},
 }
 
 

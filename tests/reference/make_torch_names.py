@@ -105,8 +105,8 @@ GROUPS: tuple[tuple[str, str], ...] = (
         "functions that nothing here needed yet",
         r"airy_ai|bessel_\w+|\w+_polynomial_\w+|gammaincc?|igammac?|modified_bessel_k\d|scaled_modified_bessel_k\d"
         r"|spherical_bessel_j0|zeta|matrix_exp|histogram\w*|segment_reduce|nonzero_static|binomial|poisson|kaiser_window"
-        r"|(Fractional|fractional)\w+|AdaptiveLogSoftmaxWithLoss|LinearCrossEntropy\w+|linear_cross_entropy|ASGD|Adafactor|Muon"
-        r"|Rprop|vander|unravel_index",
+        r"|(Fractional|fractional)\w+|AdaptiveLogSoftmaxWithLoss|LinearCrossEntropy\w+|linear_cross_entropy"
+        r"|vander|unravel_index",
     ),
 )
 """Why names are missing, by what they are; the first that a name matches counts."""
