@@ -237,7 +237,12 @@ def _address_in_process(name: str) -> int:
     try:
         return ctypes.addressof(ctypes.c_char.in_dll(ctypes.pythonapi, name))
     except ValueError:
-        raise CompileError(f"native code cannot be loaded: it needs {name}") from None
+        why = ", as this processor computes no float16" if name in _OF_FLOAT16 else ""
+        raise CompileError(f"native code cannot be loaded: it needs {name}{why}") from None
+
+
+_OF_FLOAT16 = ("__extendhfsf2", "__truncsfhf2", "__truncdfhf2")
+"""What LLVM calls on x86-64 for float16 where there is no F16C, which came in 2012."""
 
 
 # -- memory ---------------------------------------------------------------------------------------
