@@ -86,7 +86,13 @@ from staticflow.eager.ranges import (
     triu_indices,
 )
 from staticflow.eager.tensor import Tensor
-from staticflow.eager.windows import bartlett_window, blackman_window, hamming_window, hann_window
+from staticflow.eager.windows import (
+    bartlett_window,
+    blackman_window,
+    hamming_window,
+    hann_window,
+    kaiser_window,
+)
 from staticflow.errors import (
     ArgumentError,
     AutogradError,
@@ -191,12 +197,12 @@ __all__ = [
     "get_rng_state", "grad", "half", "hamming_window", "hann_window", "inf", "inference_mode",
     "initial_seed", "int", "int8", "int16", "int32", "int64", "is_autocast_cache_enabled",
     "is_autocast_enabled", "is_grad_enabled", "is_inference", "is_inference_mode_enabled", "jit",
-    "linalg", "linspace", "load", "load_program", "logspace", "long", "manual_seed", "nan",
-    "newaxis", "nn", "no_grad", "ones", "onnx", "optim", "pi", "placeholder", "printoptions",
-    "profile", "promote", "register_dataclass", "register_pytree_node", "save", "scalar_tensor",
-    "seed", "set_default_dtype", "set_grad_enabled", "set_num_threads", "set_printoptions",
-    "set_rng_state", "short", "special", "symbol", "tensor", "testing", "tril_indices",
-    "triu_indices", "uint8", "utils", "variable", "vmap", "zeros",
+    "kaiser_window", "linalg", "linspace", "load", "load_program", "logspace", "long",
+    "manual_seed", "nan", "newaxis", "nn", "no_grad", "ones", "onnx", "optim", "pi", "placeholder",
+    "printoptions", "profile", "promote", "register_dataclass", "register_pytree_node", "save",
+    "scalar_tensor", "seed", "set_default_dtype", "set_grad_enabled", "set_num_threads",
+    "set_printoptions", "set_rng_state", "short", "special", "symbol", "tensor", "testing",
+    "tril_indices", "triu_indices", "uint8", "utils", "variable", "vmap", "zeros",
 ]  # fmt: skip
 __all__ += _functions.__all__
 

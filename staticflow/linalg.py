@@ -6,23 +6,28 @@ from math import inf
 from typing import Any
 
 from staticflow.errors import LinAlgError, ShapeError
+from staticflow.graph.dtypes import int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.along.extremes import amax, amin
 from staticflow.ops.basics.arithmetic import cast, mul
 from staticflow.ops.basics.autocast import by_autocast
 from staticflow.ops.basics.axes import movedim
+from staticflow.ops.basics.creation import iota
 from staticflow.ops.basics.reduce import Dims, sum
+from staticflow.ops.basics.view import unsqueeze
 from staticflow.ops.declaring.declare import normalize_dim
 from staticflow.ops.declaring.foreign import refuses_foreign_in
-from staticflow.ops.declaring.sizes import as_sizes
-from staticflow.ops.elementwise.maths import abs
+from staticflow.ops.declaring.sizes import as_size, as_sizes
+from staticflow.ops.elementwise.maths import abs, pow
 from staticflow.ops.loops.least_squares import lstsq
 from staticflow.ops.matrices.contract import matmul
 from staticflow.ops.matrices.determinants import det, slogdet
+from staticflow.ops.matrices.exponential import matrix_exp
 from staticflow.ops.matrices.factors import eigh, eigvalsh, qr, svd, svdvals
 from staticflow.ops.matrices.lu import lu, lu_factor, lu_solve
 from staticflow.ops.matrices.products import cross as cross_of
 from staticflow.ops.matrices.products import multi_dot
+from staticflow.ops.matrices.reflections import householder_product
 from staticflow.ops.matrices.singular_values import cond as cond_of
 from staticflow.ops.matrices.singular_values import matrix_rank, pinv, spectral_norm
 from staticflow.ops.matrices.solving import cholesky, inv, matrix_power, solve
@@ -32,10 +37,11 @@ from staticflow.ops.matrices.triangular import solve_triangular
 from staticflow.ops.statistics.moments import vector_norm
 
 __all__ = [
-    "LinAlgError", "cholesky", "cond", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv",
-    "lstsq", "lu", "lu_factor", "lu_solve", "matmul", "matrix_norm", "matrix_power", "matrix_rank",
-    "multi_dot", "norm", "pinv", "qr", "slogdet", "solve", "solve_triangular", "svd", "svdvals",
-    "tensorinv", "tensorsolve", "vecdot", "vector_norm",
+    "LinAlgError", "cholesky", "cond", "cross", "det", "diagonal", "eigh", "eigvalsh",
+    "householder_product", "inv", "lstsq", "lu", "lu_factor", "lu_solve", "matmul", "matrix_exp",
+    "matrix_norm", "matrix_power", "matrix_rank", "multi_dot", "norm", "pinv", "qr", "slogdet",
+    "solve", "solve_triangular", "svd", "svdvals", "tensorinv", "tensorsolve", "vander", "vecdot",
+    "vector_norm",
 ]  # fmt: skip
 
 
@@ -61,6 +67,24 @@ def cond(A: Any, p: float | str | None = None) -> Any:
     if p in (None, 2, -2):
         return cond_of(A, p)
     return matrix_norm(A, p) * matrix_norm(inv(A), p)
+
+
+def vander(x: Any, N: int | None = None) -> Any:
+    """The powers 0, 1, ... of each element as a row (..., n, N), ``N`` of them, as many as elements
+    in the last dim unless given.
+
+    >>> import staticflow as sf
+    >>> sf.linalg.vander(sf.tensor([2, 3]), N=3)
+    tensor([[1, 2, 4],
+            [1, 3, 9]])
+    """
+    if not x.ndim:
+        raise ShapeError(f"vander: takes 1 dim at least, not a number, at {format_locs(here())}")
+    if not x.dtype.is_floating:
+        x = cast(x, dtype=int64)
+    count = x.shape[-1] if N is None else as_size(N)
+    powers = iota.beside(x, shape=(count,), dim=0, dtype=x.dtype)
+    return pow(unsqueeze(x, -1), powers)
 
 
 @by_autocast

@@ -7,8 +7,9 @@ from typing import Any
 
 from staticflow.eager.ranges import arange
 from staticflow.graph.dtypes import dtype_of, float64, get_default_dtype
+from staticflow.ops.elementwise.bessel import i0
 
-__all__ = ["bartlett_window", "blackman_window", "hamming_window", "hann_window"]
+__all__ = ["bartlett_window", "blackman_window", "hamming_window", "hann_window", "kaiser_window"]
 
 
 def _angles(length: int, periodic: bool) -> Any:
@@ -81,4 +82,26 @@ def bartlett_window(
 ) -> Any:
     """``1 - |2 k / n - 1|``, as `hann_window`."""
     x = 1 - (_angles(window_length, periodic) / math.pi - 1).abs()
+    return _finish(x, window_length, dtype, device, requires_grad)
+
+
+def kaiser_window(
+    window_length: int,
+    periodic: bool = True,
+    beta: float = 12.0,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Any:
+    """``i0(beta sqrt(1 - (2 k / n - 1) ** 2)) / i0(beta)`` for k from 0 to before
+    ``window_length``, where n is that, or 1 less unless ``periodic`` (Kaiser and Schafer 1980, "On
+    the use of the I0-sinh window for spectrum analysis").
+
+    >>> kaiser_window(4, beta=2.0)
+    tensor([0.4387, 0.8348, 1.0000, 0.8348])
+    """
+    whole = window_length if periodic else window_length - 1
+    x = arange(window_length, dtype=float64) * (2 / max(whole, 1)) - 1
+    x = i0(beta * (1 - x * x).clamp(0).sqrt()) / i0(x.new_tensor(float(beta)))
     return _finish(x, window_length, dtype, device, requires_grad)

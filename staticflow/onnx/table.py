@@ -35,6 +35,7 @@ REASONS: dict[str, str] = {
             "eigvalsh",
             "least_squares",
             "lu",
+            "matrix_exp",
             "qr",
             "row_order",
             "slogdet",

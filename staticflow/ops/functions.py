@@ -1,6 +1,6 @@
 """The functions of tensors and symbols alike, by PyTorch's names: what the package has of them."""
 
-from staticflow.ops.along.counts import bincount, histc
+from staticflow.ops.along.counts import bincount, histc, histogram
 from staticflow.ops.along.cumulative import (
     cummax,
     cummin,
@@ -13,6 +13,7 @@ from staticflow.ops.along.differences import gradient
 from staticflow.ops.along.extremes import amax, amin, aminmax, argmax, argmin, max, min
 from staticflow.ops.along.multiplication import prod
 from staticflow.ops.along.order import argsort, sort, topk
+from staticflow.ops.along.places import nonzero_static, unravel_index
 from staticflow.ops.along.ranks import kthvalue, median, nanmedian
 from staticflow.ops.along.sets import isin, unique, unique_consecutive
 from staticflow.ops.along.softmax import log_softmax, logsumexp, softmax
@@ -223,6 +224,7 @@ from staticflow.ops.loops.while_loop import fori_loop, while_loop
 from staticflow.ops.matrices.contract import bmm, dot, matmul, mm
 from staticflow.ops.matrices.determinants import det, logdet, slogdet
 from staticflow.ops.matrices.einsum import einsum
+from staticflow.ops.matrices.exponential import matrix_exp
 from staticflow.ops.matrices.factors import qr_by_some as qr
 from staticflow.ops.matrices.factors import svd_by_columns as svd
 from staticflow.ops.matrices.lu import lu_unpack
@@ -243,6 +245,7 @@ from staticflow.ops.matrices.products import (
     tensordot,
     vdot,
 )
+from staticflow.ops.matrices.reflections import cholesky_inverse
 from staticflow.ops.matrices.singular_values import pinverse
 from staticflow.ops.matrices.solving import cholesky, matrix_power
 from staticflow.ops.matrices.solving import inv as inverse
@@ -315,46 +318,45 @@ from staticflow.ops.tensors.subscript import select
 __all__ = [
     "abs", "absolute", "acos", "acosh", "add", "addbmm", "addcdiv", "addcmul", "addmm", "addmv",
     "addr", "adjoint", "all", "allclose", "amax", "amin", "aminmax", "any", "arccos", "arccosh",
-    "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "argmax", "argmin", "argsort",
-    "argwhere", "as_strided", "asin", "asinh", "associative_scan", "atan", "atan2", "atanh",
-    "atleast_1d", "atleast_2d", "atleast_3d", "baddbmm", "bernoulli", "bincount", "bitwise_and",
+    "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "argmax", "argmin", "argsort", "argwhere",
+    "as_strided", "asin", "asinh", "associative_scan", "atan", "atan2", "atanh", "atleast_1d",
+    "atleast_2d", "atleast_3d", "baddbmm", "bernoulli", "bincount", "bitwise_and",
     "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor",
     "block_diag", "bmm", "broadcast_shapes", "broadcast_tensors", "broadcast_to", "bucketize",
     "can_cast", "cartesian_prod", "cast", "cat", "cdist", "ceil", "celu", "chain_matmul",
-    "cholesky", "cholesky_solve", "chunk", "clamp", "clamp_max", "clamp_min", "clip", "clone",
-    "column_stack", "combinations", "concat", "concatenate", "cond", "copysign", "corrcoef",
-    "cos", "cosh", "cosine_similarity", "count_nonzero", "cov", "cross", "cummax", "cummin",
-    "cumprod", "cumsum", "cumulative_trapezoid", "deg2rad", "det", "detach", "diag",
+    "cholesky", "cholesky_inverse", "cholesky_solve", "chunk", "clamp", "clamp_max", "clamp_min",
+    "clip", "clone", "column_stack", "combinations", "concat", "concatenate", "cond", "copysign",
+    "corrcoef", "cos", "cosh", "cosine_similarity", "count_nonzero", "cov", "cross", "cummax",
+    "cummin", "cumprod", "cumsum", "cumulative_trapezoid", "deg2rad", "det", "detach", "diag",
     "diag_embed", "diagflat", "diagonal", "diagonal_scatter", "diff", "digamma", "dist", "div",
     "divide", "dot", "dropout", "dsplit", "dstack", "einsum", "embedding", "empty_like", "eq",
-    "equal", "erf", "erfc", "erfinv", "exp", "exp2", "expand", "expm1", "finfo", "fix",
-    "flatten", "flip", "fliplr", "flipud", "float_power", "floor", "floor_divide", "fmax",
-    "fmin", "fmod", "fori_loop", "frac", "frexp", "full_like", "gather", "gcd", "ge", "ger",
-    "gradient", "greater", "greater_equal", "gt", "heaviside", "histc", "hsplit", "hstack",
-    "hypot", "i0", "iinfo", "index_add", "index_copy", "index_fill", "index_put",
-    "index_reduce", "index_select", "inner", "inverse", "is_complex", "is_floating_point",
-    "is_nonzero", "is_same_size", "is_signed", "is_tensor", "isclose", "isfinite", "isin",
-    "isinf", "isnan", "isneginf", "isposinf", "isreal", "kron", "kthvalue", "lcm", "ldexp",
-    "le", "lerp", "less", "less_equal", "lgamma", "log", "log1p", "log2", "log10",
-    "log_softmax", "logaddexp", "logaddexp2", "logcumsumexp", "logdet", "logical_and",
-    "logical_not", "logical_or", "logical_xor", "logit", "logsumexp", "lt", "lu_unpack", "map",
-    "masked_fill", "masked_scatter", "masked_select", "matmul", "matrix_power", "max",
-    "maximum", "mean", "median", "meshgrid", "min", "minimum", "mm", "mode", "moveaxis",
-    "movedim", "msort", "mul", "multi_dot", "multinomial", "multiply", "mv", "mvlgamma",
-    "nan_to_num", "nanmean", "nanmedian", "nanquantile", "nansum", "narrow", "narrow_copy",
-    "ne", "neg", "negative", "nextafter", "nonzero", "norm", "normal", "not_equal", "numel",
-    "one_hot", "ones_like", "outer", "pairwise_distance", "pdist", "permute", "pinverse",
-    "polygamma", "positive", "pow", "print", "prod", "promote_types", "put", "qr", "quantile",
-    "rad2deg", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like",
-    "randperm", "ravel", "reciprocal", "relu", "remainder", "renorm", "repeat_interleave",
-    "reshape", "result_type", "roll", "rot90", "round", "rsqrt", "rsub", "scan", "scatter",
-    "scatter_add", "scatter_reduce", "searchsorted", "select", "select_scatter", "selu", "sgn",
-    "sigmoid", "sign", "signbit", "sin", "sinc", "sinh", "slice_scatter", "slogdet", "softmax",
-    "sort", "split", "split_with_sizes", "sqrt", "square", "squeeze", "stack", "std",
-    "std_mean", "sub", "subtract", "sum", "svd", "swapaxes", "swapdims", "switch", "t", "take",
-    "take_along_dim", "tan", "tanh", "tensor_split", "tensordot", "threshold", "tile", "topk",
-    "trace", "transpose", "trapezoid", "trapz", "tril", "triu", "true_divide", "trunc",
-    "unbind", "unflatten", "unique", "unique_consecutive", "unsqueeze", "vander", "var",
-    "var_mean", "vdot", "vector_norm", "vsplit", "vstack", "where", "while_loop", "xlogy",
-    "zeros_like",
+    "equal", "erf", "erfc", "erfinv", "exp", "exp2", "expand", "expm1", "finfo", "fix", "flatten",
+    "flip", "fliplr", "flipud", "float_power", "floor", "floor_divide", "fmax", "fmin", "fmod",
+    "fori_loop", "frac", "frexp", "full_like", "gather", "gcd", "ge", "ger", "gradient", "greater",
+    "greater_equal", "gt", "heaviside", "histc", "histogram", "hsplit", "hstack", "hypot", "i0",
+    "iinfo", "index_add", "index_copy", "index_fill", "index_put", "index_reduce", "index_select",
+    "inner", "inverse", "is_complex", "is_floating_point", "is_nonzero", "is_same_size",
+    "is_signed", "is_tensor", "isclose", "isfinite", "isin", "isinf", "isnan", "isneginf",
+    "isposinf", "isreal", "kron", "kthvalue", "lcm", "ldexp", "le", "lerp", "less", "less_equal",
+    "lgamma", "log", "log1p", "log2", "log10", "log_softmax", "logaddexp", "logaddexp2",
+    "logcumsumexp", "logdet", "logical_and", "logical_not", "logical_or", "logical_xor", "logit",
+    "logsumexp", "lt", "lu_unpack", "map", "masked_fill", "masked_scatter",
+    "masked_select", "matmul", "matrix_exp", "matrix_power", "max", "maximum", "mean", "median",
+    "meshgrid", "min", "minimum", "mm", "mode", "moveaxis", "movedim", "msort", "mul", "multi_dot",
+    "multinomial", "multiply", "mv", "mvlgamma", "nan_to_num", "nanmean", "nanmedian",
+    "nanquantile", "nansum", "narrow", "narrow_copy", "ne", "neg", "negative", "nextafter",
+    "nonzero", "nonzero_static", "norm", "normal", "not_equal", "numel", "one_hot", "ones_like",
+    "outer", "pairwise_distance", "pdist", "permute", "pinverse", "polygamma", "positive", "pow",
+    "print", "prod", "promote_types", "put", "qr", "quantile", "rad2deg", "rand", "rand_like",
+    "randint", "randint_like", "randn", "randn_like", "randperm", "ravel", "reciprocal", "relu",
+    "remainder", "renorm", "repeat_interleave", "reshape", "result_type", "roll", "rot90", "round",
+    "rsqrt", "rsub", "scan", "scatter", "scatter_add", "scatter_reduce", "searchsorted", "select",
+    "select_scatter", "selu", "sgn", "sigmoid", "sign", "signbit", "sin", "sinc", "sinh",
+    "slice_scatter", "slogdet", "softmax", "sort", "split", "split_with_sizes", "sqrt", "square",
+    "squeeze", "stack", "std", "std_mean", "sub", "subtract", "sum", "svd", "swapaxes", "swapdims",
+    "switch", "t", "take", "take_along_dim", "tan", "tanh", "tensor_split", "tensordot",
+    "threshold", "tile", "topk", "trace", "transpose", "trapezoid", "trapz", "tril", "triu",
+    "true_divide", "trunc", "unbind", "unflatten", "unique", "unique_consecutive", "unravel_index",
+    "unsqueeze", "vander", "var", "var_mean", "vdot", "vector_norm", "vsplit", "vstack", "where",
+    "while_loop", "xlogy", "zeros_like",
 ]  # fmt: skip

@@ -53,6 +53,7 @@ def test_a_difference_is_found() -> None:
 IN_PLACE: dict[str, Callable[[Any], Any]] = {
     "normal_": lambda x: x.normal_(0.0, 2.0), "uniform_": lambda x: x.uniform_(), "bernoulli_": lambda x: x.bernoulli_(0.3),
     "exponential_": lambda x: x.exponential_(), "random_": lambda x: x.random_(5),
+    "log_normal_": lambda x: x.log_normal_(), "cauchy_": lambda x: x.cauchy_(), "geometric_": lambda x: x.geometric_(0.3),
 }  # fmt: skip
 DRAWN_INTO: dict[str, Callable[[], Any]] = {
     "rows": lambda: sf.zeros(3, 4), "transposed": lambda: sf.zeros(4, 3).t(), "steps": lambda: sf.zeros(6, 8)[::2, ::2],

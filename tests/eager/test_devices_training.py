@@ -160,6 +160,9 @@ DRAWS: dict[str, Any] = {
     "uniform_": lambda d: sf.empty(10, device=d).uniform_(-1, 1),
     "normal_": lambda d: sf.empty(10, device=d).normal_(),
     "exponential_": lambda d: sf.empty(10, device=d).exponential_(),
+    "log_normal_": lambda d: sf.empty(10, device=d).log_normal_(),
+    "cauchy_": lambda d: sf.empty(10, device=d).cauchy_(),
+    "geometric_": lambda d: sf.empty(10, device=d).geometric_(0.5),
 }
 
 

@@ -114,7 +114,10 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "addcdiv_": (0.5, 0.25), "addcmul_": (0.5, 0.25), "clamp_": (0.6, 0.8), "clip_": (0.6, 0.8),
     "lerp_": (0.5, 0.25),
 }  # fmt: skip
-DRAWN = ("uniform_", "normal_", "bernoulli_", "exponential_", "random_")
+DRAWN = (
+    "uniform_", "normal_", "bernoulli_", "exponential_", "random_", "log_normal_", "cauchy_",
+    "geometric_",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("name", [n for n in IN_PLACE if n not in DRAWN])

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from math import inf
+from typing import Any, NamedTuple
 
 from staticflow.errors import ArgumentError, DTypeError, ShapeError
 from staticflow.graph.dims import prod, same_shape
 from staticflow.graph.dtypes import float32, float64, int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.along.extremes import amax, amin
+from staticflow.ops.along.sorted_search import searchsorted
 from staticflow.ops.basics.arithmetic import cast, clamp, where
-from staticflow.ops.basics.creation import full, new_full, ones_like, zeros_like
+from staticflow.ops.basics.creation import full, iota, new_full, ones_like, zeros_like
 from staticflow.ops.basics.joining import cat
 from staticflow.ops.basics.view import reshape
 from staticflow.ops.declaring.fused import fused
@@ -19,7 +21,7 @@ from staticflow.ops.declaring.sizes import as_size
 from staticflow.ops.elementwise.maths import floor
 from staticflow.ops.indexing.gather_ops import scatter_add_op
 
-__all__ = ["bincount", "histc"]
+__all__ = ["Histogram", "bincount", "histc", "histogram"]
 
 
 def _sum_at(positions: Any, weights: Any, size: Any) -> Any:
@@ -114,3 +116,78 @@ def _histogram(x: Any, low: Any, high: Any, bins: int) -> Any:
     inside = (x >= low) & (x <= high)
     counts = where(inside, ones_like(x), zeros_like(x))
     return _sum_at(cast(where(inside, position, 0.0), dtype=int64), counts, bins)
+
+
+class Histogram(NamedTuple):
+    """The sums in each part, and the bounds of the parts."""
+
+    hist: Any
+    bin_edges: Any
+
+
+def histogram(
+    input: Any, bins: Any, *, range: Any = None, weight: Any = None, density: bool = False
+) -> Histogram:
+    """How many elements of a floating ``input``, or what ``weight`` of them, lies in each part, and
+    the bounds of the parts, in its dtype. ``bins`` is a number of equal parts of ``range``, by
+    default from the smallest to the largest element, or a vector of bounds that ascend. A bound
+    belongs to the part above it, the last to the last. With ``density`` the sums are divided by
+    their total and the widths.
+
+    >>> import staticflow as sf
+    >>> sf.histogram(sf.tensor([1.0, 2.0, 1.0]), 3, range=(0.0, 3.0)).hist
+    tensor([0., 2., 1.])
+    """
+    if not input.dtype.is_floating:
+        raise DTypeError(
+            f"histogram: the input is of {input.dtype.name}; it must be floating, as input.float() "
+            f"is, at {format_locs(here())}"
+        )
+    flat = reshape(input, (prod(input.shape),)).detach()
+    edges = bins if hasattr(bins, "__sf_mode__") else _equal_edges(flat, as_size(bins), range)
+    if hasattr(bins, "__sf_mode__") and (bins.ndim != 1 or range is not None):
+        raise ShapeError(
+            f"histogram: bins of shape {list(bins.shape)} with range={range}; bounds are a vector, "
+            f"and need no range, at {format_locs(here())}"
+        )
+    parts = edges.shape[0] - 1
+    if weight is None:
+        values = ones_like(flat)
+    elif same_shape(weight.shape, input.shape):
+        values = cast(reshape(weight, flat.shape), dtype=input.dtype)
+    else:
+        raise ShapeError(
+            f"histogram: the weight has shape {list(weight.shape)}, and the input "
+            f"{list(input.shape)}; they must be equal, at {format_locs(here())}"
+        )
+    place = searchsorted(edges, flat, right=True) - 1
+    place = where(flat == edges[-1], parts - 1, place)
+    inside = (flat >= edges[0]) & (flat <= edges[-1])
+    sums = _sum_at(where(inside, place, 0), where(inside, values, 0.0), parts)
+    if density:
+        sums = sums / (sums.sum() * (edges[1:] - edges[:-1]))
+    return Histogram(sums, edges)
+
+
+def _equal_edges(x: Any, parts: Any, bounds: Any) -> Any:
+    """The bounds of ``parts`` equal parts: of ``bounds``, or of the elements of ``x``."""
+    if parts < 1:
+        raise ArgumentError(
+            f"histogram: bins is {parts}; it must be 1 at least, at {format_locs(here())}"
+        )
+    if bounds is None and same_shape(x.shape, (0,)):
+        bounds = (0.0, 1.0)
+    low, high = (amin(x), amax(x)) if bounds is None else bounds
+    if bounds is not None and not (low <= high and abs(low) + abs(high) < inf):
+        raise ArgumentError(
+            f"histogram: range is {bounds}; it must be two finite numbers that ascend, "
+            f"at {format_locs(here())}"
+        )
+    if bounds is None:
+        widen = cast(low == high, dtype=x.dtype) * 0.5
+        low, high = low - widen, high + widen
+    elif low == high:
+        low, high = low - 0.5, high + 0.5
+    steps = iota.beside(x, shape=(parts + 1,), dim=0, dtype=x.dtype)
+    inner = steps * ((high - low) / parts) + low
+    return where(steps == parts, high, inner)  # which rounding may miss

@@ -93,6 +93,7 @@ from staticflow.ops.loops.loop import scan_op, while_op
 from staticflow.ops.matrices.attention import attend_back_op, attend_op
 from staticflow.ops.matrices.contract import linear_op, matmul_op
 from staticflow.ops.matrices.determinants import slogdet_op
+from staticflow.ops.matrices.exponential import matrix_exp_op
 from staticflow.ops.matrices.factors import eigh_op, eigvalsh_op, qr_op, svd_op, svdvals_op
 from staticflow.ops.matrices.lu import lu_op, row_order_op
 from staticflow.ops.matrices.solving import (
@@ -150,8 +151,8 @@ _ALONG = (
 here."""
 
 _IN_FRONT = (
-    all_reduce_op, border_op, broadcast_op, budget_op, cholesky_op, class_op, eigh_op,
-    eigvalsh_op, exchange_op, least_squares_op, lower_op, lu_op, once_op, qr_op, required_op,
+    all_reduce_op, border_op, broadcast_op, budget_op, cholesky_op, class_op, eigh_op, eigvalsh_op,
+    exchange_op, least_squares_op, lower_op, lu_op, matrix_exp_op, once_op, qr_op, required_op,
     row_order_op, slogdet_op, solve_op, svd_op, svdvals_op, tril_op, triu_op, unborder_op, upper_op,
 )  # fmt: skip
 """Ops that take any number of dims in front."""

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from math import log1p, pi
 from typing import Any
 
 from staticflow.errors import DTypeError, SymbolicError
-from staticflow.graph.dtypes import DType
+from staticflow.graph.dtypes import DType, float64
 from staticflow.graph.locs import format_locs, here
+from staticflow.ops.basics.arithmetic import cast
 from staticflow.ops.declaring.by_shape import by_shape
 from staticflow.ops.declaring.sizes import is_symbolic
-from staticflow.ops.random.draws import SIGNIFICANT
+from staticflow.ops.elementwise.maths import ceil, exp
+from staticflow.ops.elementwise.trig import tan
+from staticflow.ops.random.draws import SIGNIFICANT, real_dtype
 from staticflow.ops.random.sampling import (
     Source,
     bernoulli,
@@ -21,7 +25,10 @@ from staticflow.ops.random.sampling import (
     require,
 )
 
-__all__ = ["bernoulli_like", "exponential_like", "normal_like", "random_like", "uniform_like"]
+__all__ = [
+    "bernoulli_like", "cauchy_like", "exponential_like", "geometric_like", "log_normal_like",
+    "normal_like", "random_like", "uniform_like",
+]  # fmt: skip
 
 
 @by_shape
@@ -73,6 +80,50 @@ def exponential_like(input: Any, lambd: float = 1.0, *, generator: Source | None
         )
     require(lambd > 0, f"exponential_: the rate must be above 0, not {lambd}")
     return draw_exponential(input, generator) * (1 / lambd)
+
+
+def _refuse_fractions(name: str, dtype: DType) -> None:
+    if not dtype.is_floating:
+        raise DTypeError(
+            f"{name}: of {dtype.name}, which holds no fractions; cast it to a floating dtype, "
+            f"at {format_locs(here())}"
+        )
+
+
+@by_shape
+@gives_back
+def log_normal_like(
+    input: Any, mean: float = 1.0, std: float = 2.0, *, generator: Source | None = None
+) -> Any:
+    """Exponentials of numbers from the normal distribution of that ``mean`` and ``std``, in the
+    shape and dtype of ``input``."""
+    _refuse_fractions("log_normal_", input.dtype)
+    require(std > 0, f"log_normal_: the deviation must be above 0, not {std}")
+    return exp(randn_like(input, generator=generator) * std + mean)
+
+
+@by_shape
+@gives_back
+def cauchy_like(
+    input: Any, median: float = 0.0, sigma: float = 1.0, *, generator: Source | None = None
+) -> Any:
+    """Numbers from the Cauchy distribution, ``median + sigma * tan(pi * (u - 1 / 2))`` of uniform
+    u, in the shape and dtype of ``input``."""
+    _refuse_fractions("cauchy_", input.dtype)
+    require(sigma > 0, f"cauchy_: the scale must be above 0, not {sigma}")
+    turned = (rand_like(input, dtype=real_dtype(input.dtype), generator=generator) - 0.5) * pi
+    return (tan(turned) * sigma + median).to(input.dtype)
+
+
+@by_shape
+@gives_back
+def geometric_like(input: Any, p: float, *, generator: Source | None = None) -> Any:
+    """How many trials it takes up to the first success, of which each has the probability ``p``:
+    integers from 1 on, in the shape and dtype of ``input``."""
+    require(0 < p < 1, f"geometric_: the probability must lie between 0 and 1, not be {p}")
+    dtype = real_dtype(input.dtype) if input.dtype.is_floating else float64
+    waiting = draw_exponential(cast(input, dtype=dtype), generator)
+    return ceil(waiting / -log1p(-p)).to(input.dtype)
 
 
 @by_shape

@@ -161,6 +161,9 @@ class ElementwiseMethods:
     normal_ = drawn_in_place("normal_", fills.normal_like)
     bernoulli_ = drawn_in_place("bernoulli_", fills.bernoulli_like)
     exponential_ = drawn_in_place("exponential_", fills.exponential_like)
+    log_normal_ = drawn_in_place("log_normal_", fills.log_normal_like)
+    cauchy_ = drawn_in_place("cauchy_", fills.cauchy_like)
+    geometric_ = drawn_in_place("geometric_", fills.geometric_like)
     random_ = drawn_in_place("random_", fills.random_like)
     subtract_, divide_, true_divide_, multiply_, negative_ = sub_, div_, div_, mul_, neg_
     arcsin_, arccos_, arctan_, arctan2_, arcsinh_ = asin_, acos_, atan_, atan2_, asinh_

@@ -11,7 +11,16 @@ from staticflow.graph.dims import Size, prod
 from staticflow.graph.dtypes import DType
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.types import Shape
-from staticflow.ops.along import counts, cumulative, extremes, multiplication, order, ranks, sets
+from staticflow.ops.along import (
+    counts,
+    cumulative,
+    extremes,
+    multiplication,
+    order,
+    places,
+    ranks,
+    sets,
+)
 from staticflow.ops.along import softmax as sm
 from staticflow.ops.basics import arithmetic as ar
 from staticflow.ops.basics import axes, casting, creation, joining, reduce, slicing, splitting
@@ -34,8 +43,10 @@ from staticflow.ops.indexing import (
 from staticflow.ops.matrices import contract as con
 from staticflow.ops.matrices import (
     determinants,
+    exponential,
     factors,
     products,
+    reflections,
     singular_values,
     solving,
     triangle,
@@ -247,6 +258,7 @@ class Methods(ElementwiseMethods):
     inverse, cholesky, matrix_power = solving.inv, solving.cholesky, solving.matrix_power
     qr, svd = factors.qr_by_some, factors.svd_by_columns
     pinverse, cholesky_solve = singular_values.pinverse, triangular.cholesky_solve
+    matrix_exp, cholesky_inverse = exponential.matrix_exp, reflections.cholesky_inverse
     renorm, dist = shortcuts.renorm, distances.dist
     # shape
     view, view_as, reshape, reshape_as = views.view, views.view_as, views.reshape, views.reshape_as
@@ -280,7 +292,7 @@ class Methods(ElementwiseMethods):
     cummin, var, std, norm = cumulative.cummin, moments.var, moments.std, moments.norm
     quantile, nanquantile = samples.quantile, samples.nanquantile
     cov, corrcoef = samples.cov, samples.corrcoef
-    histc, bincount = counts.histc, counts.bincount
+    histc, bincount, histogram = counts.histc, counts.bincount, counts.histogram
     # order
     mode, msort = samples.mode, shortcuts.msort
     unique, unique_consecutive = sets.unique, sets.unique_consecutive
@@ -297,6 +309,7 @@ class Methods(ElementwiseMethods):
     index_put, masked_fill = mask_put.index_put, mask_ops.masked_fill
     masked_scatter, masked_select = mask_ops.masked_scatter, data_dependent.masked_select
     nonzero, argwhere = data_dependent.nonzero, data_dependent.argwhere
+    nonzero_static = places.nonzero_static
 
     T, mT, H, mH = map(property, (axes.reverse_dims, axes.mT, axes.H, axes.mT))
 

@@ -69,6 +69,22 @@ def _eigvalsh(x: Any) -> Any:
     return sf.linalg.eigvalsh((x + x.mT) / 2 if x.ndim > 1 and x.dtype.is_floating else x)
 
 
+def _quarters(dtype: DType, smooth: bool) -> Iterator[Sample]:
+    for shape in ((3, 3), (2, 2, 2), (1, 1), (0, 2, 2)):
+        yield Sample((_spread(shape, dtype) / 4,))
+
+
+def _exp_expected(x: Array) -> tuple[Array, ...]:
+    """The series of the exponential of a 64th part, squared six times."""
+    term = total = np.broadcast_to(np.eye(x.shape[-1]), x.shape)
+    for k in range(1, 30):
+        term = term @ x / 64 / k
+        total = total + term
+    for _ in range(6):
+        total = total @ total
+    return (total,)
+
+
 def _svd(x: Any) -> Any:
     u, s, vh = sf.linalg.svd(x, full_matrices=False)
     return u * u, s, vh * vh, (u * s.unsqueeze(-2)) @ vh
@@ -112,6 +128,14 @@ ROWS = (
     OpInfo(
         OPS["eigh"], _eigh, _wide(_eigh_expected), _of((3, 3), (2, 2, 2), (1, 1), (0, 2, 2)),
         (float32, float64), grad=True, sized=_sized,
+        failures=(
+            Failure(Sample((np.zeros((2, 3), "f4"),)), ShapeError, "differ"), *_REFUSED,
+        ),
+        **_CLOSE,
+    ),
+    OpInfo(
+        OPS["matrix_exp"], sf.matrix_exp, _wide(_exp_expected), _quarters, (float32, float64),
+        grad=True, sized=lambda dtype, n: Sample((_spread((n, 3, 3), dtype) / 4,)),
         failures=(
             Failure(Sample((np.zeros((2, 3), "f4"),)), ShapeError, "differ"), *_REFUSED,
         ),
