@@ -17,7 +17,7 @@ from staticflow.eager.no_values import NoValues
 from staticflow.eager.tensor import Tensor, as_tensor
 from staticflow.errors import ShapeError, SymbolicError
 from staticflow.graph.articles import with_article
-from staticflow.graph.locs import format_locs, here
+from staticflow.graph.locs import format_locs, here, warn
 from staticflow.ops.declaring.foreign import kind_of
 from staticflow.ops.symbols.symbol import Symbol
 
@@ -115,6 +115,12 @@ class _Uninitialized(_Base):
         if name in _OF_NO_VALUES or name[0] == "_":
             return super().__getattribute__(name)
         kind = type(self)
+        if name == "data":  # that initialises a layer which has no sizes is in PyTorch's tutorials
+            warn(
+                f"{kind.__name__}: the data is empty before the first call of its lazy layer, and "
+                "what is done to it is lost; initialise the layer after a call"
+            )
+            return empty(0, device=self.device, dtype=self.dtype)
         if name not in kind.__dict__ and not hasattr(kind, name):
             return super().__getattribute__(name)  # an attribute that somebody gave it
         raise ShapeError(
@@ -125,7 +131,7 @@ class _Uninitialized(_Base):
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in ("data", "grad") and value is not None:
-            self.__getattribute__("data")  # which says why not
+            self.__getattribute__("shape")  # which says why not
         super().__setattr__(name, value)
 
     device = property(lambda self: self._data.device_to_be)
@@ -164,7 +170,8 @@ class _Uninitialized(_Base):
 class UninitializedParameter(_Uninitialized, Parameter):
     """A parameter of a lazy layer before the first call, which tells its sizes: it has a dtype and
     a device, and may be moved, frozen and given to an optimiser. Raises `ShapeError` wherever its
-    sizes or values are asked for. `materialize` makes it a `Parameter`, the same object.
+    sizes or values are asked for, but that ``data`` is an empty tensor, with a warning.
+    `materialize` makes it a `Parameter`, the same object.
 
     >>> w = UninitializedParameter()
     >>> w

@@ -117,6 +117,12 @@ class _Recurrent(Module):
                     self.register_parameter(f"{name}_l{layer}{direction}", made)
 
     @property
+    def _flat_weights_names(self) -> list[str]:
+        """The names of all weights and biases, layer by layer, under the name that PyTorch's
+        users know."""
+        return list(self._parameters)
+
+    @property
     def _directions(self) -> tuple[str, ...]:
         return ("", "_reverse") if self.bidirectional else ("",)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeGuard, cast
 
 from staticflow.graph.locs import format_locs, here
 from staticflow.nn.parameter import Parameter
+from staticflow.nn.parts import Parts
 
 if TYPE_CHECKING:
     from staticflow.nn.module import Module
@@ -23,7 +24,7 @@ class Tree:
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
         """The modules that this one holds itself, each once."""
-        return _once((name, v) for name, v in vars(self).items() if _is_module(v))
+        return _once(self._own_modules())
 
     def children(self) -> Iterator[Module]:
         """The modules that this one holds itself, each once."""
@@ -73,12 +74,30 @@ class Tree:
         """The buffers of this module and (with ``recurse``) of all below it, each once."""
         return (buffer for _, buffer in self.named_buffers(recurse=recurse))
 
+    def _own_modules(self) -> Iterator[tuple[str, Module]]:
+        return ((n, v) for n, v in vars(self).items() if _is_module(v))
+
     def _own_parameters(self) -> Iterator[tuple[str, Parameter]]:
         return ((n, v) for n, v in vars(self).items() if isinstance(v, Parameter))
 
     def _own_buffers(self) -> Named:
         named = ((n, getattr(self, n)) for n in self._persistent)
         return ((n, v) for n, v in named if v is not None)
+
+    @property
+    def _parameters(self) -> Parts:
+        """The parameters that this module holds itself; what is put there is registered."""
+        return Parts(self, self._own_parameters, cast("Module", self).register_parameter)
+
+    @property
+    def _buffers(self) -> Parts:
+        """The buffers that this module holds itself; what is put there is registered."""
+        return Parts(self, self._own_buffers, cast("Module", self).register_buffer)
+
+    @property
+    def _modules(self) -> Parts:
+        """The modules that this one holds itself; what is put there is registered."""
+        return Parts(self, self._own_modules, cast("Module", self).add_module)
 
     def _walk_named(
         self, own: Callable[[Module], Named], prefix: str, recurse: bool, remove_duplicate: bool
