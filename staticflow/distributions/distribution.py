@@ -20,7 +20,7 @@ from staticflow.ops.declaring.sizes import as_sizes
 from staticflow.ops.elementwise.maths import exp
 from staticflow.ops.random.sampling import Source
 
-__all__ = ["Distribution", "Symmetric", "as_tensors", "one_of"]
+__all__ = ["Distribution", "LocationScale", "Symmetric", "as_tensors", "one_of"]
 
 
 def as_tensors(what: str, *values: Any) -> tuple[Any, ...]:
@@ -219,3 +219,16 @@ class Symmetric(Distribution):
     def mode(self) -> Any:
         """``loc``."""
         return self.loc
+
+
+class LocationScale(Symmetric):
+    """Distributions that are one around 0, stretched by ``scale``, which is above 0, and moved to
+    ``loc``."""
+
+    has_rsample = True
+
+    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+        loc, scale = as_tensors(type(self).__name__, loc, scale)
+        super().__init__(loc.shape, (), {"loc": loc, "scale": scale}, validate_args)
+        self.loc = self._check(loc, loc == loc, "loc", "a number")
+        self.scale = self._check(scale, scale > 0, "scale", "above 0")

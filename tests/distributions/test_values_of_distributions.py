@@ -178,6 +178,39 @@ def test_categorical(name: str) -> None:
     assert sf.autograd.gradcheck(lambda x: compute(x, args[1])[2], [leaf])
 
 
+def test_multinomial() -> None:
+    given = RNG.uniform(0.1, 1.0, (4, 3))
+    p = given / given.sum(-1, keepdims=True)
+    values = RNG.multinomial(5, [0.2, 0.3, 0.5], 4).astype(float)
+    each = [stats.multinomial(5, q) for q in p]
+    expected = [
+        [d.logpmf(v) for d, v in zip(each, values, strict=True)],
+        [d.entropy() for d in each],
+        5 * p,
+        5 * p * (1 - p),
+    ]
+
+    def compute(x: Any, value: Any) -> list[Any]:
+        d = D.Multinomial(5, x, validate_args=False)
+        return [d.log_prob(value), d.entropy(), d.mean, d.variance]
+
+    x, value = (sf.placeholder((None, 3), dtype=sf.float64) for _ in range(2))
+    args = sf.tensor(given), sf.tensor(values)
+    for results in (compute(*args), sf.compile([x, value], compute(x, value))(*args)):
+        for ours, theirs in zip(results, expected, strict=True):
+            np.testing.assert_allclose(ours.numpy(), theirs, rtol=1e-9)
+    leaf = sf.tensor(given, requires_grad=True)
+    assert sf.autograd.gradcheck(lambda x: compute(x, args[1])[:2], [leaf])
+    d = D.Multinomial(5, args[0]).expand((2, 4))
+    assert (d.total_count, d.batch_shape, d.event_shape) == (5, (2, 4), (3,))
+    drawn = d.sample((4000,), generator=sf.Generator().manual_seed(3))
+    assert drawn.shape == (4000, 2, 4, 3) and (drawn.sum(-1) == 5).all()
+    spread = np.sqrt(5 * p * (1 - p) / 4000)
+    assert (np.abs(drawn.numpy().mean(0) - 5 * p) < 5 * spread).all()
+    never = D.Multinomial(2, sf.tensor([0.0, 1.0])).sample((100,))
+    assert never.sum(0).tolist() == [0, 200]
+
+
 def test_what_is_impossible_is_never_drawn() -> None:
     drawn = D.Categorical(probs=sf.tensor([0.0, 0.3, 0.0, 0.7, 0.0])).sample((5000,))
     assert set(drawn.tolist()) == {1, 3}
@@ -354,6 +387,11 @@ WRONG = {
         "the number of a class, from 0 to before 3",
     ),
     "no matrix": (lambda: D.MultivariateNormal(sf.zeros(2), sf.ones(2)), "a vector and a matrix"),
+    "count": (lambda: D.Multinomial(-1, sf.ones(2)), "total_count is -1; it must be an integer"),
+    "other sum": (
+        lambda: D.Multinomial(2, sf.ones(2)).log_prob(sf.tensor([1.0, 2.0])),
+        "whole numbers, 0 or more, whose sum is 2",
+    ),
     "uneven": (
         lambda: D.MultivariateNormal(sf.zeros(2), sf.tensor([[2.0, 1.0], [0.0, 2.0]])),
         "covariance_matrix must be symmetric",

@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from staticflow.distributions.composed import Independent
-from staticflow.distributions.discrete import Bernoulli, Categorical
+from staticflow.distributions.bernoulli import Bernoulli
+from staticflow.distributions.categorical import Categorical
 from staticflow.distributions.distribution import Distribution
-from staticflow.distributions.multivariate import MultivariateNormal
-from staticflow.distributions.real import Exponential, Laplace, LogNormal, Normal, Uniform
+from staticflow.distributions.exponential import Exponential
+from staticflow.distributions.independent import Independent
+from staticflow.distributions.laplace import Laplace
+from staticflow.distributions.log_normal import LogNormal
+from staticflow.distributions.multivariate_normal import MultivariateNormal
+from staticflow.distributions.normal import Normal
+from staticflow.distributions.uniform import Uniform
 from staticflow.errors import ArgumentError, UndefinedError
 from staticflow.graph.locs import format_locs, here
 from staticflow.nn.functional.losses import binary_cross_entropy_with_logits

@@ -1,4 +1,5 @@
-"""Distributions of a few values: their samples have no gradient, their log probabilities do."""
+"""Distributions of the numbers of classes: their samples have no gradient, their log
+probabilities do."""
 
 from __future__ import annotations
 
@@ -6,109 +7,23 @@ from collections.abc import Sequence
 from typing import Any
 
 from staticflow.distributions.distribution import Distribution, as_tensors, one_of
+from staticflow.distributions.probabilities import clamp_probs, values_along_first
 from staticflow.errors import ShapeError
 from staticflow.graph.dims import Size
 from staticflow.graph.dtypes import int64
 from staticflow.graph.locs import format_locs, here
-from staticflow.nn.functional.activations import sigmoid
-from staticflow.nn.functional.losses import binary_cross_entropy_with_logits
 from staticflow.ops.along.cumulative import cumsum
 from staticflow.ops.along.extremes import argmax
 from staticflow.ops.along.softmax import logsumexp, softmax
-from staticflow.ops.basics.arithmetic import cast, clamp, logical_and, logical_or, where
-from staticflow.ops.basics.creation import iota
+from staticflow.ops.basics.arithmetic import cast, clamp, logical_and
 from staticflow.ops.basics.expand import broadcast_tensors, expand
-from staticflow.ops.elementwise.maths import floor, log, log1p
+from staticflow.ops.elementwise.maths import floor, log
 from staticflow.ops.indexing.gather_ops import gather
 from staticflow.ops.random.draws import real_dtype
 from staticflow.ops.random.sampling import Source, gives_back, rand_like
 from staticflow.ops.tensors.queries import finfo
 
-__all__ = ["Bernoulli", "Categorical"]
-
-
-def _clamp_probs(probs: Any) -> Any:
-    """Probabilities so far from 0 and 1 that their logarithms are finite."""
-    eps = finfo(probs.dtype).eps
-    return clamp(probs, eps, 1 - eps)
-
-
-class Bernoulli(Distribution):
-    """Distributions of 1, with the probability ``probs``, and 0; ``logits`` are the logarithms of
-    the odds. One of them is given.
-
-    >>> import staticflow as sf
-    >>> sf.distributions.Bernoulli(probs=sf.tensor([0.25, 0.5])).variance
-    tensor([0.1875, 0.2500])
-    """
-
-    has_enumerate_support = True
-
-    def __init__(
-        self, probs: Any = None, logits: Any = None, validate_args: bool | None = None
-    ) -> None:
-        name = one_of("Bernoulli", probs=probs, logits=logits)
-        (given,) = as_tensors("Bernoulli", probs if logits is None else logits)
-        super().__init__(given.shape, (), {name: given}, validate_args)
-        if name == "probs":
-            fair = logical_and(given >= 0, given <= 1)
-            given = self._check(given, fair, "probs", "from 0 to 1")
-        else:
-            given = self._check(given, given == given, "logits", "numbers")
-        self._probs: Any = given if name == "probs" else None
-        self._logits: Any = given if name == "logits" else None
-
-    @property
-    def probs(self) -> Any:
-        """The probability of 1."""
-        return sigmoid(self._logits) if self._probs is None else self._probs
-
-    @property
-    def logits(self) -> Any:
-        """``log(probs / (1 - probs))``, finite also for 0 and 1."""
-        if self._logits is not None:
-            return self._logits
-        p = _clamp_probs(self._probs)
-        return log(p) - log1p(-p)
-
-    @property
-    def mean(self) -> Any:
-        """``probs``."""
-        return self.probs
-
-    @property
-    def mode(self) -> Any:
-        """The value of the higher probability; NaN where both are 0.5."""
-        p = self.probs
-        return where(p == 0.5, float("nan"), cast(p >= 0.5, dtype=p.dtype))
-
-    @property
-    def variance(self) -> Any:
-        """``probs * (1 - probs)``."""
-        return self.probs * (1 - self.probs)
-
-    @gives_back
-    def sample(self, sample_shape: Sequence[Size] = (), *, generator: Source | None = None) -> Any:
-        """Zeros and ones in the dtype of the parameter, without a gradient."""
-        p = expand(self.probs, self._extended_shape(sample_shape))
-        drawn = rand_like(p, generator=generator, dtype=real_dtype(p.dtype))
-        return cast(drawn < p, dtype=p.dtype)
-
-    def log_prob(self, value: Any) -> Any:
-        """The logarithm of the probability of ``value``, which is 0 or 1."""
-        x = self._value(value)
-        x = self._check(x, logical_or(x == 0, x == 1), "value", "0 or 1")
-        logits, x = broadcast_tensors(self.logits, x)
-        return -binary_cross_entropy_with_logits(logits, x, reduction="none")
-
-    def entropy(self) -> Any:
-        """The expected negative logarithm of the probability, in nats."""
-        return binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none")
-
-    def enumerate_support(self, expand: bool = True) -> Any:
-        """0 and 1 along a new first dim."""
-        p = self.probs
-        return _values_along_first(p, 2, p.dtype, self._batch_shape, expand)
+__all__ = ["Categorical"]
 
 
 class Categorical(Distribution):
@@ -154,7 +69,7 @@ class Categorical(Distribution):
     @property
     def logits(self) -> Any:
         """The logarithms of the probabilities, finite also for those that were given as 0."""
-        return log(_clamp_probs(self._probs)) if self._logits is None else self._logits
+        return log(clamp_probs(self._probs)) if self._logits is None else self._logits
 
     @property
     def param_shape(self) -> tuple[Size, ...]:
@@ -207,16 +122,6 @@ class Categorical(Distribution):
 
     def enumerate_support(self, expand: bool = True) -> Any:
         """The numbers of all classes along a new first dim, int64."""
-        return _values_along_first(
+        return values_along_first(
             self.probs, self.param_shape[-1], int64, self._batch_shape, expand
         )
-
-
-def _values_along_first(
-    beside: Any, count: Size, dtype: Any, batch: tuple[Size, ...], expanded: bool
-) -> Any:
-    """``0, 1, ..., count - 1`` along a first dim before those of the batch."""
-    ones = (1,) * len(batch)
-    values = iota.beside(beside, shape=(count, *ones), dim=0, dtype=int64)
-    values = cast(values, dtype=dtype)
-    return expand(values, (count, *batch)) if expanded else values
