@@ -15,6 +15,7 @@ from staticflow.eager.fused import fused_form, in_place_form
 from staticflow.eager.in_place import copy_saved
 from staticflow.eager.memory import versions
 from staticflow.eager.mode import EAGER
+from staticflow.eager.tape import install_walk
 from staticflow.eager.vjp_plans import install_native, vjp_of
 from staticflow.graph.op import Op
 from staticflow.ops import OPS
@@ -83,6 +84,7 @@ def _install_forms(tensor: Any) -> Mapping[Op, Any]:
                 setattr(tensor, name, made[op])
     tensor.__sf_forms__ = fast.direct
     install_native(fast.remembered.get(vjp_of))
+    install_walk(fast.walk_on)
     for m in BY_SHAPE.values():
         m.form = fast.remembered.get(m.written, m.written)
     for name, m in marked.items():

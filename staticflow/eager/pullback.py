@@ -13,7 +13,7 @@ import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -48,7 +48,7 @@ from staticflow.ops.symbols.symbol import Symbol
 from staticflow.runtime.executable import Executable
 from staticflow.runtime.once import once
 
-__all__ = ["may_compile", "programs_of", "pull_by_program"]
+__all__ = ["may_compile", "programs_of", "pull_by_program", "when_compiled"]
 
 Array = np.ndarray[Any, Any]
 Order = tuple[int, ...]
@@ -90,20 +90,28 @@ def programs_of(op: Op) -> Programs[_Program]:
     return Programs()
 
 
+def when_compiled(op: Op) -> Literal["never", "large", "always"]:
+    """Of which arrays the vjp of an op of one result may be a program: of none, as of a view and of
+    what stands on the tape only; of ``large`` ones; or of all."""
+    if type(op.lowering) is View or type(op.lowering) not in _FUSED:
+        return "never"
+    if op.lowering is None and op.decompose is None:
+        return "never"
+    # (what chooses elements beside their indices moves cotangents, to the same bits)
+    return "always" if op.numpy == "slower" and not op.shapeless else "large"
+
+
 def pull_by_program(
     op: Op, needs: Sequence[bool], ct: Any, out: Any, args: Sequence[Any], attrs: Mapping[str, Any]
 ) -> Sequence[Any] | None:
     """What ``op.vjp`` gives of these: arrays where it was compiled, else tensors. None if nothing
     is large or to be compiled. Of an argument or result a `SavedType` may be all that is known."""
-    if type(op.lowering) is View or type(op.lowering) not in _FUSED:
-        return None
-    if op.lowering is None and (op.decompose is None or any(map(callable, attrs.values()))):
-        return None  # what stands on the tape only, and what calls a user's function
+    when = when_compiled(op)
+    if when == "never" or (op.lowering is None and any(map(callable, attrs.values()))):
+        return None  # (a user's function is called)
     several = type(out) is tuple
     cts = ct if several else (ct,)
-    # (what chooses elements beside their indices moves cotangents, to the same bits)
-    is_native = op.numpy == "slower" and not op.shapeless
-    if not (several or is_native or _any_large(cts) or _any_large(args)):
+    if not (several or when == "always" or _any_large(cts) or _any_large(args)):
         return None
     first = next(c._data for c in cts if c is not None)
     arrays: list[Array] = []

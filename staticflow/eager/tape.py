@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from heapq import heappop, heappush
 from operator import attrgetter
 from typing import Any
@@ -23,7 +23,25 @@ from staticflow.ops.basics.arithmetic import add, cast
 from staticflow.ops.declaring.thread import thread
 from staticflow.ops.tensors.methods import Methods
 
-__all__ = ["backward", "grad"]
+__all__ = ["WALK", "backward", "grad", "install_walk", "sum_cotangents"]
+
+
+class _Walk:
+    """What walks on as long as vertices are usual (`staticflow.eager.fast.walk`): native code, or
+    None where there is none."""
+
+    __slots__ = ("form",)
+
+    def __init__(self) -> None:
+        self.form: Callable[..., tuple[Any, Any]] | None = None
+
+
+WALK = _Walk()
+
+
+def install_walk(form: Callable[..., tuple[Any, Any]] | None) -> None:
+    """Let native code walk from now on, where there is any."""
+    WALK.form = form
 
 
 def _walk(
@@ -48,39 +66,47 @@ def _walk(
     next_vertex: Vertex = None
     next_ct: Any = None
     anomaly = thread.state.anomaly
+    walk_on = None if anomaly else WALK.form
     while True:
-        first = 0  # the largest serial of these deposits, which mostly is the next
-        for i, ct in enumerate(pulled):  # zip takes longer
-            vertex = edges[i]
-            if vertex is None or ct is None:
-                continue
-            serial = vertex.serial
-            if not serial:
-                before = leaves.get(vertex)
-                leaves[vertex] = ct if before is None else _sum(before, ct, sums)
-            elif serial in waiting:
-                waiting[serial] = vertex, _sum(waiting[serial][1], ct, sums)
-            elif serial > first:
+        if walk_on is not None:
+            vertex, ct = walk_on(
+                edges, pulled, retain, leaves, waiting, order, sums, wanted, followed
+            )
+            if vertex is None:
+                return _through_hooks(leaves)
+        else:
+            first = 0  # the largest serial of these deposits, which mostly is the next
+            for i, ct in enumerate(pulled):  # zip takes longer
+                vertex = edges[i]
+                if vertex is None or ct is None:
+                    continue
+                serial = vertex.serial
+                if not serial:
+                    before = leaves.get(vertex)
+                    leaves[vertex] = ct if before is None else sum_cotangents(before, ct, sums)
+                elif serial in waiting:
+                    waiting[serial] = vertex, sum_cotangents(waiting[serial][1], ct, sums)
+                elif serial > first:
+                    if first:
+                        waiting[first] = next_vertex, next_ct
+                        heappush(order, -first)
+                    first, next_vertex, next_ct = serial, vertex, ct
+                elif serial == first:
+                    next_ct = sum_cotangents(next_ct, ct, sums)
+                else:
+                    waiting[serial] = vertex, ct
+                    heappush(order, -serial)
+            if order and -order[0] > first:
+                vertex, ct = waiting.pop(-heappop(order))
                 if first:
                     waiting[first] = next_vertex, next_ct
                     heappush(order, -first)
-                first, next_vertex, next_ct = serial, vertex, ct
-            elif serial == first:
-                next_ct = _sum(next_ct, ct, sums)
+            elif first:
+                vertex, ct = next_vertex, next_ct
             else:
-                waiting[serial] = vertex, ct
-                heappush(order, -serial)
-        if order and -order[0] > first:
-            vertex, ct = waiting.pop(-heappop(order))
-            if first:
-                waiting[first] = next_vertex, next_ct
-                heappush(order, -first)
-        elif first:
-            vertex, ct = next_vertex, next_ct
-        else:
-            return {v: ct if v._hooks is None else v._hooks(ct) for v, ct in leaves.items()}
-        if sums:
-            sums.discard(id(ct))  # a vjp may pass it on as it is, to several
+                return _through_hooks(leaves)
+            if sums:
+                sums.discard(id(ct))  # a vjp may pass it on as it is, to several
         if vertex.hooks is not None:
             ct = vertex.hooks(ct)
         if wanted is not None and vertex in wanted:
@@ -104,7 +130,12 @@ def _walk(
             check_nan(vertex, pulled)
 
 
-def _sum(before: Any, ct: Any, sums: set[int]) -> Any:
+def _through_hooks(leaves: dict[Vertex, Any]) -> dict[Vertex, Any]:
+    """The cotangents of leaves as the hooks of these make them."""
+    return {v: ct if v._hooks is None else v._hooks(ct) for v, ct in leaves.items()}
+
+
+def sum_cotangents(before: Any, ct: Any, sums: set[int]) -> Any:
     """Two cotangents of one vertex as one; those of several results by number."""
     if type(before) is dict:
         for index, more in ct.items():  # a saved result has an `Output` of its own
@@ -313,7 +344,9 @@ def _edges_to(
             elif edge is not None:
                 whole = False
         if leads:
-            followed[vertex] = edges if whole else [e if e in followed else None for e in edges]
+            followed[vertex] = (
+                edges if whole else tuple([e if e in followed else None for e in edges])
+            )
         elif vertex in wanted:
             followed[vertex] = ()
     return followed

@@ -106,6 +106,7 @@ def _exchanges(recorder: Recorder, extras: Sequence[Extra]) -> Iterator[Exchange
     for name in ("backward", "grad"):
         walk = getattr(tape, name)
         yield tape, name, walk, around(walk, name, "backward")
+    yield tape.WALK, "form", tape.WALK.form, None
     for cls in (TapeEntry, PerElementEntry, FusedEntry):
         yield cls, "pull", cls.pull, recorder.around_pull(cls.pull)
     for extra in extras:

@@ -23,20 +23,23 @@ from staticflow.native.language import (
 )
 
 __all__ = [
-    "ELLIPSIS", "FALSE", "NONE", "TRUE", "Array", "Code", "Dict", "Exception_", "Frame", "List",
-    "PyArray_CopyInto", "PyArray_Empty", "PyArray_NewCopy", "PyArray_NewFromDescr",
+    "ELLIPSIS", "FALSE", "NONE", "TRUE", "Array", "Code", "Dict", "Exception_", "Frame",
+    "List", "PyArray_CopyInto", "PyArray_Empty", "PyArray_NewCopy", "PyArray_NewFromDescr",
     "PyArray_SetBaseObject", "PyBytes_FromStringAndSize", "PyContext_Enter", "PyContext_Exit",
-    "PyDict_GetItem", "PyDict_Size", "PyErr_Clear", "PyErr_ExceptionMatches", "PyErr_NoMemory",
-    "PyErr_Occurred", "PyErr_SetObject", "PyEval_GetFrame", "PyFloat_AsDouble", "PyFrame_GetBack",
-    "PyFrame_GetCode", "PyFrame_GetLasti", "PyIter_Next", "PyList_GetItem", "PyList_Size",
-    "PyLong_AsLongLongAndOverflow", "PyLong_AsVoidPtr", "PyLong_FromLongLong", "PyMem_Free",
-    "PyMem_Malloc", "PyNumber_Add", "PyObject_CallObject", "PyObject_GC_Track",
-    "PyObject_GC_UnTrack", "PyObject_GetAttr", "PyObject_Vectorcall", "PyObject_VectorcallDict",
-    "PyObject_VectorcallMethod", "PyThreadState_Get", "PyThreadState_GetID", "PyTuple_GetItem",
-    "PyTuple_New", "PyTuple_SetItem", "PyTuple_Size", "PyType_IsSubtype", "Slice", "Thread",
-    "Tuple", "TypeError_", "array_type", "bool_type", "dict_type", "float_type", "int_type",
-    "is_array", "is_dict", "is_list", "is_tuple", "list_type", "memcmp", "slice_type", "str_type",
-    "tuple_type",
+    "PyDict_DelItem", "PyDict_GetItem", "PyDict_GetItemWithError", "PyDict_SetItem",
+    "PyDict_Size", "PyErr_CheckSignals", "PyErr_Clear", "PyErr_ExceptionMatches",
+    "PyErr_NoMemory", "PyErr_Occurred", "PyErr_SetObject", "PyEval_GetFrame",
+    "PyFloat_AsDouble", "PyFrame_GetBack", "PyFrame_GetCode", "PyFrame_GetLasti",
+    "PyIter_Next", "PyList_GetItem", "PyList_Size", "PyLong_AsLongLongAndOverflow",
+    "PyLong_AsVoidPtr", "PyLong_FromLongLong", "PyMem_Free", "PyMem_Malloc", "PyNumber_Add",
+    "PyObject_CallObject", "PyObject_GC_Track", "PyObject_GC_UnTrack", "PyObject_GetAttr",
+    "PyObject_Vectorcall", "PyObject_VectorcallDict", "PyObject_VectorcallMethod",
+    "PySequence_Tuple", "PySet_Add", "PySet_Contains", "PySet_Discard", "PySet_Size",
+    "PyThreadState_Get", "PyThreadState_GetID", "PyTuple_GetItem", "PyTuple_New",
+    "PyTuple_SetItem", "PyTuple_Size", "PyType_IsSubtype", "Slice", "Thread", "Tuple",
+    "TypeError_", "array_type", "bool_type", "dict_type", "float_type", "int_type",
+    "is_array", "is_dict", "is_list", "is_tuple", "list_type", "memcmp", "slice_type",
+    "str_type", "tuple_type",
 ]  # fmt: skip
 
 
@@ -248,6 +251,12 @@ def PyErr_Clear() -> None:
     raise NotImplementedError
 
 
+@external()
+def PyErr_CheckSignals() -> Int32:
+    """Run what waits for a signal, as for Ctrl-C; below 0 with an error set."""
+    raise NotImplementedError
+
+
 @external(runs=False)
 def PyErr_SetObject(kind: Object, value: Object) -> None:
     """Set an error of a class."""
@@ -329,6 +338,54 @@ def PyList_Size(row: List) -> int:
 @external(runs=False)
 def PyList_GetItem(row: List, index: int) -> Object:
     """An element, which is there."""
+    raise NotImplementedError
+
+
+@external()
+def PySequence_Tuple(things: Object) -> Owned[Tuple | None]:
+    """The elements of a sequence, or the keys of a dict, as a tuple; null with an error set."""
+    raise NotImplementedError
+
+
+@external()
+def PyDict_GetItemWithError(table: Dict, key: Object) -> Object | None:
+    """What a dict has of a key; null if it has none, or with an error set."""
+    raise NotImplementedError
+
+
+@external()
+def PyDict_SetItem(table: Dict, key: Object, value: Object) -> Int32:
+    """Let a dict have a value of a key; below 0 with an error set."""
+    raise NotImplementedError
+
+
+@external()
+def PySet_Contains(things: Object, thing: Object) -> Int32:
+    """Whether a set has an element, 1 or 0; below 0 with an error set."""
+    raise NotImplementedError
+
+
+@external()
+def PySet_Add(things: Object, thing: Object) -> Int32:
+    """Put an element into a set; below 0 with an error set."""
+    raise NotImplementedError
+
+
+@external()
+def PySet_Discard(things: Object, thing: Object) -> Int32:
+    """Take an element out of a set, 1 if it was there or 0; below 0 with an error set."""
+    raise NotImplementedError
+
+
+@external(runs=False)
+def PySet_Size(things: Object) -> int:
+    """How many elements a set has."""
+    raise NotImplementedError
+
+
+@external()
+def PyDict_DelItem(table: Dict, key: Object) -> Int32:
+    """Let a dict no longer have a key; below 0 with an error set."""
     raise NotImplementedError
 
 

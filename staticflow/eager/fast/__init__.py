@@ -23,6 +23,10 @@ call of a kind has no plan: it is the function of Python, whose ops are native. 
 the general path, which notes the ops, and `plans` writes the plan that serves from the third on.
 A vjp is such a function, too: `staticflow.eager.vjp_plans`.
 
+The way of ``loss.backward()``: `tape` lets `walk.walk_on` go from vertex to vertex. `pull` takes a
+step back by the partials of an elementwise op, or by the plan of the vjp, of what `kept` has looked
+at; `sums` adds what several users of a vertex give. Python pulls a vertex that is not usual.
+
 The way of ``x.add_(y)``: `in_place.call_in_place` computes the elements where they belong, in steps
 that `change` has.
 
@@ -59,4 +63,11 @@ path calls `staticflow.eager.work` on shapes::
     change.is_in_rows         rows.in_rows
     in_place.store_value      in_place.assign
     recall.draw_state         random.Generator.draw
+    walk.walk_from            tape._walk
+    walk.edges_of             tape._walk, of one vertex
+    sums.add_any              tape.sum_cotangents
+    pull.pull_by_partials     vertex.PerElementEntry.pull
+    pull.pull_by_plan         vertex.TapeEntry.pull, vjp_plans.pull_by_plan
+    kept.open_saved           saved.check_unchanged
+    kept.load_value           saved.load_value
 """

@@ -6,24 +6,28 @@ until a function has looked what it is.
 
 from __future__ import annotations
 
+import heapq
 from typing import Any
 
 import numpy as np
 
-from staticflow.eager import memory, numbers, saved, vertex, views
+from staticflow.eager import memory, numbers, saved, tape, vertex, views
 from staticflow.graph import dtypes
 from staticflow.graph.dtypes import BY_PYTHON, DType
 from staticflow.graph.op import Op
 from staticflow.native.language import Object, Type, constant
 from staticflow.ops.declaring import thread as threads
+from staticflow.runtime.free_lists import Row
 
 __all__ = [
     "Entry", "Memory", "SavedType", "State", "Tensor", "View", "asarray", "bfloat16",
-    "default_dtypes", "dtype_type", "example_of", "finish", "general", "leaf", "memory_example",
-    "multiply", "name_alpha", "name_current_vertex", "name_hasten", "name_shape", "name_state",
+    "default_dtypes", "dtype_type", "entry_type", "example_of", "finish", "general",
+    "heappop", "heappush", "leaf", "memory_example", "multiply", "name_alpha",
+    "name_current_vertex", "name_hasten", "name_serial", "name_shape", "name_state",
     "name_version", "no_attrs", "no_state", "note_saves", "number_beside", "one", "op_call",
-    "saved_type_example", "serials", "state_type", "tensor_example", "tensor_type", "thread",
-    "users", "view_example", "zero",
+    "per_element_type", "plus", "row_type", "saved_type_example", "serials", "state_type",
+    "sum_cotangents", "tensor_example", "tensor_type", "thread", "users", "view_example",
+    "zero",
 ]  # fmt: skip
 
 
@@ -57,6 +61,7 @@ class SavedType(Object):
     """`staticflow.eager.saved.SavedType`."""
 
     dtype: Object | None
+    sf_gpu: Object | None
     shape: Object | None
 
 
@@ -68,6 +73,8 @@ class Entry(Object):
     attrs: Object | None
     code: Object | None
     edges: Object | None
+    hooks: Object | None
+    op: Object | None
     result: Object | None
     serial: Object | None
 
@@ -76,6 +83,7 @@ class State(Object):
     """`staticflow.ops.declaring.thread.State`."""
 
     context: Object | None
+    last_backward: Object | None
     usual: Object | None
     recording: Object | None
 
@@ -105,6 +113,9 @@ saved_type_example = constant(
 )
 view_example = constant(View, "view_example", example_of(views.View))
 leaf = constant(Object, "leaf", vertex.LEAF)
+entry_type = constant(Type, "entry_type", vertex.TapeEntry)
+per_element_type = constant(Type, "per_element_type", vertex.PerElementEntry)
+row_type = constant(Type, "row_type", Row)
 serials = constant(Object, "serials", vertex.serials)
 
 dtype_type = constant(Type, "dtype_type", DType)
@@ -113,6 +124,10 @@ bfloat16 = constant(Object, "bfloat16", dtypes.bfloat16.numpy)
 number_beside = constant(Object, "number_beside", numbers.number_beside)
 asarray = constant(Object, "asarray", np.asarray)
 multiply = constant(Object, "multiply", np.multiply)
+sum_cotangents = constant(Object, "sum_cotangents", tape.sum_cotangents)
+heappush = constant(Object, "heappush", heapq.heappush)
+heappop = constant(Object, "heappop", heapq.heappop)
+plus = constant(Object, "plus", np.add)
 op_call = constant(Object, "op_call", Op.call)
 no_attrs = constant(Object, "no_attrs", {})
 zero = constant(Object, "zero", 0)
@@ -125,6 +140,7 @@ no_state = constant(Object, "no_state", "thread.state is to be a State")
 name_alpha = constant(Object, "name_alpha", "alpha")
 name_current_vertex = constant(Object, "name_current_vertex", "_current_vertex")
 name_hasten = constant(Object, "name_hasten", "hasten")
+name_serial = constant(Object, "name_serial", "serial")
 name_shape = constant(Object, "name_shape", "shape")
 name_state = constant(Object, "name_state", "state")
 name_version = constant(Object, "name_version", "version")

@@ -12,6 +12,7 @@ from staticflow.eager.fast.apply import ENTRIES
 from staticflow.eager.fast.in_place import IN_PLACE
 from staticflow.eager.fast.recall import RECALL
 from staticflow.eager.fast.records import CODES, MEMO, NO_DTYPE, KnownCodeRecord, NumberMemoRecord
+from staticflow.eager.fast.walk import WALK
 from staticflow.eager.memory import Memory
 from staticflow.eager.saved import SavedType
 from staticflow.eager.vertex import Output, PerElementEntry, TapeEntry
@@ -28,7 +29,7 @@ from staticflow.runtime.threads import wanted_address
 
 __all__ = ["NAMES", "can_be_read", "compile_core", "render_core"]
 
-FUNCTIONS = (*ENTRIES, *IN_PLACE, *RECALL)
+FUNCTIONS = (*ENTRIES, *IN_PLACE, *RECALL, *WALK)
 NAMES = [fn.__name__ for fn in FUNCTIONS]
 """The functions whose addresses Python asks for."""
 
@@ -45,14 +46,16 @@ def can_be_read(tensor: type) -> bool:
     return has_known_layout() and all(box_type(cls, slot) for cls in every for slot in _slots(cls))
 
 
-def compile_core(tensor: Any, slots: int, python: Mapping[str, Any]) -> tuple[NativeModule, Any]:
-    """The module for the class of tensors, and what lives as long. It finds plans in a table at the
-    address ``slots``, and calls the functions ``python`` by their symbols."""
+def compile_core(
+    tensor: Any, tables: Mapping[str, int], python: Mapping[str, Any]
+) -> tuple[NativeModule, Any]:
+    """The module for the class of tensors, and what lives as long. It finds the ``tables`` at
+    their addresses, and calls the functions ``python``, by their symbols."""
     text = render_core(tensor)
     symbols, held = _symbols(tensor, python)
     symbols |= c_symbols(text)
     symbols |= recycle((TapeEntry, PerElementEntry, Output, View), hidden=(Memory, SavedType))
-    symbols |= {"plan_slots": slots, "wanted": wanted_address()}
+    symbols |= {**tables, "wanted": wanted_address()}
     return compile_native(text, NAMES, symbols), held
 
 

@@ -19,10 +19,15 @@ from staticflow.eager.fast.core import NAMES, can_be_read, compile_core
 from staticflow.eager.fast.in_place_forms import InPlaceMethod, in_place_table
 from staticflow.eager.fast.methods import render_methods
 from staticflow.eager.fast.plans import Planner, parameters_of
-from staticflow.eager.fast.records import FLAGS, KnownOpRecord
+from staticflow.eager.fast.pull import place_of
+from staticflow.eager.fast.records import FLAGS, OPS_ROOM, KnownOpRecord, OpPlaceRecord
+from staticflow.eager.pullback import when_compiled
 from staticflow.eager.vertex import PerElementEntry, TapeEntry
+from staticflow.eager.vjp_plans import vjp_of
 from staticflow.graph.dtypes import DTYPES
 from staticflow.graph.op import Op, takes
+from staticflow.ops import OPS
+from staticflow.ops.basics.arithmetic import add
 from staticflow.ops.declaring import lowering
 from staticflow.ops.declaring.by_shape import BY_SHAPE
 from staticflow.ops.declaring.declare import PerElement
@@ -48,6 +53,7 @@ class FastForms:
     remembered: Mapping[Function, Function]
     remembered_methods: Mapping[Function, Any]
     in_place: Mapping[str, Any]  # methods by name
+    walk_on: Function | None  # of the walk back, where `vjp_of` is remembered
 
 
 def fast_forms(
@@ -68,7 +74,7 @@ def fast_forms(
     objects.
     """
     if not can_be_read(tensor):
-        return FastForms({}, {}, {}, {}, {}, {}, {})
+        return FastForms({}, {}, {}, {}, {}, {}, {}, None)
     ops = [op for op in ops if has_fast_form(op)]
     kernels = [op for op in ops if _has_own_plan(op)]  # which are remembered, too
     records = (KnownOpRecord * len(ops))()
@@ -79,13 +85,25 @@ def fast_forms(
     plans = Planner([*remembered, *kernels], typed)
     note_saves = partial(_note_saves, dict(zip(ops, records, strict=True)))
     python = {"general": general, "finish": finish, "note_saves": note_saves}
-    core, objects = compile_core(tensor, ctypes.addressof(plans.slots), python)
+    places = _places(records)
+    pulled_by = plans.addresses.get(vjp_of)
+    core, objects = compile_core(
+        tensor,
+        {
+            "plan_slots": ctypes.addressof(plans.slots),
+            "op_places": ctypes.addressof(places),
+            "vjp_remembered": pulled_by or 0,
+            "add_op": addresses.get(add, 0),
+        },
+        python,
+    )
     plans.install_by(core.address("install_plan"))
 
     def builtins(entry: str, of: Mapping[Any, int]) -> dict[Any, Function]:
         code = core.address(entry)
         return {fn: builtin_function(code, _name_and_text(fn)[0], at) for fn, at in of.items()}
 
+    walk_on = builtin_function(core.address("walk_on"), "walk_on", 0)
     recalled = builtins("recall_at", plans.addresses)
     direct = {**builtins("call_op_at", addresses), **{op: recalled[op] for op in kernels}}
     by_shape = {fn: recalled[m.written] for fn, m in BY_SHAPE.items() if m.written in recalled}
@@ -103,7 +121,7 @@ def fast_forms(
     text = render_methods({kind: of.values() for kind, of in numbers.items()})
     names = [f"{kind}_{number}" for kind, of in numbers.items() for number in of.values()]
     entries = compile_native(text, names, symbols, quick=True)
-    held = (core, entries, known, objects, plans, tables, in_place, direct, by_shape)
+    held = (core, entries, known, objects, plans, places, tables, in_place, direct, by_shape)
 
     def method(kind: str, key: Any, fn: Any) -> Any:
         name, doc = _name_and_text(fn)
@@ -119,6 +137,7 @@ def fast_forms(
         remembered={fn: recalled[fn] for fn in remembered},
         remembered_methods={fn: remembering[fn] for fn in remembered},
         in_place={name: method("changed", name, m.general) for name, m in in_place.items()},
+        walk_on=walk_on if pulled_by and add in addresses else None,
     )
 
 
@@ -164,7 +183,22 @@ def _fill_record(record: Any, op: Op) -> Any:
     record.arity, *_ = takes(op)
     kernel = latest_kernel(op)
     record.kernel = None if kernel is None else ctypes.addressof(kernel)
+    record.name = id(op.name)
+    if isinstance(op.vjp, PerElement):
+        record.partials[: len(op.vjp.partials)] = [p and id(p) for p in op.vjp.partials]
     return compute, entries, kernel
+
+
+def _places(records: Any) -> Any:
+    """The table in which native code finds the records of ops (`pull.find_op`)."""
+    places = (OpPlaceRecord * OPS_ROOM)()
+    assert len(records) < OPS_ROOM // 2
+    for record in records:
+        place = place_of(record.object)
+        while places[place].op:
+            place = (place + 1) % OPS_ROOM
+        places[place].op = ctypes.addressof(record)
+    return places
 
 
 def _flags(op: Op) -> dict[str, bool]:
@@ -181,6 +215,9 @@ def _flags(op: Op) -> dict[str, bool]:
         "TAIL": op.promote == "tail",
         "VIEW": type(op.lowering) is lowering.View and op.numpy == "faster",
         "REDUCES": reduces(op),
+        "PARTIALS": isinstance(op.vjp, PerElement) and op.vjp.self_contained,
+        "PLANNED": OPS.get(op.name) is op and when_compiled(op) != "always",
+        "COMPILED": when_compiled(op) == "large",
     }
 
 

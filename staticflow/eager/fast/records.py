@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from staticflow.eager.fast.classes import Entry, Tensor
+from staticflow.eager.fast.classes import Entry, State, Tensor
+from staticflow.native.cpython import Dict, List
 from staticflow.native.language import Byte, Fixed, Int32, Object, Owned, Record, Row
 from staticflow.native.layout import structure
 
 __all__ = [
-    "CODES", "FLAGS", "MEMO", "MOST", "NO_DTYPE", "Call", "Cell", "InPlace", "InPlaceRecord",
-    "Key", "KnownCode", "KnownCodeRecord", "KnownOp", "KnownOpRecord", "NumberMemo",
-    "NumberMemoRecord", "Operand", "OperandRecord", "Plan", "PlanRecord", "PlannedView",
-    "PlannedViewRecord", "Remembered", "RememberedRecord", "Slot", "SlotRecord", "Step",
-    "StepRecord",
+    "CODES", "FLAGS", "MEMO", "MOST", "NO_DTYPE", "OPS_ROOM", "Call", "Cell", "InPlace",
+    "InPlaceRecord", "Key", "KnownCode", "KnownCodeRecord", "KnownOp", "KnownOpRecord",
+    "NumberMemo", "NumberMemoRecord", "OpPlace", "OpPlaceRecord", "Operand", "OperandRecord",
+    "Plan", "PlanRecord", "PlannedView", "PlannedViewRecord", "Remembered",
+    "RememberedRecord", "Slot", "SlotRecord", "Step", "StepRecord", "Walk",
 ]  # fmt: skip
 
 MOST = 32
@@ -25,11 +26,16 @@ MOST = 32
 
 
 FLAGS = {name: 1 << i for i, name in enumerate(
-    ("RECORDABLE", "PER_ELEMENT", "NUMBERS", "BY_NUMBER", "ANY_DTYPES", "TAIL", "VIEW", "REDUCES")
+    ("RECORDABLE", "PER_ELEMENT", "NUMBERS", "BY_NUMBER", "ANY_DTYPES", "TAIL", "VIEW", "REDUCES",
+     "PARTIALS", "PLANNED", "COMPILED")
 )}  # fmt: skip
 """What an op's flags say: it has a vjp; its vjp is one of `PerElementEntry`; numbers may stand
 beside its tensors, and reach what computes it as they are and not as arrays; its tensors are of any
-dtypes, or the first is; it gives a view; it reduces dims."""
+dtypes, or the first is; it gives a view; it reduces dims; the partials of its vjp run on arrays;
+calls of its vjp are remembered; and for large arrays its vjp may be a program."""
+
+OPS_ROOM = 1024
+"""In a table of so many places ops are found by their addresses."""
 
 CODES = 256
 """Of so many code objects it is remembered whether they are the user's."""
@@ -61,6 +67,14 @@ class KnownOp(Record):
     traced: int  # a bit for each number of arguments for which that is known
     arity: int
     kernel: Cell | None  # which computed it of large arrays last
+    name: Object
+    partials: Annotated[Row[Object | None], Fixed(4)]  # of `PARTIALS`, null where there is none
+
+
+class OpPlace(Record):
+    """What native code knows of an op, in a table of all."""
+
+    op: KnownOp | None
 
 
 class Operand(Record):
@@ -168,6 +182,24 @@ class InPlace(Record):
     value: Object | None  # the function whose value is copied to a small array
 
 
+class Walk(Record):
+    """A walk back: the names are those of `tape.walk`. The ``vertex`` with its cotangent is where
+    the walk is, null at the end; while cotangents are put down, it is the one with the largest
+    ``serial`` of those that they came to, null and 0 before the first."""
+
+    state: State
+    retain: bool
+    leaves: Dict
+    waiting: Dict
+    order: List
+    sums: Object
+    wanted: Object  # a dict, or None
+    followed: Object  # a dict, or None: all edges are
+    serial: int
+    vertex: Owned[Object | None]
+    ct: Owned[Object | None]
+
+
 class NumberMemo(Record, shared=True):
     """A number that was taken up as an array."""
 
@@ -190,4 +222,5 @@ KnownOpRecord, OperandRecord, RememberedRecord = (
 )
 SlotRecord, PlanRecord, StepRecord = structure(Slot), structure(Plan), structure(Step)
 PlannedViewRecord, InPlaceRecord = structure(PlannedView), structure(InPlace)
+OpPlaceRecord = structure(OpPlace)
 NumberMemoRecord, KnownCodeRecord = structure(NumberMemo), structure(KnownCode)
