@@ -15,6 +15,7 @@ from staticflow.eager.fused import fused_form, in_place_form
 from staticflow.eager.in_place import copy_saved
 from staticflow.eager.memory import versions
 from staticflow.eager.mode import EAGER
+from staticflow.eager.row_gradient import step_rows
 from staticflow.eager.tape import install_walk
 from staticflow.eager.vjp_plans import install_native, vjp_of
 from staticflow.graph.op import Op
@@ -44,6 +45,7 @@ def bind(tensor: Any) -> None:
         fused=fused_form,
         in_place=in_place_form,
         copy_saved=copy_saved,
+        step_rows=step_rows,
         prints=tensor._wrap(np.zeros((), np.int64)),
     ))  # fmt: skip
 

@@ -117,9 +117,13 @@ class _Program:
 
     def run(self, arrays: Sequence[Any]) -> Any:
         """What the program forward gives of arrays; None if these are no operands for it."""
+        if self.order is None:
+            results = self.forward.fast(*arrays)  # as `run` begins
+            usual = results is not None and type(results) is not int
+            return results if usual else _run(self.forward, arrays)
         results = _run(self.forward, _turn(arrays, self.order))
-        if results is None or self.order is None:
-            return results
+        if results is None:
+            return None
         results = results if type(results) is tuple else (results,)
         outputs = _turn(results[: self.outputs], self.back)
         return (*outputs, *results[self.outputs :])
@@ -238,7 +242,7 @@ def fused_form(fn: Function, grad_name: str, only_large: bool, attends: bool) ->
             return fn(*args)
         key: list[Any] = [get_default_dtype()]
         tensors, arrays = [], []
-        whole = True
+        whole, alone = True, True  # alone: no operand has a history
         for a in args:
             if isinstance(a, tensor):
                 data = a._data
@@ -247,17 +251,22 @@ def fused_form(fn: Function, grad_name: str, only_large: bool, attends: bool) ->
                 tensors.append(a)
                 arrays.append(data)
                 key += data.shape, data.dtype
-                whole &= data.flags.c_contiguous
+                if alone and (a._vertex is not None or a._view is not None):
+                    alone = False
+                if keeps_order and whole:
+                    whole = data.flags.c_contiguous
             elif type(a) in _OF_GRAPHS:
                 return fn(*args)
             else:
                 key += type(a), str(a) if type(a) is float else a  # 0.0, -0.0
         if not arrays or (only_large and all([a.size < LARGE for a in arrays])):
             return fn(*args)
-        edges = [a._current_vertex() for a in tensors] if state.recording else []
-        needs = tuple([e is not None for e in edges])
-        if True not in needs:
-            needs = ()
+        needs: tuple[bool, ...] = ()
+        if not alone and state.recording:
+            edges = [a._current_vertex() for a in tensors]
+            needs = tuple([e is not None for e in edges])
+            if True not in needs:
+                needs = ()
         order = order_of(arrays) if keeps_order and not whole else None
         key += needs, order
         known = tuple(key)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from staticflow.eager.hooks import warn_of_inner
 from staticflow.eager.in_place import refuse_in_graph, refuse_in_trace
 from staticflow.eager.inference import is_inference
+from staticflow.eager.row_gradient import is_of_rows, to_dense
 from staticflow.eager.vertex import LEAF
 from staticflow.errors import AutogradError, DTypeError
 from staticflow.graph.articles import with_article
@@ -74,6 +75,8 @@ def get_grad(self: Tensor) -> Tensor | None:
         refuse_in_graph("the .grad", "give it to the function as an argument")
     if self._grad is None and not self.is_leaf:
         warn_of_inner(self)
+    if is_of_rows(self._grad):
+        self._grad = to_dense(self._grad)
     return self._grad
 
 

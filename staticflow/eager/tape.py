@@ -14,6 +14,7 @@ from staticflow.eager.costs import SPREAD
 from staticflow.eager.device import is_writeable
 from staticflow.eager.overwrite import overwrite
 from staticflow.eager.ownership import OwnedArrays, owned_copy
+from staticflow.eager.row_gradient import is_of_rows, to_dense
 from staticflow.eager.vertex import Vertex
 from staticflow.errors import AutogradError, DTypeError, ShapeError, StaticflowError
 from staticflow.graph.dtypes import dtype_of
@@ -270,7 +271,11 @@ def _accumulate(leaf: Any, ct: Any, owned: OwnedArrays) -> None:
     addition is to be recorded."""
     state = thread.state
     grad = leaf._grad
-    if grad is None:
+    if is_of_rows(grad):
+        grad = leaf._grad = to_dense(grad)
+    if grad is None and is_of_rows(ct):
+        leaf._grad = ct
+    elif grad is None:
         data = ct._data
         if not owned.claim(data, leaf._data, whole=state.recording):
             ct = ct.clone() if state.recording else ct._wrap(owned_copy(data))
@@ -318,7 +323,7 @@ def _cotangents_of(
     followed = _edges_to(wanted, [v for v, _ in roots])
     starts = [(v, ct) for v, ct in roots if v in followed]
     leaves = _walk(starts, retain, wanted, followed)
-    return [None if t is None else leaves.get(t, wanted[t]) for t in targets]
+    return [None if t is None else to_dense(leaves.get(t, wanted[t])) for t in targets]
 
 
 def _edges_to(

@@ -20,6 +20,7 @@ from staticflow.eager.costs import LARGE, SPREAD
 from staticflow.eager.device import as_array
 from staticflow.eager.memory import Memory
 from staticflow.eager.pullback import may_compile, pull_by_program
+from staticflow.eager.row_gradient import pull_rows
 from staticflow.eager.saved import (
     ResultType,
     SavedType,
@@ -131,6 +132,9 @@ class TapeEntry:
             self._free()
         needs = [e is not None for e in edges]
         if not thread.state.recording:
+            rows = pull_rows(self.op, edges[0], ct, args, self.attrs)
+            if rows is not None:
+                return rows, None
             pulled = pull_by_program(self.op, needs, cts, result, args, self.attrs)
             if pulled is not None:
                 wrap = eager.tensor._wrap

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from functools import partial
 from typing import Any, ClassVar
 
 from staticflow.errors import ArgumentError, AutogradError, DTypeError
@@ -12,6 +13,7 @@ from staticflow.graph.dtypes import float64
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.along.collectives import shard_op
 from staticflow.ops.basics.creation import ones_like
+from staticflow.ops.declaring.eager_side import eager
 from staticflow.ops.declaring.switch import as_bool
 from staticflow.ops.declaring.thread import recording, thread
 from staticflow.ops.symbols.captured import part_of
@@ -196,6 +198,7 @@ class Optimizer:
         leaves, structure, known = group.variables(used)
         needed: Any = self._parts.get(used)  # of the state
         names: Any = None
+        rests = self.rests_at_zero(used)
         for param in params:
             state = self.state.get(param)
             if state is None or needed is None or not needed <= state.keys():
@@ -204,11 +207,28 @@ class Optimizer:
             if tuple(state) != names:
                 names = tuple(state)
                 at_once = stepper(kind, names, structure, known)(*leaves)
+            if rests and eager.step_rows(param, partial(self._rows_after, group, at_once)):
+                continue
             if not at_once(param, *state.values(), param._grad):
                 value, after = self._now(param, param._grad, state, group.numbers())
                 param._assign(value)
                 for name, new in after.items():
                     state[name]._assign(new)
+
+    def _rows_after(
+        self, group: ParamGroup, at_once: Callable[..., bool], rows: Any, gradients: Any
+    ) -> Any:
+        """Some rows of a parameter after a step by their gradients."""
+        if at_once(rows, gradients):
+            return rows
+        value, _ = self._now(rows, gradients, {}, group.numbers())
+        return value
+
+    @classmethod
+    def rests_at_zero(cls, used: Collection[str]) -> bool:
+        """Whether a step, with the hyperparameters that are ``used``, has no state and leaves alone
+        what has a gradient of 0."""
+        return False
 
     def register_step_pre_hook(self, hook: StepHook) -> Handle:
         """Call ``hook(optimizer, args, kwargs)`` before each eager step, until the handle is

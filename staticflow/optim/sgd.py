@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from staticflow.errors import ArgumentError
@@ -78,6 +78,13 @@ class SGD(Optimizer):
         if "dampening" in hyper:
             state["step"] = counter(param, 1.0 if "momentum_buffer" in known else 0.0)
         return state
+
+    @classmethod
+    def rests_at_zero(cls, used: Collection[str]) -> bool:
+        """A step without momentum and decay does, unless a derived class has another rule."""
+        own: Any = cls.update
+        rule: Any = SGD.update
+        return own.__func__ is rule.__func__ and not {"momentum", "weight_decay"} & {*used}
 
     @classmethod
     def update(

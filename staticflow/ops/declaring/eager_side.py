@@ -35,6 +35,8 @@ class EagerSide:
       forms of `staticflow.ops.declaring.fused`.
     - ``copy_saved(changes)`` copies what the tape has saved of tensors that are about to take other
       values, of pairs of both.
+    - ``step_rows(table, step)`` puts ``step(rows, gradients)`` in the place of the rows of a
+      parameter that have a gradient, where that is kept by rows, and tells whether it did.
     - ``prints`` is the count of prints, an int64 tensor of no dims.
     """
 
@@ -50,6 +52,7 @@ class EagerSide:
     fused: Callable[[Form, str, bool, bool], Form]
     in_place: Callable[[Form, int, bool], Callable[..., Callable[..., bool]]]
     copy_saved: Callable[[Sequence[tuple[Any, Any]]], None]
+    step_rows: Callable[[Any, Callable[[Any, Any], Any]], bool]
     prints: Any
 
 
