@@ -91,8 +91,8 @@ def programs_of(op: Op) -> Programs[_Program]:
 
 
 def when_compiled(op: Op) -> Literal["never", "large", "always"]:
-    """Of which arrays the vjp of an op of one result may be a program: of none, as of a view and of
-    what stands on the tape only; of ``large`` ones; or of all."""
+    """The arrays for which the vjp of an op of one result may be a program: none, as of a view and
+    of what stands on the tape only; ``large`` ones; or all."""
     if type(op.lowering) is View or type(op.lowering) not in _FUSED:
         return "never"
     if op.lowering is None and op.decompose is None:
