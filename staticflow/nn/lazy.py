@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from staticflow.errors import ShapeError
@@ -14,7 +13,7 @@ from staticflow.nn.module import Module
 from staticflow.nn.parameter import UninitializedBuffer, UninitializedParameter, is_uninitialized
 from staticflow.ops.declaring.thread import thread
 from staticflow.ops.declaring.tracing import computing_apart
-from staticflow.ops.random.sampling import gives_back
+from staticflow.ops.random.sampling import default_source
 
 __all__ = [
     "LazyBatchNorm1d", "LazyBatchNorm2d", "LazyBatchNorm3d", "LazyConv1d", "LazyConv2d",
@@ -146,22 +145,18 @@ class _LazyLayer(LazyModuleMixin):
         open_ones = [t for name, t in own.items() if name not in loaded]
         states = [(t, type(t), t._data, t._memory) for t in open_ones]
         values = [(t, t.detach().clone()) for t in loaded.values()]
+        drawn = default_source[0].position()
         try:
             for name, tensor in own.items():
                 if name not in loaded:
                     tensor.materialize(wanted[name])
-            self._begin(values)
+            self.reset_parameters()
         except BaseException:
             for tensor, kind, data, memory in states:
                 tensor.__class__, tensor._data, tensor._memory = kind, data, memory
             setattr(self, self._size, before)
+            default_source[0].go_back(drawn)
             raise
-
-    @gives_back
-    def _begin(self, values: Sequence[tuple[Any, Any]]) -> None:
-        """The first values; those that were loaded stay what they were."""
-        try:
-            self.reset_parameters()
         finally:
             for tensor, value in values:
                 tensor.detach()[...] = value

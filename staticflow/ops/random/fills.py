@@ -91,7 +91,6 @@ def _refuse_fractions(name: str, dtype: DType) -> None:
 
 
 @by_shape
-@gives_back
 def log_normal_like(
     input: Any, mean: float = 1.0, std: float = 2.0, *, generator: Source | None = None
 ) -> Any:
@@ -103,7 +102,6 @@ def log_normal_like(
 
 
 @by_shape
-@gives_back
 def cauchy_like(
     input: Any, median: float = 0.0, sigma: float = 1.0, *, generator: Source | None = None
 ) -> Any:
@@ -116,7 +114,6 @@ def cauchy_like(
 
 
 @by_shape
-@gives_back
 def geometric_like(input: Any, p: float, *, generator: Source | None = None) -> Any:
     """How many trials it takes up to the first success, of which each has the probability ``p``:
     integers from 1 on, in the shape and dtype of ``input``."""
