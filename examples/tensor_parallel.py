@@ -39,10 +39,10 @@ def apply_layer(layer, x):
     """Attention and a perceptron, each behind a norm and beside what it is given, (N, L, WIDTH)."""
 
     def by_columns(x, name):
-        return x @ distributed.shard(sf.symbol(layer["weights"][name]), None, "model")
+        return x @ distributed.shard(layer["weights"][name], None, "model")
 
     def by_rows(x, name):
-        return x @ distributed.shard(sf.symbol(layer["weights"][name]), "model", None)
+        return x @ distributed.shard(layer["weights"][name], "model", None)
 
     def heads(name):
         return by_columns(y, name).reshape(*x.shape[:2], HEADS, WIDTH // HEADS).transpose(1, 2)

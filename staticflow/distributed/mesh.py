@@ -77,8 +77,8 @@ def mesh(**axes: int) -> Mesh:
     and takes all that there are.
 
     Under ``mpirun``, or ``python -m staticflow launch -n 4 train.py``, these are the processes of
-    MPI (the extra ``dist``); a script that is started alone is one process. Raises `ArgumentError`
-    where there are not as many as the axes have.
+    MPI (the extra ``distributed``); a script that is started alone is one process. Raises
+    `ArgumentError` where there are not as many as the axes have.
 
     >>> import staticflow as sf
     >>> mesh = sf.distributed.mesh(data=-1)

@@ -7,6 +7,7 @@ from typing import Any
 from staticflow.errors import DTypeError
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.along.collectives import shard_op
+from staticflow.ops.symbols.captured import note_split
 
 __all__ = ["shard"]
 
@@ -16,9 +17,12 @@ def shard(input: Any, *axes: str | None) -> Any:
     or is whole on each process where that is None.
 
     It changes no value. In a graph that is compiled for a mesh, with ``compile(..., mesh=mesh)``,
-    each process then computes its part of all that follows from it; elsewhere, and of a tensor, it
-    is ``input``. Of a size that the axis does not divide, the last parts have fewer elements, or
-    none. A parameter is split as ``shard(sf.symbol(w), ...)``.
+    each process then computes its part of all that follows from it; elsewhere it is ``input``. Of a
+    tensor, as a parameter, it is a view, which a graph has as the tensor, split. Of a size that the
+    axis does not divide, the last parts have fewer elements, or none.
+
+    Raises `DTypeError` for what is no tensor or symbol and for a name that is none, and
+    `ShapeError` where there is not one for each dim, or one splits two.
 
     >>> import staticflow as sf
     >>> mesh = sf.distributed.mesh(data=-1)
@@ -34,4 +38,7 @@ def shard(input: Any, *axes: str | None) -> Any:
                 f'in shard(x, "data", None), at {format_locs(here())}'
             )
     spec = tuple([name or "" for name in axes])
-    return shard_op(input, spec=spec) if input.__sf_mode__.rank else input
+    found = shard_op(input, spec=spec)
+    if not found.__sf_mode__.rank:
+        note_split(found, input, spec)
+    return found

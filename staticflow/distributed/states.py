@@ -30,8 +30,9 @@ SMALLEST = 1 << 14
 def split_state(optimizer: Any, axis: Axis) -> None:
     """Split what an optimiser keeps of each parameter, as Adam its two moments, over an axis of the
     mesh: from now on this process has its part, along the longest dim, in memory, and a program
-    that is compiled for the mesh updates that alone. The parameters stay whole. This is stage 1 of
-    ZeRO (Rajbhandari et al. 2020, arXiv:1910.02054).
+    that is compiled for the mesh updates that alone, and is sent that part alone of the sum of a
+    gradient. The parameters stay whole. These are stages 1 and 2 of ZeRO (Rajbhandari et al. 2020,
+    arXiv:1910.02054).
 
     ``optimizer.state_dict()`` gives the whole state, on every process, which all call; so what was
     saved by four is loaded by one or by three: ``load_state_dict`` takes whole states. Tensors of

@@ -18,8 +18,8 @@ from staticflow.ops.random.frozen import warn_of_draw
 from staticflow.ops.symbols.attributes import SymbolAttributes
 
 __all__ = [
-    "capture", "constant_node", "follow", "note_part", "part_of", "source_of_detached",
-    "whole_shape",
+    "capture", "constant_node", "follow", "note_part", "note_split", "part_of",
+    "source_of_detached", "split_of", "whole_shape",
 ]  # fmt: skip
 
 _captured: weakref.WeakValueDictionary[int, Node] = weakref.WeakValueDictionary()
@@ -86,3 +86,20 @@ def source_of_detached(tensor: Any) -> Any:
     """What a graph that is being traced has for ``tensor``, as `follow` was told; else None."""
     found = _followed.get(id(tensor))
     return None if found is None else found[1]
+
+
+_splits: dict[int, tuple[Any, Any, tuple[str, ...]]] = {}
+"""By the id of a tensor, a weak reference to it, which takes the entry away, its source, and how
+that is split."""
+
+
+def note_split(view: Any, source: Any, spec: tuple[str, ...]) -> None:
+    """Let graphs have, for the ``view`` of all of a tensor, that tensor, split as ``spec`` says."""
+    address = id(view)
+    _splits[address] = weakref.ref(view, lambda _: _splits.pop(address, None)), source, spec
+
+
+def split_of(tensor: Any) -> tuple[Any, tuple[str, ...]] | None:
+    """The source of ``tensor`` and how that is split, as `note_split` was told; else None."""
+    found = _splits.get(id(tensor)) if _splits else None
+    return None if found is None else found[1:]

@@ -24,6 +24,7 @@ from staticflow.graph.numbers import fitting
 from staticflow.graph.op import Op
 from staticflow.graph.open_size import OpenSize, open_shape
 from staticflow.graph.types import Shape, types_of
+from staticflow.ops.along.collectives import shard_op
 from staticflow.ops.basics.arithmetic import cast, keep_history, stop_gradient
 from staticflow.ops.basics.autocast import apply_cast, autocasts_now
 from staticflow.ops.basics.creation import size_value
@@ -46,7 +47,7 @@ from staticflow.ops.declaring.tracing import tracing, tracing_state
 from staticflow.ops.indexing.memory_views import bitcast_op
 from staticflow.ops.random.frozen import note_draws
 from staticflow.ops.symbols.attributes import SymbolAttributes
-from staticflow.ops.symbols.captured import capture, constant_node, source_of_detached
+from staticflow.ops.symbols.captured import capture, constant_node, source_of_detached, split_of
 from staticflow.ops.symbols.flow import is_real, operands
 from staticflow.ops.symbols.handle import Handle
 from staticflow.ops.symbols.refused_values import RefusedValues
@@ -65,6 +66,9 @@ def _node_of_tensor(tensor: Any) -> Node:
     that the tape has of it, unless the graph is itself an operation of the tape, as a jitted call
     is, through which gradients reach the tensor and go on."""
     state = tracing_state.state
+    split = split_of(tensor) if state.guards is None and not state.types_only else None
+    if split is not None:
+        return _split_node(*split)
     if getattr(tensor, "grad_fn", None) is None:
         is_traced = state.tracing and state.guards is None
         source = source_of_detached(tensor) if is_traced else None
@@ -72,6 +76,12 @@ def _node_of_tensor(tensor: Any) -> Node:
     if state.types_only or state.guards is not None:
         return capture(tensor)
     node: Node = eager.expression(tensor).node
+    return node
+
+
+def _split_node(source: Any, spec: tuple[str, ...]) -> Node:
+    with for_itself():
+        node: Node = shard_op(Symbol(_node_of_tensor(source)), spec=spec).node
     return node
 
 

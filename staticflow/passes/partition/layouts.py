@@ -59,6 +59,14 @@ class Place:
         """A dim of this size split over an axis as evenly as may be."""
         return Split(axis, ceil_div(size, self.shape[axis]))
 
+    def layout(self, shape: Sequence[Size], axes: Sequence[int | None]) -> Layout:
+        """The layout in which each dim is split over its axis. A dim is whole where it has none,
+        and where that has one rank, which has all and sends nothing."""
+        return tuple([
+            None if axis is None or self.shape[axis] == 1 else self.split(size, axis)
+            for size, axis in zip(shape, axes, strict=True)
+        ])  # fmt: skip
+
     def part(self, size: Size, split: Split) -> tuple[Size, Size]:
         """The first element of this rank's part of a stretch, and how many there are."""
         size = size // split.outer

@@ -85,8 +85,8 @@ def partition(
         ]
         walk.ending = "new values"
         for o, end in zip(graph.outputs[n_out:], updated, strict=True):
-            layout = whole(o.tensor_type.ndim) if end is None else walk.layout_of(o, end)
-            outputs.append(walk.take(o, layout))
+            shape = o.tensor_type.shape
+            outputs.append(walk.take(o, walk.place.layout(shape, end or (None,) * len(shape))))
     params = [walk.local[p][0] for p in graph.params]
     declared = [
         made.tensor_type if p in parts else t
@@ -130,16 +130,9 @@ class Walk:
                 inner.visit(n)
         return inner
 
-    def layout_of(self, node: Node, part: Axes) -> Layout:
-        """The layout with each dim split over its axis, if it has one."""
-        return tuple([
-            None if axis is None else self.place.split(n, axis)
-            for n, axis in zip(node.tensor_type.shape, part, strict=True)
-        ])  # fmt: skip
-
     def begin_with_part(self, p: Node, part: Axes) -> None:
         """Have a param of which this rank has a part."""
-        layout = self.layout_of(p, part)
+        layout = self.place.layout(p.tensor_type.shape, part)
         kind = TensorType(p.tensor_type.dtype, self.place.local(p.tensor_type.shape, layout))
         made = new_param(kind, p.attrs["name"], p.attrs["source"], p.locs)
         self.local[p] = made, (layout,)
@@ -302,15 +295,15 @@ class Walk:
     # -- what the user says ----------------------------------------------------------------------
 
     def _read_spec(self, node: Node) -> Layout:
-        found = []
-        for size, name in zip(node.tensor_type.shape, node.attrs["spec"], strict=True):
+        found: list[int | None] = []
+        for name in node.attrs["spec"]:
             if name and name not in self.names:
                 raise ShapeError(
                     f"shard({node.args[0].type}): the mesh has no axis {name!r}, only "
                     f"{', '.join(self.names)}, at {format_locs(node.locs)}"
                 )
-            found.append(self.place.split(size, self.names.index(name)) if name else None)
-        return tuple(found)
+            found.append(self.names.index(name) if name else None)
+        return self.place.layout(node.tensor_type.shape, found)
 
     def _refuse(self, node: Node) -> None:
         if node.op in COLLECTIVES:
