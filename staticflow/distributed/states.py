@@ -19,6 +19,7 @@ from staticflow.errors import DeviceError, DTypeError, SymbolicError
 from staticflow.graph.articles import with_article
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.declaring.communicator import current
+from staticflow.ops.declaring.declare import normalize_dim
 from staticflow.ops.symbols.captured import part_of
 
 __all__ = ["split_parameters", "split_state"]
@@ -27,18 +28,18 @@ SMALLEST = 1 << 14
 """Bytes below which a tensor stays whole: its part would save less than a message costs."""
 
 
-def split_state(optimizer: Any, axis: Axis) -> None:
+def split_state(optimizer: Any, axis: Axis, dim: int | None = None) -> None:
     """Split what an optimiser keeps of each parameter, as Adam its two moments, over an axis of the
-    mesh: from now on this process has its part, along the longest dim, in memory, and a program
-    that is compiled for the mesh updates that alone, and is sent that part alone of the sum of a
-    gradient. The parameters stay whole. These are stages 1 and 2 of ZeRO (Rajbhandari et al. 2020,
-    arXiv:1910.02054).
+    mesh: from now on this process has its part, along ``dim``, else the longest one, in memory, and
+    a program that is compiled for the mesh updates that alone, and is sent that part alone of the
+    sum of a gradient. The parameters stay whole. These are stages 1 and 2 of ZeRO (Rajbhandari et
+    al. 2020, arXiv:1910.02054).
 
     ``optimizer.state_dict()`` gives the whole state, on every process, which all call; so what was
     saved by four is loaded by one or by three: ``load_state_dict`` takes whole states. Tensors of
     less than 16 KiB stay whole. Raises `DTypeError` for what is no optimiser or no axis,
-    `DeviceError` for parameters on a GPU, and `SymbolicError` for an optimiser with a step of its
-    own. ``optimizer.step()``, which runs now,
+    `DimRangeError` for a dim that a tensor lacks, `DeviceError` for parameters on a GPU, and
+    `SymbolicError` for an optimiser with a step of its own. ``optimizer.step()``, which runs now,
     is a `SymbolicError` from then on.
 
     >>> import staticflow as sf
@@ -55,16 +56,17 @@ def split_state(optimizer: Any, axis: Axis) -> None:
     for state in optimizer.make_state().values():
         for tensor in state.values():
             if _is_large(tensor):
-                keep_part(tensor, _longest_part(tensor, axis))
+                keep_part(tensor, _part("split_state", tensor, axis, dim))
     optimizer.register_step_pre_hook(_refuse_step)
 
 
-def split_parameters(optimizer: Any, axis: Axis) -> None:
-    """Split the parameters of an optimiser over an axis of the mesh, and what it keeps of them, as
-    `split_state` does: from now on this process has its part of either in memory. A program that is
-    compiled for the mesh gathers a parameter where it is used, drops it after, gathers it again
-    where the way back needs it, and updates the part. This is stage 3 of ZeRO (Rajbhandari et al.
-    2020, arXiv:1910.02054).
+def split_parameters(optimizer: Any, axis: Axis, dim: int | None = None) -> None:
+    """Split the parameters of an optimiser over an axis of the mesh, along ``dim``, else the
+    longest one of each, and what it keeps of them, as `split_state` does: from now on this process
+    has its part of either in memory. A program that is compiled for the mesh gathers a parameter
+    where it is used, drops it after, gathers it again where the way back needs it, and updates the
+    part. This is stage 3 of ZeRO (Rajbhandari et al. 2020, arXiv:1910.02054). Where `shard` splits
+    a parameter so, too, it is used in parts, and never gathered.
 
     The parameters keep their shape, and are symbols to all operations, so a module of them is for
     programs. ``module.state_dict()`` gives the whole, on every process, which all call, and
@@ -83,11 +85,11 @@ def split_parameters(optimizer: Any, axis: Axis) -> None:
     ((256, 64), 16384)
     """
     _check("split_parameters", optimizer, axis)
-    split_state(optimizer, axis)
+    split_state(optimizer, axis, dim)
     large = [p for group in optimizer.param_groups for p in group.params if _is_large(p)]
     _hold_alike(large)
     for tensor in large:
-        keep_part_of_parameter(tensor, _longest_part(tensor, axis))
+        keep_part_of_parameter(tensor, _part("split_parameters", tensor, axis, dim))
 
 
 def _hold_alike(tensors: Sequence[Any]) -> None:
@@ -130,10 +132,12 @@ def _is_large(tensor: Any) -> bool:
     return part_of(tensor) is None and tensor._data.nbytes >= SMALLEST
 
 
-def _longest_part(tensor: Any, axis: Axis) -> Part:
-    """The part along the longest dim, the first of several."""
+def _part(name: str, tensor: Any, axis: Axis, dim: int | None) -> Part:
+    """The part along a dim, else the longest one, the first of several."""
     shape = tensor.shape
-    return Part(shape, axis, max(range(len(shape)), key=lambda d: shape[d]))
+    if dim is None:
+        return Part(shape, axis, max(range(len(shape)), key=lambda d: shape[d]))
+    return Part(shape, axis, normalize_dim(dim, len(shape), name))
 
 
 def _refuse_step(optimizer: Any, *_: Any) -> None:

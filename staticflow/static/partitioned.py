@@ -18,12 +18,15 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.graph.node import Node
 from staticflow.ops.declaring.communicator import current
 from staticflow.ops.symbols.captured import part_of
+from staticflow.passes.loops.merge import merge
+from staticflow.passes.loops.share_products import share_products
 from staticflow.passes.partition.again import gather_again
 from staticflow.passes.partition.layouts import Place
 from staticflow.passes.partition.moves import Moved
 from staticflow.passes.partition.partition import Axes, partition
 from staticflow.passes.partition.schedule import order_collectives
-from staticflow.passes.partition.shares import add_shares, scatter_sums
+from staticflow.passes.partition.shares import send_less
+from staticflow.passes.rewrite import Counts
 from staticflow.static.fed_parts import agree_on_sizes, feed_parts
 from staticflow.static.written import Written, with_checked_sizes
 
@@ -64,8 +67,10 @@ def graph_of_rank(
     updated = [_split_of(t, mesh) for t in written.updated]
     numbers = [i for i, p in enumerate(graph.params) if p in kept]
     parts = {**fed, **kept}
+    graph = merge(graph, Counts())
     graph, moved = partition(graph, mesh.names, mesh.shape, mesh.rank, n_out, parts, updated, kept)
-    graph = scatter_sums(add_shares(graph), Place(mesh.shape, mesh.rank))
+    graph = share_products(graph, Counts())  # before a sum is taken in parts on the way back alone
+    graph = send_less(graph, Place(mesh.shape, mesh.rank))
     graph = gather_again(graph, [graph.params[i] for i in numbers])
     ordered = order_collectives(graph, agree_on_sizes(graph, count, mesh))
     return with_checked_sizes(ordered), moved

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import runpy
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -75,13 +73,3 @@ def test_a_pipeline_trains_as_one_process_does(stages: int, count: int) -> None:
     for rank, (found, own) in enumerate(distributed.simulate(run, stages)):
         np.testing.assert_allclose(found, losses, rtol=1e-11)
         np.testing.assert_allclose(own, trained[rank], rtol=1e-11)
-
-
-@pytest.mark.parametrize("stages", [2, 4])
-def test_the_example_has_the_losses_of_one_process(stages: int) -> None:
-    path = Path(__file__).parents[2] / "examples" / "pipeline.py"
-    main = runpy.run_path(str(path))["main"]
-    alone = main(30)
-    assert alone[-1] < alone[0] / 2
-    for losses in distributed.simulate(lambda: main(30), stages):
-        np.testing.assert_allclose(losses, alone, rtol=1e-12)

@@ -1,8 +1,8 @@
 """A product that two loops make in the same iterations is made by the first and stacked for the
-second.
+second; so is what processes send to each other.
 
 The derivative of a scan computes each iteration again from the carries that it began with.
-Elementwise work is cheaper done twice than stored; a product is not.
+Elementwise work is cheaper done twice than stored; a product is not, nor is a message.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from staticflow.graph.graph import (
     substitute_nodes,
 )
 from staticflow.graph.node import Node, constant, item, make_node
+from staticflow.ops.along.ordered_collectives import COLLECTIVES
 from staticflow.ops.declaring.lowering import Contract
 from staticflow.ops.loops.loop import Loop, loop_ops, scan_op
 from staticflow.passes.rewrite import Counts, with_args
@@ -67,7 +68,7 @@ def _plans(graph: Graph) -> dict[Node, _Plan]:
             same = _equal_nodes(first, second)
             own = _of_carries(first)
             for there, here in same.items():
-                if type(there.op.lowering) is Contract and here in own and _may_stand(here, first):
+                if _is_dear(there) and here in own and _may_stand(here, first):
                     there = _last_alike(there, same, second)
                     plans[second].read.setdefault(there, (first, same[there]))
     for plan in plans.values():
@@ -75,6 +76,13 @@ def _plans(graph: Graph) -> dict[Node, _Plan]:
             if here not in plans[first].stack:
                 plans[first].stack.append(here)
     return plans
+
+
+def _is_dear(n: Node) -> bool:
+    """Whether a node costs more than to store it and read it again."""
+    return type(n.op.lowering) is Contract or (
+        n.op in COLLECTIVES and not isinstance(n.type, tuple)
+    )
 
 
 def _may_stand(n: Node, loop: Node) -> bool:

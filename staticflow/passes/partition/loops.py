@@ -100,7 +100,8 @@ def _accumulate_shares(node: Node, carry: Node) -> tuple[Node, tuple[int, ...] |
     if node.op is not add:
         return None
     for at in (0, 1):
-        before, more = _accumulate_shares(node.args[at], carry), share_of(node.args[1 - at])
+        before = _accumulate_shares(node.args[at], carry)
+        more = share_of(node.args[1 - at], with_zeros=True)
         if before and more and before[1] in (None, more[1]):
             args = (before[0], more[0]) if at == 0 else (more[0], before[0])
             return with_args(node, args), more[1]

@@ -36,6 +36,7 @@ from staticflow.ops.symbols.symbol import Symbol
 from staticflow.passes.partition.branches import split_branches
 from staticflow.passes.partition.layouts import Layout, Place, same_layout, whole
 from staticflow.passes.partition.loops import split_loop
+from staticflow.passes.partition.moved_on import take_from_parts
 from staticflow.passes.partition.moves import (
     Moved,
     cut_to_parts,
@@ -85,8 +86,8 @@ def partition(
         ]
         walk.ending = "new values"
         for o, end in zip(graph.outputs[n_out:], updated, strict=True):
-            shape = o.tensor_type.shape
-            outputs.append(walk.take(o, walk.place.layout(shape, end or (None,) * len(shape))))
+            sizes = o.tensor_type.shape
+            outputs.append(walk.take(o, walk.place.layout(sizes, end or (None,) * len(sizes))))
     params = [walk.local[p][0] for p in graph.params]
     declared = [
         made.tensor_type if p in parts else t
@@ -138,8 +139,11 @@ class Walk:
         self.local[p] = made, (layout,)
 
     def is_kept_in_parts(self, node: Node) -> bool:
-        """Whether a node is a variable of which this rank keeps a part, or a view of one."""
-        while isinstance(node.op.lowering, View) and len(node.args) == 1:
+        """Whether a node is a variable of which this rank keeps a part, or a view of one that is
+        not said to be split."""
+        while len(node.args) == 1 and isinstance(node.op.lowering, View):
+            if node.op is shard_op:
+                return False
             (node,) = node.args
         return node in self.kept
 
@@ -184,7 +188,7 @@ class Walk:
         self.local[node] = made, tuple(whole(t.ndim) for t in types_of(node.type))
 
     def _split(self, node: Node, layouts: Sequence[Layout]) -> None:
-        picked = pick_from_parts(node, layouts, self)
+        picked = pick_from_parts(node, layouts, self) or take_from_parts(node, layouts, self)
         if picked is not None:
             self.local[node] = picked
             return

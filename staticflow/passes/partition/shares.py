@@ -7,7 +7,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from staticflow.graph.dims import same
-from staticflow.graph.graph import Graph, close, substitute_nodes
+from staticflow.graph.graph import (
+    Graph,
+    close,
+    map_attrs,
+    rebuild,
+    regions_of,
+    substitute_nodes,
+)
 from staticflow.graph.locs import using
 from staticflow.graph.node import Node
 from staticflow.graph.op import Op
@@ -22,7 +29,7 @@ from staticflow.ops.symbols.symbol import Symbol
 from staticflow.passes.partition.layouts import Place
 from staticflow.passes.rewrite import with_args
 
-__all__ = ["add_shares", "scatter_sums", "share_of"]
+__all__ = ["send_less", "share_of"]
 
 _MOVES = (permute_op, reshape_op, squeeze_op, transpose_op, unsqueeze_op)
 """Ops that only move elements: of a sum they give the sum of what they give."""
@@ -30,21 +37,38 @@ _MOVES = (permute_op, reshape_op, squeeze_op, transpose_op, unsqueeze_op)
 Share = tuple[Node, tuple[int, ...], list[Node]]
 
 
-def share_of(node: Node) -> Share | None:
+def share_of(node: Node, with_zeros: bool = False) -> Share | None:
     """This rank's share of a sum over ranks, moved or of several, over which axes the shares are to
-    be added, and what would not be needed then; None of anything else."""
+    be added, and what would not be needed then; None of anything else. ``with_zeros`` it may be
+    larger than the sum, which stands among zeros."""
     if node.op is all_reduce_op and node.attrs["reduce"] == "sum":
         return node.args[0], node.attrs["axes"], [node]
     if node.op is add:
-        a, b = map(share_of, node.args)
+        a, b = (share_of(x, with_zeros) for x in node.args)
         if a and b and a[1] == b[1] and a[0].type == b[0].type:
             return with_args(node, (a[0], b[0])), a[1], [*a[2], *b[2], node]
-    elif node.op in _MOVES and (inner := share_of(node.args[0])):
+    elif (node.op in _MOVES or (with_zeros and node.op is embed_op)) and (
+        inner := share_of(node.args[0], with_zeros)
+    ):
         return with_args(node, (inner[0],)), inner[1], [*inner[2], node]
     return None
 
 
-def add_shares(graph: Graph) -> Graph:
+def send_less(graph: Graph, place: Place) -> Graph:
+    """The graph, with its loops and branches, in which sums that are added are one, and of what a
+    rank takes its part alone it is sent that."""
+
+    def visit(node: Node, args: tuple[Node, ...]) -> Node:
+        if not regions_of(node):
+            return with_args(node, args)
+        attrs = map_attrs(node.attrs, lambda size: size, lambda inner: send_less(inner, place))
+        return Node(node.op, args, attrs, node.type, node.locs)
+
+    graph = _scatter_sums(_add_shares(graph), place)
+    return rebuild(graph, visit) if any(map(regions_of, graph.nodes)) else graph
+
+
+def _add_shares(graph: Graph) -> Graph:
     """The graph in which two sums over the same ranks, that are added and needed for nothing else,
     are one: as the gradients of what several layers read."""
     shares: dict[Node, Share] = {}
@@ -76,7 +100,7 @@ def _is_private(node: Node, graph: Graph) -> bool:
     return len(graph.users[node]) == 1 and node not in graph.outputs
 
 
-def scatter_sums(graph: Graph, place: Place) -> Graph:
+def _scatter_sums(graph: Graph, place: Place) -> Graph:
     """The graph in which a sum over ranks, of which each rank takes nothing but its part, is sent
     in parts: as the gradient of a parameter whose state is split."""
     instead = {
