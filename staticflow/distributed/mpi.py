@@ -21,6 +21,7 @@ import numpy as np
 from staticflow.config import config
 from staticflow.errors import RankError
 from staticflow.graph.locs import format_locs, here
+from staticflow.ops.along.collectives import combine_parts
 from staticflow.ops.declaring.communicator import (
     ENDED,
     Array,
@@ -100,20 +101,25 @@ class _MPI(Communicator):
         return found
 
     def measure(self) -> None:
-        """Exchange some short and some long messages with a few others, once in a process."""
+        """Add up some short and some long arrays with a few others, once in a process: what is sent
+        is copied, added and joined, too."""
         if self.cost is None:
             members = measuring_group(self.rank, self.size)
             others = max(len(members) - 1, 1)
-            short, long = (self._time_exchanges(members, *what) for what in ((8, 20), (LONG, 4)))
+            short, long = (self._time_exchanges(members, *what) for what in ((8, 20), (LONG, 5)))
             self.cost = short / others, max(long - short, 1e-9) / (LONG * others)
 
     def _time_exchanges(self, members: Sequence[int], nbytes: int, times: int) -> float:
-        part = np.zeros(nbytes, np.uint8)
+        """The seconds of one exchange with messages of so many bytes, of the two of a sum."""
+        own = np.zeros(nbytes // 4 * len(members), np.float32)
         found = []
         for _ in range(times):
             began = time.perf_counter()
-            self.exchange(f"measurement of {nbytes} bytes", members, [part] * len(members))
-            found.append(time.perf_counter() - began)
+            shares = np.split(own.copy(), len(members))
+            total = combine_parts(self.exchange(f"measurement of {nbytes} B", members, shares))
+            parts = self.exchange(f"measurement of {nbytes} B", members, [total] * len(members))
+            np.concatenate(parts)
+            found.append((time.perf_counter() - began) / 2)
         return sorted(found)[times // 2]
 
     def begin(self, work: Callable[[], Any]) -> int:

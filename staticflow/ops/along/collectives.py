@@ -39,6 +39,7 @@ __all__ = [
     "all_to_all_op",
     "broadcast_op",
     "check_axes",
+    "combine_parts",
     "exchange_op",
     "gather_together",
     "goes_at_once",
@@ -119,7 +120,7 @@ def own_array(x: Any) -> Array:
     return found
 
 
-def _combine(parts: Sequence[Array], reduce: str) -> Array:
+def combine_parts(parts: Sequence[Array], reduce: str = "sum") -> Array:
     """Parts of one shape added up, or the largest or smallest of them, in their order."""
     dtype = parts[0].dtype
     wide = accumulator(dtype) if reduce == "sum" else dtype
@@ -166,10 +167,10 @@ def reduce_flat(flat: Array, mesh: Numbers, axes: Numbers, reduce: str) -> Array
         return _exchange(f"all_reduce ({reduce})", flat, mesh, axes, parts)
 
     if goes_at_once(flat.nbytes, count):
-        return _combine(exchange(lambda place, n: [flat] * n), reduce)
+        return combine_parts(exchange(lambda place, n: [flat] * n), reduce)
     ends = [flat.size * i // count for i in range(count + 1)]
     mine = exchange(lambda place, n: [flat[ends[i] : ends[i + 1]] for i in range(n)])
-    share = _combine(mine, reduce)
+    share = combine_parts(mine, reduce)
     return np.concatenate(exchange(lambda place, n: [share] * n))
 
 
@@ -282,7 +283,7 @@ def scatter_together(
     shares = [np.split(x, count, d) for x, d in zip(part_flat(flat, shapes), dims, strict=True)]
     to_each = [join_flat(of_rank) for of_rank in zip(*shares, strict=True)]
     parts = _exchange("reduce_scatter", to_each[0], mesh, axes, lambda place, n: to_each)
-    return part_flat(_combine(parts, "sum"), [of_x[0].shape for of_x in shares])
+    return part_flat(combine_parts(parts, "sum"), [of_x[0].shape for of_x in shares])
 
 
 reduce_scatter_op: Op = Op(
