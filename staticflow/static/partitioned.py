@@ -22,7 +22,7 @@ from staticflow.passes.loops.merge import merge
 from staticflow.passes.loops.share_products import share_products
 from staticflow.passes.partition.again import gather_again
 from staticflow.passes.partition.layouts import Place
-from staticflow.passes.partition.moves import Moved
+from staticflow.passes.partition.moves import Moved, moves_left
 from staticflow.passes.partition.partition import Axes, partition
 from staticflow.passes.partition.schedule import order_collectives
 from staticflow.passes.partition.shares import send_less
@@ -70,10 +70,11 @@ def graph_of_rank(
     graph = merge(graph, Counts())
     graph, moved = partition(graph, mesh.names, mesh.shape, mesh.rank, n_out, parts, updated, kept)
     graph = share_products(graph, Counts())  # before a sum is taken in parts on the way back alone
+    moves = moves_left(moved, graph)
     graph = send_less(graph, Place(mesh.shape, mesh.rank))
     graph = gather_again(graph, [graph.params[i] for i in numbers])
     ordered = order_collectives(graph, agree_on_sizes(graph, count, mesh))
-    return with_checked_sizes(ordered), moved
+    return with_checked_sizes(ordered), moves
 
 
 def _split_of(tensor: Tensor, mesh: Mesh) -> Axes | None:

@@ -46,6 +46,8 @@ def run_on(ranks: int, function: Any, size: int) -> list[tuple[np.ndarray[Any, A
     def run() -> tuple[np.ndarray[Any, Any], list[str]]:
         x = sf.placeholder((size, 3), sf.float64, name="x")
         program = sf.compile([x], function(x), mesh=distributed.mesh(data=-1))
+        sent = sum(m.bytes for m in messages(program) if "all_reduce" not in str(m.step))
+        assert sent == sum(int(m.bytes) for m in program._written.moved)  # all that is sent is said
         return program(numbers(size, 3)).numpy(), names(program)
 
     return distributed.simulate(run, ranks)

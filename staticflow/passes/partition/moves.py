@@ -7,6 +7,7 @@ unawares.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -16,14 +17,20 @@ from staticflow.graph.graph import Graph, regions_of
 from staticflow.graph.locs import Locs, merge_locs
 from staticflow.graph.node import Node
 from staticflow.graph.types import Shape, TensorType
-from staticflow.ops.along.collectives import all_gather_op, all_to_all_op
+from staticflow.ops.along.collectives import (
+    all_gather_op,
+    all_to_all_op,
+    broadcast_op,
+    exchange_op,
+)
 from staticflow.ops.basics.slicing import embed_op, slice_op
 from staticflow.ops.basics.view import reshape
 from staticflow.ops.declaring.late import tied_op
+from staticflow.ops.indexing.roll_repeat import roll_op
 from staticflow.ops.symbols.symbol import Symbol
 from staticflow.passes.partition.layouts import Layout, Place, Split, same_layout
 
-__all__ = ["Moved", "cut_to_parts", "move", "moves_left", "note_move"]
+__all__ = ["Moved", "cut_to_parts", "in_words", "move", "moves_left", "note_move"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,24 +196,25 @@ def note_move(
     reader, locs = (user, node.locs) if isinstance(user, str) else (user.op.name, user.locs)
     readers = () if reader == tied_op.name else (reader,)
     return Moved(
-        kind, _in_words(now, names), _in_words(layout, names), tuple(axes), readers,
+        kind, in_words(now, names), in_words(layout, names), tuple(axes), readers,
         locs, sent,
     )  # fmt: skip
 
 
-def _in_words(layout: Layout, names: Sequence[str]) -> str:
+def in_words(layout: Layout, names: Sequence[str]) -> str:
     """A layout as a user says it to ``shard``."""
     return ", ".join("None" if split is None else names[split.axis] for split in layout)
 
 
 def moves_left(found: Sequence[tuple[Node, Moved]], graph: Graph) -> tuple[Moved, ...]:
     """Those, of nodes, for which the graph has a collective: what nobody needs is not in it. What
-    several ops want alike is sent once."""
-    left: set[object] = set()
+    several ops want alike is sent once, and what a loop was sent is not sent again on the way back.
+    """
+    left: Counter[object] = Counter()
 
     def walk(g: Graph) -> None:
         for n in g.nodes:
-            if n.op in (all_gather_op, all_to_all_op):
+            if n.op in (all_gather_op, all_to_all_op, broadcast_op, exchange_op):
                 left.update((n.attrs["axes"], n.tensor_type.dtype, loc) for loc in n.locs)
             for region in regions_of(n):
                 walk(region)
@@ -214,9 +222,14 @@ def moves_left(found: Sequence[tuple[Node, Moved]], graph: Graph) -> tuple[Moved
     walk(graph)
     each: dict[tuple[Node, str], Moved] = {}
     for node, m in found:
-        if any(((axis,), m.kind.dtype, loc) in left for axis in m.axes for loc in m.locs):
-            before = each.setdefault((node, m.wanted), m)
-            readers = tuple(dict.fromkeys((*before.readers, *m.readers)))
-            locs = merge_locs(before.locs, m.locs)
-            each[node, m.wanted] = replace(before, readers=readers, locs=locs)
+        keys = [((axis,), m.kind.dtype, loc) for axis in m.axes for loc in m.locs]
+        if not any(left[key] > 0 for key in keys):
+            continue
+        if m.readers == (roll_op.name,):
+            left.subtract(keys)
+        before = each.setdefault((node, m.wanted), m)
+        readers = tuple(dict.fromkeys((*before.readers, *m.readers)))
+        each[node, m.wanted] = replace(
+            before, readers=readers, locs=merge_locs(before.locs, m.locs)
+        )
     return tuple(each.values())

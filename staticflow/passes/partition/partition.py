@@ -41,7 +41,6 @@ from staticflow.passes.partition.moves import (
     Moved,
     cut_to_parts,
     move,
-    moves_left,
     note_move,
 )
 from staticflow.passes.partition.plans import Plan, stretch
@@ -61,13 +60,13 @@ def partition(
     parts: Mapping[Node, Axes] = {},
     updated: Sequence[Axes | None] = (),
     kept: Collection[Node] = (),
-) -> tuple[Graph, tuple[Moved, ...]]:
+) -> tuple[Graph, Sequence[tuple[Node, Moved]]]:
     """The graph of a rank of a mesh that has axes of these names and sizes. The first ``n_out``
     outputs are whole, unless they are said to be split; of these a rank gives its part. ``parts``
     are the params of which it has a part, with the axes that split them, of which those that are
     ``kept`` are variables; the new values of what is ``updated``, behind the outputs, are parts
     where they have such an entry. Gives what is sent, too, since it is split otherwise than it is
-    wanted.
+    wanted, with the node of whole tensors; `moves_left` has what of that is needed.
 
     Raises `ShapeError` for an axis that the mesh does not have, and for a collective of the user's,
     which a graph of whole tensors has no place for.
@@ -94,7 +93,7 @@ def partition(
         for p, made, t in zip(graph.params, params, graph.declared, strict=True)
     ]
     local = close(params, outputs, graph.equalities, declared)
-    return local, moves_left(walk.moved, local)
+    return local, walk.moved
 
 
 Axes = tuple[int | None, ...]
