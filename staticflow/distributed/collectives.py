@@ -25,10 +25,9 @@ __all__ = ["all_gather", "all_reduce", "all_to_all", "broadcast", "exchange", "r
 
 def _over(over: Mesh | Axis, what: str) -> dict[str, tuple[int, ...]]:
     """The attributes that say which ranks a collective is over."""
-    if isinstance(over, Mesh):
-        return {"mesh": over.shape, "axes": tuple(range(len(over.shape)))}
-    if isinstance(over, Axis):
-        return {"mesh": over.mesh.shape, "axes": (over.number,)}
+    if isinstance(over, Mesh | Axis):
+        mesh, axes = over.over
+        return {"mesh": mesh, "axes": axes}
     raise DTypeError(
         f"{what}: over is {with_article(type(over))}; it must be a mesh or an axis of one, as "
         f'mesh.axis("data"), at {format_locs(here())}'

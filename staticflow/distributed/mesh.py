@@ -29,6 +29,11 @@ class Mesh:
         """How many processes there are."""
         return math.prod(self.shape)
 
+    @property
+    def over(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The shape of the mesh, and along which axes of it a collective over all goes."""
+        return self.shape, tuple(range(len(self.shape)))
+
     def axis(self, name: str) -> Axis:
         """The axis of that name. Raises `ArgumentError` if there is none."""
         if name not in self.names:
@@ -67,6 +72,11 @@ class Axis:
     def rank(self) -> int:
         """Which of them this process is."""
         return int(np.unravel_index(self.mesh.rank, self.mesh.shape)[self.number])
+
+    @property
+    def over(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The shape of the mesh, and the axis of it along which a collective goes."""
+        return self.mesh.shape, (self.number,)
 
     def __repr__(self) -> str:
         return f"<axis {self.name} of {self.mesh}, {self.rank} of {self.size}>"

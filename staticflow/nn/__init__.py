@@ -34,6 +34,7 @@ from staticflow.nn.parameter import UninitializedParameter as UninitializedParam
 from staticflow.nn.pooling import *  # noqa: F403
 from staticflow.nn.recurrent import *  # noqa: F403
 from staticflow.nn.shapes import *  # noqa: F403
+from staticflow.nn.sync_batch_norm import *  # noqa: F403
 from staticflow.nn.transformer import *  # noqa: F403
 from staticflow.nn.tree import Tree as _Tree
 from staticflow.ops.declaring.foreign import (

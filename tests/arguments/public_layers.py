@@ -86,6 +86,7 @@ _LAYERS: dict[str, tuple[list[Any], tuple[tuple[int, ...], ...]]] = {
     "CTCLoss": ([], ()), "MultiLabelMarginLoss": ([], ()),
     "ModuleList": ([[]], ()), "ModuleDict": ([{}], ()), "ParameterList": ([[]], ()),
     "ParameterDict": ([{}], ()), "Sequential": ([], ((2, 3),)), "Parameter": ([values(2)], ()),
+    "SyncBatchNorm": ([3], ((2, 3),)),
 }  # fmt: skip
 """The arguments of a layer, and the shapes of what it is called with."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -15,6 +15,7 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.graph.types import Shape
 from staticflow.nn.functional.pad import pad
+from staticflow.ops.along.collectives import all_reduce_op
 from staticflow.ops.along.normalization import (
     batch_norm_op,
     batch_statistics,
@@ -25,6 +26,7 @@ from staticflow.ops.along.normalization import (
 from staticflow.ops.basics.arithmetic import clamp, where
 from staticflow.ops.basics.creation import new_full
 from staticflow.ops.basics.expand import expand
+from staticflow.ops.basics.joining import cat
 from staticflow.ops.basics.reduce import mean_op, narrow_as, widen
 from staticflow.ops.basics.splitting import narrow
 from staticflow.ops.basics.view import reshape
@@ -234,6 +236,29 @@ def batch_norm(
     input, count = _with_variance(input, sizes, "batch_norm"), prod(sizes)
     out, *own = _by_batch(input, weight, bias, eps)
     return _moving(out, input, own, (running_mean, running_var), momentum, count)
+
+
+def normalize_together(
+    x: Any, running: Sequence[Any], weight: Any, bias: Any, group: Mapping[str, tuple[int, ...]],
+    momentum: Any, eps: float,
+) -> Any:  # fmt: skip
+    """``x`` (N, C, ...) normalised by the statistics of the rows of all processes of a ``group``,
+    the axes of a mesh, towards which the ``running`` ones move on each of them."""
+    _check_channels(
+        "SyncBatchNorm", x, running_mean=running[0], running_var=running[1], weight=weight,
+        bias=bias,
+    )  # fmt: skip
+    dims, wide, layout = (0, *range(2, x.ndim)), widen(x), _per_channel(x, x.shape[1])
+    rows = prod([x.shape[d] for d in dims])
+    own = new_full(wide, (1,), 1.0) * (rows if isinstance(rows, int) else number_of_size(rows))
+    total = all_reduce_op(cat([wide.sum(dims), own]), **group, reduce="sum")
+    count = total[-1]
+    mean = total[:-1] / count
+    apart = wide - reshape(mean, layout)
+    var = all_reduce_op((apart * apart).sum(dims), **group, reduce="sum") / count
+    out = _by_statistics(x, mean, var, weight, bias, eps)
+    statistics = mean.detach(), var.detach() * (count / (count - 1)).detach()
+    return _moving(out, x, statistics, running, momentum, 2)
 
 
 @fused("NativeBatchNormBackward0")
