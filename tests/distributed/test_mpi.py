@@ -223,19 +223,25 @@ RESUMED = """
 """
 
 
-def test_a_transformer_in_parts_of_its_heads_has_the_losses_of_one(tmp_path: Path) -> None:
-    """Of one layer: each process compiles a program of its own, which is most of the time."""
-    example = EXAMPLE.with_name("tensor_parallel.py")
+@pytest.mark.parametrize(
+    ("name", "count", "arguments"),
+    [("tensor_parallel", 4, (20, "float64", 1)), ("pipeline", 2, (20,))],
+)
+def test_examples_in_parts_have_the_losses_of_one(
+    name: str, count: int, arguments: tuple[Any, ...], tmp_path: Path
+) -> None:
+    """A transformer, of one layer, in parts of its heads, and stages on processes of their own."""
+    example = EXAMPLE.with_name(f"{name}.py")
     script = f"""
         import json, runpy
-        losses = runpy.run_path({str(example)!r})["main"](20, "float64", layers=1)
+        losses = runpy.run_path({str(example)!r})["main"](*{arguments!r})
         print("losses", json.dumps(losses), flush=True)
     """
-    run = launch(4, script, tmp_path)
+    run = launch(count, script, tmp_path)
     assert run.returncode == 0, run.stderr
     found = [json.loads(x[7:]) for x in run.stdout.splitlines() if x.startswith("losses")]
-    assert len(found) == 4
-    alone = runpy.run_path(str(example))["main"](20, "float64", layers=1)
+    assert len(found) == count
+    alone = runpy.run_path(str(example))["main"](*arguments)
     for losses in found:
         assert losses == pytest.approx(alone, rel=1e-12)
 
