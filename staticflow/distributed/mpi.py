@@ -7,12 +7,14 @@ for. One that comes to its end says so, and the others find that where they woul
 from __future__ import annotations
 
 import atexit
+import faulthandler
 import functools
 import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -37,6 +39,8 @@ T = TypeVar("T")
 LABEL, PART, ASKED = 1, 2, 3  # tags of messages
 GRACE = 2.0
 """Seconds in which the others say what they wait for, once one has waited too long."""
+STARTING = 10
+"""Seconds by which processes may start one behind the other, besides."""
 SPINS = 200
 """How often a rank looks for a message before it sleeps between looks: what comes soon comes within
 some ten microseconds, and ranks may be more than there are processors."""
@@ -212,12 +216,28 @@ def measuring_group(rank: int, size: int) -> list[int]:
     return list(found)
 
 
+@contextmanager
+def _time_limit() -> Iterator[None]:
+    """A block that may take as long as a rank waits for others, and `STARTING`. What is longer ends
+    the process, and mpirun all others, with a traceback: no Python runs where MPI begins."""
+    limit, where = config.wait_limit, sys.__stderr__
+    if not limit or where is None:
+        yield
+        return
+    faulthandler.dump_traceback_later(limit + STARTING, exit=True, file=where)
+    try:
+        yield
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+
+
 def join() -> None:
     """Have MPI carry the messages of this process; raises `RankError` where mpi4py is missing."""
     if isinstance(current(), _MPI):
         return
     try:
-        from mpi4py import MPI
+        with _time_limit():
+            from mpi4py import MPI  # which waits until all processes have come so far
     except (ImportError, RuntimeError) as error:
         raise RankError(
             f"this process was started by mpirun, and mpi4py cannot be imported ({error}); install "

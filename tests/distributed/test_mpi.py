@@ -150,6 +150,26 @@ def test_a_rank_that_is_stopped_for_a_while_or_ends_early_ends_nobody(tmp_path: 
     assert sorted(run.stdout.split("\n")[:-1]) == [f"rank {r} has 30.0" for r in range(3)]
 
 
+def test_ranks_wait_for_one_that_never_joins_as_long_as_the_limit_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where MPI begins no Python runs, and mpirun lets a process end that has not begun it, if none has
+    yet; else it says so at once."""
+    monkeypatch.setenv("STATICFLOW_WAIT_LIMIT", "1")
+    script = """
+        import os, sys, time
+        if os.environ["OMPI_COMM_WORLD_RANK"] == "1":
+            sys.exit(0)
+        time.sleep(1)
+        distributed.mesh(data=-1)
+        print("has a mesh")
+    """
+    run = launch(2, script, tmp_path)
+    assert run.returncode != 0 and not run.stdout
+    waited = "Timeout (0:00:11)!" in run.stderr and "in mesh" in run.stderr
+    assert waited or 'did not call "init" before exiting' in run.stderr
+
+
 def test_ranks_that_wait_in_a_circle_say_what_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
