@@ -296,7 +296,7 @@ def test_ranks_that_seed_otherwise_are_told(tmp_path: Path) -> None:
 def test_a_program_is_measured_on_two_processes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What ``plan-cluster --calibrate`` says of them has no less than the time of their messages."""
+    """As ``plan-cluster --calibrate`` does: what a call takes, and what a message and its bytes do."""
     for name in ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"):
         monkeypatch.setenv(name, "1")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(p for p in sys.path if p))
@@ -314,7 +314,7 @@ def test_a_program_is_measured_on_two_processes(
     """)
     )
     seconds, cost = calibration.measure_call(f"{path}:train", ["data"], {"x_0": 512}, 2)
-    assert cost is not None and 0 < cost[0] < seconds < 10
+    assert cost is not None and cost[0] > 0 and cost[1] > 0 and 0 < seconds < 10
     arguments = ["plan-cluster", f"{path}:train", "--mesh", "data=8", "--calibrate", "1,2"]
     assert main([*arguments, "--sizes", "x_0=512"]) == 0
     *_, one, two, last = capsys.readouterr().out.splitlines()
