@@ -87,7 +87,7 @@ def test_an_import_makes_little() -> None:
     texts, signatures, modules = map(int, run.stdout.split())
     assert texts <= 190  # 120 dataclasses, 60 annotations of records, named tuples
     assert signatures <= 55
-    assert modules <= 345
+    assert modules <= 346
 
 
 def test_an_import_looks_through_nothing_that_it_made() -> None:
