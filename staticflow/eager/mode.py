@@ -273,7 +273,8 @@ def _word_error(op: Op, args: Sequence[Any], attrs: Mapping[str, Any], error: Ex
     except (ShapeError, DTypeError) as rule:
         raise type(rule)(f"{what}: {rule}, {at}") from None
     if isinstance(error, StaticflowError):
-        raise type(error)(f"{what}: {error}, {at}") from None
+        said = str(error) == attrs.get("what")  # by the function that asked for it
+        raise type(error)(f"{error}, {at}" if said else f"{what}: {error}, {at}") from None
     if isinstance(error, OverflowError):  # a number that the dtype cannot hold
         raise DTypeError(f"{what}: {error}, {at}") from None
     if isinstance(error, TypeError | AttributeError):  # an attribute of a wrong kind

@@ -159,10 +159,11 @@ def linspace(
     tensor([0.0000, 0.2500, 0.5000, 0.7500])
     """
     wanted = dtype_of(dtype or get_default_dtype())
+    _check_steps("linspace", steps)
     if any(isinstance(v, Dim | Symbol) for v in (start, end, steps)):
         return _symbolic_spaces(start, end, steps, wanted, endpoint).to(wanted)
     lo, hi = _ends(start, end, wanted)
-    parts = _count(steps) - 1 if endpoint else steps
+    parts = steps - 1 if endpoint else steps
     step = (hi - lo) / parts if parts > 0 else 0.0
     if step:
         values = _space_evenly(steps, lo, step, wanted.numpy)
@@ -187,9 +188,10 @@ def logspace(
     """``steps`` powers of ``base``, whose exponents go evenly from ``start`` to ``end``; of an
     integer dtype these lose their fractions first."""
     wanted = dtype_of(dtype or get_default_dtype())
+    _check_steps("logspace", steps)
     if any(isinstance(v, Dim | Symbol) for v in (start, end, steps)):
         return (float(base) ** _symbolic_spaces(start, end, steps, wanted)).to(wanted)
-    values = np.float64(base) ** np.linspace(*_ends(start, end, wanted), _count(steps))
+    values = np.float64(base) ** np.linspace(*_ends(start, end, wanted), steps)
     return finish_tensor(Tensor._wrap(values.astype(wanted.numpy)), device, requires_grad)
 
 
@@ -199,7 +201,7 @@ def _symbolic_spaces(start: Any, end: Any, steps: Any, dtype: DType, endpoint: b
     lo, hi = (_end(v, dtype) for v in (start, end))
     if not endpoint:
         return lo + _ramp([count], 0).to(float64) * ((hi - lo) / dim_max(count, 1))
-    last = dim_max(_count(count) - 1, 1) if isinstance(count, int) else dim_max(count - 1, 1)
+    last = dim_max(count - 1, 1)
     ramp = _ramp([count], 0).to(float64)
     return where(ramp == last, hi, lo + ramp * ((hi - lo) / last))
 
@@ -216,10 +218,9 @@ def _ends(start: Any, end: Any, dtype: DType) -> tuple[float, float]:
     return (lo, hi) if dtype.is_floating else (float(int(lo)), float(int(hi)))
 
 
-def _count(steps: int) -> int:
-    if steps < 0:
-        raise ShapeError(f"{steps} steps; give 0 or more, at {format_locs(here())}")
-    return steps
+def _check_steps(what: str, steps: Any) -> None:
+    if isinstance(steps, int) and steps < 0:
+        raise ShapeError(f"{what}: {steps} steps; give 0 or more, at {format_locs(here())}")
 
 
 @by_shape

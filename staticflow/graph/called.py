@@ -14,7 +14,7 @@ from typing import Any
 from staticflow.errors import StaticflowError
 from staticflow.graph.locs import Locs
 
-__all__ = ["name_the_function", "named_call"]
+__all__ = ["function_at", "name_the_function", "named_call"]
 
 _OPERATION = re.compile(r"([a-z]\w*)(\(|: )")
 """How a message begins that names an op or function: ``mul(f32[2], f32[3]): ...``, ``var: ...``."""
@@ -81,9 +81,16 @@ def _arguments_of(fn: Any) -> tuple[str, ...]:
 def named_call(message: str, locs: Locs) -> str:
     """A ``message`` of an operation behind the name of the function that the user called at
     ``locs``, as `_beginning` says; as it is, where that is not one function."""
+    name = function_at(locs)
+    return message if name is None else _beginning(name, message) + message
+
+
+def function_at(locs: Locs) -> str | None:
+    """The name of the public function that the user called at ``locs``; None of an op that was
+    called itself, and of several functions."""
     names = {_function_of(loc.within) for loc in locs}
     (name,) = names if len(names) == 1 else (None,)
-    return message if name is None else _beginning(name, message) + message
+    return name
 
 
 def _function_of(within: tuple[CodeType, ...]) -> str | None:

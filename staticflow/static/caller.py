@@ -148,7 +148,7 @@ class Caller:
             with quiet():
                 interpreter(self._flushes)(self.graph, self.executable.to_host(arrays))
         except type(found) as error:
-            return "" if str(error) in str(found) else f" ({error})"
+            return "" if str(error) in str(found) else f" ({_rest(str(error), str(found))})"
         except Exception:  # of which the program says nothing
             return ""
         return ""
@@ -175,6 +175,15 @@ class Caller:
             _as_array(a, n, p.tensor_type.dtype, self.executable.where)
             for a, n, p in zip(args, self.names, self.graph.params, strict=False)
         ]
+
+
+def _rest(message: str, said: str) -> str:
+    """``message`` without the words with which ``said`` begins, too; what goes on with a verb has
+    "it" for them."""
+    words, known = message.split(" "), said.split(" ")
+    same = next((i for i, (a, b) in enumerate(zip(words, known, strict=False)) if a != b), 0)
+    rest = " ".join(words[same:])
+    return f"it {rest}" if same and rest.startswith("is ") else rest
 
 
 def _there(t: Tensor, what: str, where: device) -> Any:

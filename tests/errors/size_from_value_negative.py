@@ -1,7 +1,7 @@
 # raises ShapeError
-# says a size is not in 0..
+# says a size lies outside of 0..
 # says in iteration 2 of the while at
-# says (a size is -1, where it must be in 0..
+# says (it is -1; it must be in 0..
 import staticflow as sf
 
 n = sf.placeholder((), "int64", name="n")

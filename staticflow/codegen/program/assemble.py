@@ -383,7 +383,7 @@ class _Assembler:
         (count,) = node.args
         most: Size = node.attrs["most"]
         places[node] = self.buffers.new(node.tensor_type, node)
-        site = self._fails(f"{node.attrs['what']} is not in 0..{most}", node.locs)
+        site = self._fails(f"{node.attrs['what']} lies outside of 0..{most}", node.locs)
         (size,) = bound_symbols(node)
         return (Measure(size, places[count], most, site, node.locs),)
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from staticflow.data_classes import dataclass
 from staticflow.errors import SymbolicError
+from staticflow.graph.called import function_at
 from staticflow.graph.dims import Size
 from staticflow.graph.graph import Graph
 from staticflow.graph.locs import format_locs, using
@@ -99,15 +100,15 @@ def _as_values(node: Node, found: Any, is_batched: bool) -> Any:
 def _no_rule(node: Node, rows_differ: bool) -> str:
     if node.op is measure_op or "binds" in node.attrs:
         why = (
-            "would differ from row to row; mask instead of selecting, as with sf.where, or use "
-            "sf.map" if rows_differ
+            "would differ from row to row; mask instead of selecting, as with sf.where, count or "
+            "add up into zeros of a known size, as with scatter_add, or use sf.map" if rows_differ
             else "is not known where rows are traced, though it is the same for all; select "
             "outside of the function, and give it what is selected"
         )  # fmt: skip
-        return (
-            f"vmap: a size that depends on values, as of what a mask selects, {why}, "
-            f"at {format_locs(node.locs)}"
-        )
+        name = function_at(node.locs)
+        masks = name is None or name == "nonzero"  # x[mask] is made of that, too
+        of = "as of what a mask selects," if masks else f"that of {name},"
+        return f"vmap: a size that depends on values, {of} {why}, at {format_locs(node.locs)}"
     return (
         f"vmap: {node.op.name} has no rule for rows that differ; compute it outside of vmap, or "
         f"use sf.map, at {format_locs(node.locs)}"

@@ -48,7 +48,7 @@ def _measure_infer(
 
 def _measure_reference(xp: Any, count: Any, *, most: int, what: str, binds: Any) -> Any:
     if not 0 <= count <= most:
-        raise ShapeError(f"{what} is {count}, where it must be in 0..{most}")
+        raise ShapeError(f"{what} is {count}; it must be in 0..{most}")
     return xp.zeros((int(count), 0), bool)
 
 

@@ -5,20 +5,19 @@ from __future__ import annotations
 from typing import Any, NamedTuple, cast
 
 from staticflow.errors import ArgumentError
-from staticflow.graph.dims import closed_size, fresh_sym, is_provably_ge, same
+from staticflow.graph.dims import closed_size, is_provably_ge, same
 from staticflow.graph.dtypes import int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.basics.autocast import by_autocast
 from staticflow.ops.basics.creation import new_full
 from staticflow.ops.basics.expand import common_shape
-from staticflow.ops.basics.view import unsqueeze
-from staticflow.ops.declaring.late import measure_op, tied_op
+from staticflow.ops.declaring.required import require_true
 from staticflow.ops.declaring.sizes import is_symbolic
 from staticflow.ops.loops.cond import cond
 from staticflow.ops.matrices.contract import matmul
 from staticflow.ops.matrices.factors import is_some, svd
 from staticflow.ops.matrices.singular_values import above_tolerance, pseudoinverse
-from staticflow.ops.matrices.solving import in_batches, is_of_vectors
+from staticflow.ops.matrices.solving import columns_of, in_batches, is_of_vectors
 from staticflow.ops.matrices.tall_systems import least_squares_op
 
 __all__ = ["LeastSquares", "lstsq"]
@@ -59,7 +58,7 @@ def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = No
             f"{format_locs(here())}"
         )
     vectors = is_of_vectors(A, B)
-    right = unsqueeze(B, -1) if vectors else B
+    right = columns_of(A, B, "lstsq") if vectors else B
     if driver in _BY_VALUES:
         (x, squares, rank, full), s = _by_singular_values(A, right, rcond)
     else:
@@ -120,13 +119,11 @@ def _residuals(A: Any, full: Any, squares: Any) -> Any:
         return squares if full else squares.new_empty(0)
     if not is_provably_ge(rows, columns + 1):
         full = full & is_some(rows - columns, squares)
-    binds = (fresh_sym("deficient", 1, late=True),)
-    held = measure_op((~full).to(int64), most=0, what=_DEFICIENT, binds=binds)
-    return tied_op(squares, held)
+    return require_true(squares, full, _DEFICIENT)
 
 
 _DEFICIENT = (
-    "lstsq, whose residuals are used in a graph, where they are those of full rank (of any rank "
-    "they are ((A @ x - b) ** 2).sum(-2)): the number of matrices that have no full rank, or no "
-    "more rows than columns,"
+    "lstsq: the residuals are used in a graph, where they are those of full rank, and a matrix has "
+    "no full rank, or no more rows than columns; compute ((A @ X - B) ** 2).sum(-2), which holds "
+    "for any"
 )

@@ -21,6 +21,7 @@ from staticflow.ops.declaring.array_modules import strictly
 from staticflow.ops.declaring.declare import per_arg, same_size, strict
 from staticflow.ops.declaring.fused import fused
 from staticflow.ops.declaring.lowering import LoopNest
+from staticflow.ops.declaring.required import require_equal
 from staticflow.ops.matrices.contract import matmul
 from staticflow.ops.matrices.elimination import (
     copy_in,
@@ -35,6 +36,7 @@ from staticflow.ops.matrices.triangle import tril, triu
 __all__ = [
     "cholesky",
     "cholesky_op",
+    "columns_of",
     "identity",
     "in_batches",
     "inv",
@@ -156,7 +158,7 @@ def solve(A: Any, B: Any) -> Any:
     tensor([1.0000, 0.5000])
     """
     if is_of_vectors(A, B):
-        return squeeze(solve_matrices(A, unsqueeze(B, -1)), -1)
+        return squeeze(solve_matrices(A, columns_of(A, B, "solve")), -1)
     return solve_matrices(A, B)
 
 
@@ -175,6 +177,17 @@ def is_of_vectors(A: Any, B: Any) -> bool:
             "program runs; give vectors as B.unsqueeze(-1) and the matrix as B.unsqueeze(0), at "
             f"{format_locs(here())}"
         ) from None
+
+
+def columns_of(A: Any, B: Any, what: str) -> Any:
+    """The right sides ``B``, vectors, as matrices of one column, for the function ``what``.
+
+    Raises `ShapeError`, by the shapes that are given, where they have not as many elements as ``A``
+    has rows; where only a call can tell, the program does."""
+    if A.ndim > 1:  # else A is refused
+        sizes = f"{what}: the rows of A {list(A.shape)} and the elements of B {list(B.shape)}"
+        B = require_equal(B, A.shape[-2], B.shape[-1], sizes)
+    return unsqueeze(B, -1)
 
 
 def _differ(a: Size, b: Size) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from staticflow.errors import ShapeError
+from staticflow.graph.locs import format_locs, here
 from staticflow.ops.basics.arithmetic import where
 from staticflow.ops.basics.autocast import by_autocast
 from staticflow.ops.basics.axes import mT
@@ -26,6 +28,12 @@ def solve_triangular(
     tensor([[1.],
             [0.]])
     """
+    if A.ndim < 2 or B.ndim < 2:
+        raise ShapeError(
+            f"solve_triangular: A has shape {list(A.shape)} and B {list(B.shape)}; both must be "
+            "matrices, or batches of them: give a vector B as B.unsqueeze(-1), "
+            f"at {format_locs(here())}"
+        )
     if not left:
         return mT(solve_triangular(mT(A), mT(B), upper=not upper, unitriangular=unitriangular))
     part = where(identity(A) == 1, 1.0, A) if unitriangular else A
