@@ -23,6 +23,7 @@ from staticflow.errors import (
     DeviceError,
     FolderCheckpointError,
     MissingCheckpointError,
+    StaticflowError,
 )
 from staticflow.graph.articles import with_article
 from staticflow.graph.dtypes import BY_NUMPY, DTYPES, bool_
@@ -68,8 +69,8 @@ def save(obj: Any, f: str | os.PathLike[str] | IO[bytes]) -> None:
             f"at {format_locs(here())}"
         ) from None
     if isinstance(f, str | os.PathLike):
-        _check_place(Path(f))
-        _replace(Path(f), data)
+        check_place(Path(f), "save", MissingCheckpointError, FolderCheckpointError)
+        replace_file(Path(f), data)
     else:
         try:
             _method(f, "write", "save")(data)
@@ -117,7 +118,7 @@ def read_state(f: str | os.PathLike[str] | IO[bytes], map_location: Any, caller:
     if _KEY not in metadata:
         return tensors
     try:
-        return _rebuilt(json.loads(metadata[_KEY]), tensors, map_location is None)
+        return _rebuilt(json.loads(metadata[_KEY]), tensors, map_location is None, what)
     except (ValueError, LookupError, TypeError, RecursionError) as error:
         raise CheckpointError(
             f"{what} is damaged: its structure does not fit its tensors "
@@ -176,9 +177,9 @@ def _is_tensor(array: np.ndarray[Any, Any]) -> bool:
     return array.dtype.newbyteorder("=") in BY_NUMPY and not is_masked_array(array)
 
 
-def _rebuilt(described: Any, tensors: Mapping[str, Tensor], moves: bool) -> Any:
+def _rebuilt(described: Any, tensors: Mapping[str, Tensor], moves: bool, what: str) -> Any:
     """What `_describe` made ``described`` of. If it ``moves`` them, tensors of a GPU are brought
-    there."""
+    there. An error says ``what`` is read."""
 
     def of(part: Any) -> Any:
         kind, inside = part
@@ -190,8 +191,9 @@ def _rebuilt(described: Any, tensors: Mapping[str, Tensor], moves: bool) -> Any:
             return tensors[name].to(place) if moves else tensors[name]
         except DeviceError as error:
             raise DeviceError(
-                f"load: {name!r} was saved from {place}; map_location='cpu' reads it without a "
-                f"GPU: {error}"
+                f"{what}: {name!r} was saved from {place}, and is to be there again; staticflow."
+                f"load(..., map_location='cpu') reads the tensors of the file without a GPU: "
+                f"{error}"
             ) from None
 
     makers: dict[str, Callable[[Any], Any]] = {
@@ -270,16 +272,17 @@ def _method(f: Any, name: str, caller: str) -> Callable[..., Any]:
     return method
 
 
-def _check_place(path: Path) -> None:
-    """Raise `CheckpointError` where no file can be: at a folder, or in none."""
+def check_place(
+    path: Path, caller: str, missing: type[StaticflowError], folder: type[StaticflowError]
+) -> None:
+    """Raise ``folder`` or ``missing``, errors of the function ``caller``, where no file can be: at
+    a folder, or in none."""
     at = f"at {format_locs(here())}"
     if path.is_dir():
-        raise FolderCheckpointError(
-            f"save: {str(path)!r} is a folder; give the path of a file in it, {at}"
-        )
+        raise folder(f"{caller}: {str(path)!r} is a folder; give the path of a file in it, {at}")
     if not path.resolve().parent.is_dir():
-        raise MissingCheckpointError(
-            f"save: there is no folder {str(path.parent)!r}; make it first, as with "
+        raise missing(
+            f"{caller}: there is no folder {str(path.parent)!r}; make it first, as with "
             f"os.makedirs, {at}"
         )
 
@@ -299,7 +302,7 @@ def _read(path: Path, caller: str) -> bytes:
         ) from None
 
 
-def _replace(path: Path, data: bytes) -> None:
+def replace_file(path: Path, data: bytes) -> None:
     """Let ``path`` be a file with ``data``, or stay as it was.
 
     What a link names is replaced, with its permissions and its owner. What is no ordinary file, as

@@ -198,6 +198,11 @@ class _Mapped:
                 )
             return value.data
         out = stretch(value, size)
+        if not -out.ndim <= dim < out.ndim:
+            raise DimRangeError(
+                f"vmap: out_dims is {dim} for a result of {out.ndim} dims with that of the rows; "
+                f"it must be from {-out.ndim} to {out.ndim - 1}, at {format_locs(here())}"
+            )
         return movedim(out, 0, dim) if dim else out
 
 

@@ -18,6 +18,7 @@ from staticflow.eager.row_gradient import is_of_rows, to_dense
 from staticflow.eager.vertex import Vertex
 from staticflow.errors import AutogradError, DTypeError, ShapeError, StaticflowError
 from staticflow.graph.dtypes import dtype_of
+from staticflow.graph.kinds import class_in_words
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.masked_arrays import refuse_masked
 from staticflow.ops.basics.arithmetic import add, cast
@@ -256,7 +257,7 @@ def _check_inputs(inputs: Sequence[Any]) -> None:
     for i, t in enumerate(inputs):
         if not hasattr(t, "_current_vertex"):
             raise DTypeError(
-                f"backward: entry {i} of inputs= must be a tensor, not {type(t).__name__}, "
+                f"backward: entry {i} of inputs= must be a tensor, not {class_in_words(t)}, "
                 f"at {format_locs(here())}"
             )
         if not t.requires_grad:

@@ -5,15 +5,37 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from einops import EinopsError
 from einops.layers import RearrangeMixin, ReduceMixin
 from einops.layers._einmix import _EinmixMixin
 
+from staticflow.errors import ShapeError
+from staticflow.graph.locs import format_locs, here
 from staticflow.nn.init import uniform_
 from staticflow.nn.module import Module
 from staticflow.nn.parameter import new_parameter
 from staticflow.ops.matrices.einsum import einsum
 
 __all__ = ["EinMix", "Rearrange", "Reduce"]
+
+
+def _apply(layer: Any, input: Any) -> Any:
+    """What the pattern of ``layer`` makes of ``input``. Raises `ShapeError` where it has not as
+    many dims as the pattern says, and einops' own error, with the user's line,
+    for sizes that do not fit."""
+    wanted = layer._multirecipe
+    if input.ndim not in wanted:
+        counts = f"{min(wanted)} or more" if len(wanted) > 1 else f"{min(wanted)}"
+        raise ShapeError(
+            f"{type(layer).__name__}: an input of shape {list(input.shape)} has {input.ndim} dims, "
+            f"and the pattern {layer.pattern!r} is of {counts}, at {format_locs(here())}"
+        )
+    try:
+        return layer._apply_recipe(input)
+    except EinopsError as error:
+        raise EinopsError(
+            f"{layer!r}: an input of shape {list(input.shape)}: {error}, at {format_locs(here())}"
+        ) from None
 
 
 class Rearrange(RearrangeMixin, Module):
@@ -26,7 +48,7 @@ class Rearrange(RearrangeMixin, Module):
 
     def forward(self, input: Any) -> Any:
         """``input``, of a shape that the pattern takes, rearranged."""
-        return self._apply_recipe(input)  # type: ignore[no-untyped-call]
+        return _apply(self, input)
 
 
 class Reduce(ReduceMixin, Module):
@@ -39,7 +61,7 @@ class Reduce(ReduceMixin, Module):
 
     def forward(self, input: Any) -> Any:
         """``input``, of a shape that the pattern takes, reduced."""
-        return self._apply_recipe(input)  # type: ignore[no-untyped-call]
+        return _apply(self, input)
 
 
 class EinMix(_EinmixMixin, Module):

@@ -12,10 +12,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
-import numpy as np
-
 from staticflow.data_classes import dataclass
 from staticflow.errors import DTypeError
+from staticflow.graph.kinds import class_in_words, is_of_library
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.out import into
 from staticflow.graph.types import Facts, TensorType, Type
@@ -127,7 +126,7 @@ class Op:
             if candidate is not None and (mode is None or candidate.rank > mode.rank):
                 mode = candidate
         if mode is None:
-            given = ", ".join(type(a).__name__ for a in args) or "nothing"
+            given = ", ".join(map(class_in_words, args)) or "nothing"
             raise DTypeError(
                 f"{self.name}({given}): one argument at least must be a staticflow tensor or "
                 f"symbol; {_how_to_wrap(args)}, at {format_locs(here())}",
@@ -139,7 +138,7 @@ class Op:
     def _refuse(self, args: Sequence[Any], attrs: Mapping[str, Any]) -> NoReturn:
         least, _, allowed = takes(self)
         names = (*self.names[:least], *sorted(allowed or ()))
-        given = ", ".join((*(type(a).__name__ for a in args), *(f"{name}=" for name in attrs)))
+        given = ", ".join((*map(class_in_words, args), *(f"{name}=" for name in attrs)))
         raise TypeError(
             f"{self.name}({given}): it takes {self.name}({', '.join(names)}), "
             f"at {format_locs(here())}"
@@ -196,7 +195,7 @@ type.__setattr__(Op, "__doc__", _OwnDoc(Op.__doc__))
 
 def _how_to_wrap(args: Sequence[Any]) -> str:
     """What makes tensors of arguments, none of which is one."""
-    if any(hasattr(a, "__dlpack__") and not isinstance(a, np.ndarray | np.generic) for a in args):
+    if any(map(is_of_library, args)):
         return "take over another library's with sf.from_dlpack(...)"
     return "wrap data with sf.tensor(...) or sf.from_numpy(...)"
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from staticflow.errors import AutogradError, DTypeError
+from staticflow.graph.kinds import class_in_words
 from staticflow.graph.locs import format_locs, here, warn
 
 __all__ = ["into"]
@@ -39,7 +40,7 @@ def _put(name: str, out: Any, value: Any) -> Any:
         )
     if not hasattr(out, "__sf_mode__"):
         raise DTypeError(
-            f"{name}: out= must be a tensor, not {type(out).__name__}, at {format_locs(here())}"
+            f"{name}: out= must be a tensor, not {class_in_words(out)}, at {format_locs(here())}"
         )
     if any(x.__sf_mode__.rank == 0 and x.requires_grad for x in (value, out)):
         raise AutogradError(

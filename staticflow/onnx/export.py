@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from importlib import import_module
+from pathlib import Path
 from typing import IO, Any
 
-from staticflow.errors import ArgumentError
+from staticflow.errors import ArgumentError, FolderModelError, MissingModelError
 from staticflow.graph.locs import format_locs, here
+from staticflow.serialization import check_place, replace_file
 
 __all__ = ["export"]
 
@@ -27,8 +29,8 @@ def export(model: Any, path: str | os.PathLike[str] | IO[bytes], inputs: Any = N
     their value now as default, and their new values further outputs: the model changes nothing.
 
     Raises `ArgumentError` for what is none of these, or too large for a file (2 GiB),
-    `SymbolicError` for an operation without a form in ONNX, and `ImportError` where onnx is not
-    installed.
+    `FileNotFoundError` for a folder that is not there, `SymbolicError` for an operation without a
+    form in ONNX, and `ImportError` where onnx is not installed. Then ``path`` is as it was.
 
     >>> import io
     >>> import staticflow as sf
@@ -39,6 +41,8 @@ def export(model: Any, path: str | os.PathLike[str] | IO[bytes], inputs: Any = N
     True
     """
     library = _library()
+    if isinstance(path, str | os.PathLike):
+        check_place(Path(path), "onnx.export", MissingModelError, FolderModelError)
     from staticflow.onnx.model import model_of
 
     found = model_of(model, inputs, library)
@@ -49,8 +53,7 @@ def export(model: Any, path: str | os.PathLike[str] | IO[bytes], inputs: Any = N
         )
     data: bytes = found.SerializeToString()
     if isinstance(path, str | os.PathLike):
-        with open(path, "wb") as file:
-            file.write(data)
+        replace_file(Path(path), data)
     elif hasattr(path, "write"):
         path.write(data)
     else:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from staticflow.errors import ArgumentError, DTypeError, ShapeError
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.basics.view import of_size
+from staticflow.ops.declaring.foreign import how_to_wrap, kind_of
 from staticflow.ops.declaring.required import require_at_least, require_equal
 
 __all__ = ["Input", "OpenSize", "check_input", "open_size"]
@@ -64,8 +65,8 @@ def check_input(
         )
     if not hasattr(value, "__sf_mode__"):
         raise DTypeError(
-            f"{kind}: {wanted.name!r} must be a tensor, not {type(value).__name__}; take over "
-            f"another library's with sf.from_dlpack(...), {at}"
+            f"{kind}: {wanted.name!r} must be a tensor, not {kind_of(value)}; "
+            f"{how_to_wrap(value)}, {at}"
         )
     if value.dtype is not wanted.dtype:
         raise DTypeError(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import re
 from types import FunctionType
 from typing import Any
 
 import numpy as np
 import pytest
+from calls_of_all import CALLABLES, LAYERS, calls_of, with_leaves
 
 import staticflow as sf
 from staticflow.errors import DTypeError, StaticflowError
@@ -201,3 +203,26 @@ def test_a_masked_array_computes_with_the_values_of_a_tensor() -> None:
     masked = MASKED + sf.ones(3)
     assert masked.mask.tolist() == MASKED.mask.tolist() and masked[1] == 2.0
     assert np.ma.array(sf.ones(2)).mask.any() == np.False_
+
+
+def _with_foreign_leaf(given: Any, position: int, foreign: Any) -> Any:
+    """The inputs as tensors, but for the one at ``position``."""
+    seen = iter(range(100))
+    return with_leaves(given, lambda x: foreign(x) if next(seen) == position else sf.tensor(x))
+
+
+def test_every_callable_names_a_tensor_of_pytorch() -> None:
+    torch = pytest.importorskip("torch", reason="a tensor of another library is PyTorch's")
+    refused = 0
+    for name in sorted(
+        {*CALLABLES, *LAYERS} - {"as_strided"}
+    ):  # which is told of its numbers first
+        for fn, given in calls_of(name)[:1]:
+            for position in range(len(sf.pytree.flatten(given)[0])):
+                args = _with_foreign_leaf(given, position, torch.as_tensor)
+                try:
+                    fn(*args)
+                except StaticflowError as error:
+                    assert re.search(r"torch\.Tensor|torch: ", str(error)), f"{name}: {error}"
+                    refused += 1
+    assert refused > 100

@@ -109,6 +109,27 @@ def test_layers() -> None:
 
 
 @pytest.mark.parametrize(
+    ("layer", "shape", "said"),
+    [
+        (
+            Rearrange("b c -> c b"),
+            (2, 3, 4),
+            r"Rearrange: .*\[2, 3, 4\] has 3 dims, .* is of 2, at ",
+        ),
+        (
+            Reduce("a b ... -> a", "sum"),
+            (2,),
+            r"Reduce: .*\[2\] has 1 dims, .* is of 2 or more, at ",
+        ),
+        (Rearrange("(b k) -> b k", k=2), (3,), r"Rearrange\(.*shape \[3\]: .*chunks of 2, at "),
+    ],
+)
+def test_layers_say_what_does_not_fit(layer: Any, shape: tuple[int, ...], said: str) -> None:
+    with pytest.raises((sf.ShapeError, EinopsError), match=said + ".*test_einops"):
+        layer(sf.ones(*shape))
+
+
+@pytest.mark.parametrize(
     "imports",
     [
         "from einops import rearrange; import staticflow as sf",

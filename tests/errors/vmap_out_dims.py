@@ -1,5 +1,5 @@
-# raises ArgumentError
-# says vmap: out_dims (0, 0) does not fit the structure of the outputs
+# raises DimRangeError
+# says vmap: out_dims is 4 for a result of 2 dims with that of the rows; it must be from -2 to 1
 import staticflow as sf
 
-sf.vmap(sf.sin, out_dims=(0, 0))(sf.ones(2, 3))  # <-- error
+sf.vmap(lambda row: row * 2, out_dims=4)(sf.ones(2, 3))  # <-- error

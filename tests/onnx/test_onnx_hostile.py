@@ -204,7 +204,7 @@ def test_data_outside_stays_in_the_folder_of_the_model(tmp_path: Path) -> None:
         "a\0b": "without '..'",
     }  # fmt: skip
     for location, message in wrong.items():
-        with pytest.raises(sf.ModelError, match=f"the initializer 'w' has its data in .*{message}"):
+        with pytest.raises(sf.ModelError, match=f"its initializer 'w' has its data in .*{message}"):
             load(location)
     for more, message in (
         ({"offset": -1}, "no number of bytes"), ({"offset": 12}, "up to byte 24, and that file"),

@@ -212,6 +212,23 @@ def test_paths_and_files(tmp_path: Path) -> None:
     assert len(texts) == 1
 
 
+def test_a_path_is_as_it_was_where_nothing_is_exported(tmp_path: Path) -> None:
+    x = sf.placeholder((3, 3), name="x")
+    fine, refused = sf.compile([x], x * 2), sf.compile([x], sf.linalg.cholesky(x))
+    with pytest.raises(
+        FileNotFoundError, match=r"onnx\.export: there is no folder .*makedirs.* at "
+    ):
+        sf.onnx.export(fine, tmp_path / "none" / "a.onnx")
+    with pytest.raises(IsADirectoryError, match=r"onnx\.export: .* is a folder"):
+        sf.onnx.export(fine, tmp_path)
+    sf.onnx.export(fine, tmp_path / "a.onnx")
+    before = (tmp_path / "a.onnx").read_bytes()
+    with pytest.raises(sf.SymbolicError, match="cholesky"):
+        sf.onnx.export(refused, tmp_path / "a.onnx")
+    assert [p.name for p in tmp_path.iterdir()] == ["a.onnx"]
+    assert (tmp_path / "a.onnx").read_bytes() == before
+
+
 def test_tensors_and_dicts_say_what_inputs_are() -> None:
     model = nn.Linear(3, 2)
     graph = checked(model_bytes(model, sf.ones(5, 3))).graph

@@ -82,12 +82,16 @@ OURS = {
     "Linear": lambda t, a: sf.nn.Linear(3, 2)(t),
     "index": lambda t, a: a[t.long()],
     "vjp": lambda t, a: sf.func.grad(lambda v: v.sum())(t),
+    "matmul": lambda t, a: a @ t,
+    "imported": lambda t, a: sf.torch.from_module(torch.nn.Linear(3, 2), (t,))(t),
 }
 
 
 @pytest.mark.parametrize("name", OURS)
 def test_functions_of_ours_say_how_to_take_a_tensor_over(name: str) -> None:
-    with pytest.raises(sf.StaticflowError, match=r"sf\.from_dlpack\(\.\.\.\), at .*test_torch"):
+    with pytest.raises(
+        sf.StaticflowError, match=r"torch\.Tensor.*sf\.from_dlpack\(\.\.\.\), at .*test_torch"
+    ):
         OURS[name](torch.ones(3, 3), sf.ones(3, 3))
 
 

@@ -57,7 +57,7 @@ class Reader:
                 raise WrongModel("has an initializer without a name")
             if tensor.name in constants:
                 raise WrongModel(f"has the initializer {short(tensor.name)} twice")
-            constants[tensor.name] = self._array(tensor, f"the initializer {short(tensor.name)}")
+            constants[tensor.name] = self._array(tensor, f"initializer {short(tensor.name)}")
         inputs = tuple(self.spec(i) for i in proto.input)
         outputs = tuple(self.spec(o) for o in proto.output)
         return self._plan(proto.name, inputs, outputs, proto.node, constants, outer, {})

@@ -27,6 +27,7 @@ from staticflow.errors import (
 from staticflow.graph.called import name_the_function
 from staticflow.graph.dims import Dim
 from staticflow.graph.dtypes import DType
+from staticflow.graph.kinds import class_in_words, is_of_library
 from staticflow.graph.locs import format_locs, here, is_inside
 from staticflow.graph.out import into
 
@@ -240,12 +241,6 @@ def _within(given: Mapping[str, Any], levels: int = 8) -> Iterator[tuple[str, An
             yield from _within({f"{name}[{i}]": v for i, v in enumerate(value)}, levels - 1)
 
 
-def is_of_library(value: Any) -> bool:
-    """Whether ``value`` is the tensor of another library."""
-    is_own = isinstance(value, np.ndarray | np.generic) or hasattr(value, "__sf_mode__")
-    return hasattr(value, "__dlpack__") and not is_own
-
-
 def how_to_wrap(value: Any) -> str:
     """What makes a tensor of ``value``."""
     if is_of_library(value):
@@ -257,9 +252,7 @@ def kind_of(value: Any) -> str:
     """What ``value`` is, in a word: its dtype and shape, or its class."""
     if hasattr(value, "__sf_mode__"):
         return f"{value.dtype}[{', '.join(map(str, value.shape))}]"
-    if is_of_library(value):
-        return f"{type(value).__module__.partition('.')[0]}.{type(value).__name__}"
-    return repr(value) if isinstance(value, str) else type(value).__name__
+    return repr(value) if isinstance(value, str) else class_in_words(value)
 
 
 def _in_short(arguments: Mapping[str, Any]) -> str:

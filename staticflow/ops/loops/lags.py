@@ -61,6 +61,13 @@ class Lagged:
 
     def _behind(self, xs: Any, lag: int) -> Any:
         """The rows that lie ``lag`` iterations back."""
+        for x in pytree.flatten(xs)[0]:
+            rows = getattr(x, "shape", (self.longest,))[:1]
+            if rows and isinstance(rows[0], int) and rows[0] < self.longest:
+                _refuse(
+                    f"the taps of 'xs' reach {self.longest} iterations back, and the xs have "
+                    f"{rows[0]} rows; they must have {self.longest} at least, or the lags be less"
+                )
         first = lag if self.reverse else self.longest - lag
         return pytree.map_tree(lambda x: narrow(x, 0, first, x.shape[0] - self.longest), xs)
 

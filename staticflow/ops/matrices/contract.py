@@ -9,6 +9,7 @@ import numpy as np
 from staticflow.errors import DTypeError, ShapeError
 from staticflow.graph.dims import prod
 from staticflow.graph.dtypes import dtype_of
+from staticflow.graph.kinds import class_in_words
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
@@ -68,7 +69,7 @@ def _wrap(array: Any, beside: Any, name: str) -> Any:
     """An array, the argument ``name``, as a value of the mode of ``beside``."""
     if not hasattr(array, "dtype"):
         raise DTypeError(
-            f"matmul: {name!r} must be a tensor, not {type(array).__name__}; multiply by a number "
+            f"matmul: {name!r} must be a tensor, not {class_in_words(array)}; multiply by a number "
             f"with *, or wrap data with sf.tensor(...), at {format_locs(here())}"
         )
     return cast.beside(beside, array, dtype=dtype_of(array.dtype))
