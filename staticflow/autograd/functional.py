@@ -13,19 +13,23 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 from typing import cast as cast_type
 
+from staticflow.autograd.vmap import vmap
 from staticflow.eager import tape
 from staticflow.eager.grad_mode import enable_grad
 from staticflow.eager.ranges import eye
-from staticflow.errors import AutogradError, DTypeError, ShapeError
+from staticflow.errors import ArgumentError, AutogradError, DTypeError, ShapeError
 from staticflow.graph.dims import same_shape
+from staticflow.graph.dtypes import DType
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.types import Shape
 from staticflow.ops.basics.arithmetic import cast
+from staticflow.ops.basics.axes import movedim
 from staticflow.ops.basics.creation import new_zeros, ones_like, zeros_like
 from staticflow.ops.basics.expand import expand
 from staticflow.ops.basics.joining import stack
 from staticflow.ops.declaring.declare import same_size
 from staticflow.ops.declaring.foreign import how_to_wrap, kind_of, refuses_foreign
+from staticflow.ops.declaring.switch import as_bool
 from staticflow.ops.declaring.thread import for_itself
 from staticflow.ops.loops.meets_symbol import in_graph, run_or_write
 from staticflow.ops.loops.scan import scan
@@ -95,44 +99,81 @@ def jvp(
 
 
 @run_or_trace
-def jacobian(func: Function, inputs: Any, create_graph: bool = False, strict: bool = False) -> Any:
+def jacobian(
+    func: Function,
+    inputs: Any,
+    create_graph: bool = False,
+    strict: bool = False,
+    vectorize: bool = False,
+    strategy: str = "reverse-mode",
+) -> Any:
     """The derivatives of every element of ``func(*inputs)`` by every element of the inputs: of
     shape output + input. With several outputs or inputs, a tuple of them (outputs outside).
+
+    The ``strategy`` "reverse-mode" computes it row by row, "forward-mode" column by column. With
+    ``vectorize`` a graph computes all of these at once by `vmap`, which is faster and takes memory
+    for all; tensors are differentiated one row or column after the other in any case.
 
     >>> import staticflow as sf
     >>> jacobian(lambda x: x * x, sf.tensor([1.0, 2.0]))
     tensor([[2., 0.],
             [0., 4.]])
     """
+    forward = _is_forward("jacobian", "strategy", strategy)
+    chunk = None if as_bool("jacobian: 'vectorize'", vectorize) else 1
     one, xs = _inputs(inputs, create_graph)
     with enable_grad():
         single, ys = _call(func, xs)
-        rows = tuple(_as_given(rows_of(y, xs, create_graph, strict), one, create_graph) for y in ys)
+        found = (
+            columns_of(ys, xs, create_graph, strict, chunk) if forward
+            else [rows_of(y, xs, create_graph, strict, chunk) for y in ys]
+        )  # fmt: skip
+        rows = tuple(_as_given(row, one, create_graph) for row in found)
     return rows[0] if single else rows
 
 
 @run_or_trace
-def hessian(func: Function, inputs: Any, create_graph: bool = False, strict: bool = False) -> Any:
+def hessian(
+    func: Function,
+    inputs: Any,
+    create_graph: bool = False,
+    strict: bool = False,
+    vectorize: bool = False,
+    outer_jacobian_strategy: str = "reverse-mode",
+) -> Any:
     """The second derivatives of ``func(*inputs)``, a single number: of shape input + input. With
     several inputs, a tuple of tuples.
 
-    Of symbols these are the tangents of the gradient, which need less memory and time than the
-    gradients of the gradient.
+    ``outer_jacobian_strategy`` and ``vectorize`` are the ``strategy`` and ``vectorize`` with which
+    `jacobian` differentiates the gradient; of symbols it takes tangents in any case, which need
+    less memory and time.
 
     >>> import staticflow as sf
     >>> hessian(lambda x: (x * x * x).sum(), sf.tensor([1.0, 2.0]))
     tensor([[ 6.,  0.],
             [ 0., 12.]])
     """
+    forward = _is_forward("hessian", "outer_jacobian_strategy", outer_jacobian_strategy)
+    chunk = None if as_bool("hessian: 'vectorize'", vectorize) else 1
     gradient = _gradient("hessian", func, inputs)
     one, xs = _inputs(inputs, create_graph)
     with enable_grad():
         single, ys = _call(gradient, xs)
-        if any(isinstance(y, Symbol) for y in ys):
-            rows = [_as_given(_columns(ys, x, strict), one, True) for x in xs]
+        if forward or any(isinstance(y, Symbol) for y in ys):
+            found = columns_of(ys, xs, create_graph, strict, chunk)
         else:
-            rows = [_as_given(rows_of(y, xs, create_graph, strict), one, create_graph) for y in ys]
-    return rows[0] if single else tuple(rows)
+            found = [rows_of(y, xs, create_graph, strict, chunk) for y in ys]
+    rows = tuple(_as_given(row, one, create_graph) for row in found)
+    return rows[0] if single else rows
+
+
+def _is_forward(what: str, name: str, strategy: str) -> bool:
+    if strategy not in ("forward-mode", "reverse-mode"):
+        raise ArgumentError(
+            f'{what}: {name} is {strategy!r}; it must be "forward-mode" or "reverse-mode", '
+            f"at {format_locs(here())}"
+        )
+    return strategy == "forward-mode"
 
 
 @run_or_trace
@@ -306,30 +347,66 @@ def _symbols(values: Sequence[Any]) -> list[Symbol]:
     return [Symbol(to_node(x)) for x in values]
 
 
-def rows_of(y: Any, xs: Sequence[Any], create_graph: bool, strict: bool) -> list[Any]:
-    """The Jacobian of one output, a row of it at a time."""
-    basis = _basis(y)
+def rows_of(
+    y: Any, xs: Sequence[Any], create_graph: bool, strict: bool, chunk_size: int | None = 1
+) -> list[Any]:
+    """The Jacobians of one output, by walks back: in a graph ``chunk_size`` rows at a time, all of
+    them for None; of tensors one row after the other."""
 
     def row(ct: Any) -> list[Any]:
         return fill_missing(pull([y], xs, [ct], create_graph), xs, strict)
 
-    if isinstance(y, Symbol):
-        _, stacked = scan(lambda carry, ct: (carry, tuple(row(ct))), (), basis)
-    else:
-        rows = [row(ct) for ct in basis]
-        columns = zip(*rows, strict=True)
-        stacked = [stack(c) for c in columns] if rows else [new_zeros(x, 0, *x.shape) for x in xs]
+    stacked = _stack_each(row, y, [x.shape for x in xs], [x.dtype for x in xs], chunk_size)
     return [s.reshape(*y.shape, *x.shape) for s, x in zip(stacked, xs, strict=True)]
 
 
-def _columns(ys: Sequence[Any], x: Any, strict: bool) -> list[Any]:
-    """The Jacobians by one input, transposed: of shape input + output."""
+def columns_of(
+    ys: Sequence[Any],
+    xs: Sequence[Any],
+    create_graph: bool,
+    strict: bool,
+    chunk_size: int | None = 1,
+) -> list[list[Any]]:
+    """For each output its Jacobians, by walks forward: in a graph ``chunk_size`` columns at a time,
+    all of them for None; of tensors one column after the other."""
+    by_input = [_columns(ys, x, create_graph, strict, chunk_size) for x in xs]
+    return [list(of_y) for of_y in zip(*by_input, strict=True)]
+
+
+def _columns(
+    ys: Sequence[Any], x: Any, create_graph: bool, strict: bool, chunk_size: int | None
+) -> list[Any]:
+    """The Jacobians of the outputs by one input."""
+    along = tangents_along(ys, [x])
 
     def column(move: Any) -> list[Any]:
-        return fill_missing(pushforward(_symbols(ys), _symbols([x]), [move]), ys, strict)
+        return fill_missing(along([move], create_graph), ys, strict)
 
-    _, stacked = scan(lambda carry, move: (carry, tuple(column(move))), (), _basis(x))
-    return [s.reshape(*x.shape, *y.shape) for s, y in zip(stacked, ys, strict=True)]
+    at = x if any(isinstance(y, Symbol) for y in ys) is isinstance(x, Symbol) else _symbols([x])[0]
+    stacked = _stack_each(column, at, [y.shape for y in ys], [y.dtype for y in ys], chunk_size)
+    return [movedim(s, 0, -1).reshape(*y.shape, *x.shape) for s, y in zip(stacked, ys, strict=True)]
+
+
+def _stack_each(
+    one: Callable[[Any], list[Any]],
+    like: Any,
+    shapes: Sequence[Shape],
+    dtypes: Sequence[DType],
+    chunk_size: int | None,
+) -> Sequence[Any]:
+    """What ``one`` gives for each tensor that has a one in the place of an element of ``like`` and
+    zeros elsewhere, of these shapes and dtypes, stacked: in a graph so many at a time, or one,
+    where only a call can tell how many there are."""
+    basis = _basis(like)
+    if not isinstance(like, Symbol):
+        found = zip(*map(one, basis), strict=True)
+        empty = [new_zeros(like, 0, *s, dtype=d) for s, d in zip(shapes, dtypes, strict=True)]
+        return [stack(c) for c in found] or empty
+    if chunk_size == 1 or not (chunk_size is None or isinstance(basis.__sf_shape__[0], int)):
+        rows: Sequence[Any] = scan(lambda carry, row: (carry, tuple(one(row))), (), basis)[1]
+        return rows
+    mapped: Sequence[Any] = vmap(lambda row: tuple(one(row)), chunk_size=chunk_size)(basis)
+    return mapped
 
 
 def _basis(x: Any) -> Any:

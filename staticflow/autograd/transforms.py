@@ -15,6 +15,7 @@ from weakref import WeakValueDictionary
 
 from staticflow.autograd.function import LinearMap
 from staticflow.autograd.functional import (
+    columns_of,
     fill_missing,
     own_input,
     pull,
@@ -101,9 +102,9 @@ class _Point:
         """The cotangents of the inputs, in their structure."""
         return unflatten(self.structure, self._cotangents(cts))
 
-    def push(self, moves: Sequence[Any]) -> Any:
-        """The tangents of the outputs, in their structure."""
-        return unflatten(self.out_structure, self._tangents(moves))
+    def push(self, moves: Sequence[Any], strict: bool = False) -> Any:
+        """The tangents of the outputs, in their structure; with ``strict`` each must have one."""
+        return unflatten(self.out_structure, self._tangents(moves, strict))
 
     def _cotangents(self, cts: Sequence[Any]) -> list[Any]:
         if self._is_map_of(cts):
@@ -113,13 +114,13 @@ class _Point:
             found = pull(self.outputs, self.inputs, cts, recorded)
         return self.cut_history(fill_missing(found, self.inputs, strict=False), recorded)
 
-    def _tangents(self, moves: Sequence[Any]) -> list[Any]:
+    def _tangents(self, moves: Sequence[Any], strict: bool = False) -> list[Any]:
         if self._is_map_of(moves):
             return list(LinearMap.apply(self._tangents, self._cotangents, *moves))
         recorded = self.recorded or _is_recorded(moves)
         with enable_grad():
             found = self._along(moves, recorded)
-        return self.cut_history(fill_missing(found, self.outputs, strict=False), recorded)
+        return self.cut_history(fill_missing(found, self.outputs, strict), recorded)
 
     def _is_map_of(self, given: Sequence[Any]) -> bool:
         """Whether only the tensors ``given``, in which a product is linear, have a history. That of
@@ -132,10 +133,15 @@ class _Point:
         """What gives the tangents of the outputs: it keeps what all of them share."""
         return tangents_along(self.outputs, self.inputs)
 
-    def rows(self) -> Any:
-        """The Jacobian of each output by each input, in the structure of the outputs."""
+    def jacobian(self, forward: bool, chunk_size: int | None) -> Any:
+        """The Jacobian of each output by each input, in the structure of the outputs: by columns if
+        ``forward``, else by rows."""
+        how = (self.recorded, False, chunk_size)
         with enable_grad():
-            each = [rows_of(y, self.inputs, self.recorded, strict=False) for y in self.outputs]
+            each = (
+                columns_of(self.outputs, self.inputs, *how) if forward
+                else [rows_of(y, self.inputs, *how) for y in self.outputs]
+            )  # fmt: skip
         rows = [unflatten(self.structure, self.cut_history(r, self.recorded)) for r in each]
         return unflatten(self.out_structure, rows)
 
@@ -294,9 +300,12 @@ def _trace_anew(
 
 
 @run_or_trace
-def jvp(func: Function, primals: Any, tangents: Any, *, has_aux: bool = False) -> tuple[Any, ...]:
+def jvp(
+    func: Function, primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False
+) -> tuple[Any, ...]:
     """``func(*primals)``, and how it moves where the primals move by ``tangents``, a tuple as they
-    are.
+    are. With ``strict`` an output that does not depend on the primals is an `AutogradError` instead
+    of zeros.
 
     >>> import staticflow as sf
     >>> jvp(lambda x: x * x, (sf.tensor([1.0, 2.0]),), (sf.tensor([1.0, 0.0]),))
@@ -309,7 +318,7 @@ def jvp(func: Function, primals: Any, tangents: Any, *, has_aux: bool = False) -
         )
     point = _Point(primals, tuple(range(len(primals))))
     out, aux = point.call(func, {}, has_aux)
-    moved = point.push(_like("jvp", tangents, point.inputs, point.structure))
+    moved = point.push(_like("jvp", tangents, point.inputs, point.structure), strict)
     return (out, moved, aux) if has_aux else (out, moved)
 
 
@@ -343,27 +352,75 @@ def linearize(func: Function, *primals: Any) -> tuple[Any, Function]:
     return out, along
 
 
-def jacrev(func: Function, argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Function:
+def jacrev(
+    func: Function,
+    argnums: int | tuple[int, ...] = 0,
+    has_aux: bool = False,
+    *,
+    chunk_size: int | None = None,
+) -> Function:
     """A function that gives the Jacobian of ``func`` by the argument ``argnums``: of shape output +
-    input, for each output and each input of several.
+    input, for each output and each input of several, by rows, which is cheap where there are few
+    outputs.
+
+    In a graph ``chunk_size`` rows are computed at a time by `vmap`, all of them for None, and one
+    where their number is open; of tensors one row after the other.
 
     >>> import staticflow as sf
     >>> jacrev(sf.exp)(sf.zeros(2))
     tensor([[1., 0.],
             [0., 1.]])
     """
+    if isinstance(chunk_size, bool | float) or (chunk_size is not None and chunk_size < 1):
+        raise ArgumentError(
+            f"jacrev: chunk_size is {chunk_size}; it must be an integer of 1 or more, or None, "
+            f"at {format_locs(here())}"
+        )
+    return _jacobian(func, argnums, has_aux, False, chunk_size)
 
+
+def jacfwd(
+    func: Function,
+    argnums: int | tuple[int, ...] = 0,
+    has_aux: bool = False,
+    *,
+    randomness: str = "error",
+) -> Function:
+    """A function that gives the Jacobian of ``func`` by the argument ``argnums``: of shape output +
+    input, for each output and each input of several, by columns, which is cheap where there are few
+    inputs. In a graph all of them are computed at once by `vmap`, of tensors one after the other.
+
+    ``func`` is called once, so all columns have the same draws, whatever ``randomness`` ("error",
+    "same" or "different") says.
+
+    >>> import staticflow as sf
+    >>> jacfwd(sf.exp)(sf.zeros(2))
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
+    if randomness not in ("error", "different", "same"):
+        raise ArgumentError(
+            f'jacfwd: randomness is {randomness!r}; it must be "error", "different" or "same", '
+            f"at {format_locs(here())}"
+        )
+    return _jacobian(func, argnums, has_aux, True, None)
+
+
+def _jacobian(
+    func: Function,
+    argnums: int | tuple[int, ...],
+    has_aux: bool,
+    forward: bool,
+    chunk_size: int | None,
+) -> Function:
     @functools.partial(_transform, func)
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         point = _Point(args, argnums)
         _, aux = point.call(func, kwargs, has_aux)
-        return (point.rows(), aux) if has_aux else point.rows()
+        found = point.jacobian(forward, chunk_size)
+        return (found, aux) if has_aux else found
 
     return jacobian
-
-
-jacfwd = jacrev
-"""The same Jacobian: eager tensors are differentiated backward."""
 
 
 def hessian(func: Function, argnums: int | tuple[int, ...] = 0) -> Function:

@@ -25,15 +25,23 @@ def check_nan(vertex: Any, cts: Sequence[Any]) -> None:
 
 
 def is_anomaly_enabled() -> bool:
-    """Whether backward looks for NaN in this thread."""
-    return thread.state.anomaly
+    """Whether anomaly detection is on in this thread, be it without a look for NaN."""
+    return thread.state.anomaly is not False
+
+
+def _state(what: str, mode: bool, check_nan: bool) -> bool | None:
+    """What a thread has: whether backward looks for NaN, None where detection is on without it."""
+    looks = as_bool(f"{what}: 'check_nan'", check_nan)
+    return mode and (looks or None)
 
 
 class set_detect_anomaly:
-    """Let backward look for NaN, or not, from the call on or for a ``with`` block."""
+    """Let backward look for NaN, or not, from the call on or for a ``with`` block. Without
+    ``check_nan`` it does not look, and detection changes nothing else."""
 
-    def __init__(self, mode: bool) -> None:
-        self._wanted = as_bool("set_detect_anomaly: 'mode'", mode)
+    def __init__(self, mode: bool, check_nan: bool = True) -> None:
+        wanted = as_bool("set_detect_anomaly: 'mode'", mode)
+        self._wanted = _state("set_detect_anomaly", wanted, check_nan)
         self._before: tuple[Any, ...] = thread.state.anomaly, ()
         self._is_entered = False
         thread.state.anomaly = self._wanted
@@ -50,7 +58,8 @@ class set_detect_anomaly:
 
 class detect_anomaly:
     """A ``with`` block in which backward stops at the first operation whose gradient has a NaN,
-    with an `AutogradError` that names it and the line that recorded it. It costs time.
+    with an `AutogradError` that names it and the line that recorded it. It costs time. Without
+    ``check_nan`` backward does not look.
 
     >>> import staticflow as sf
     >>> x = sf.zeros(1, requires_grad=True)
@@ -60,12 +69,13 @@ class detect_anomaly:
     staticflow.errors.AutogradError: Function 'SqrtBackward0' returned nan values ...
     """
 
-    def __init__(self) -> None:
+    def __init__(self, check_nan: bool = True) -> None:
+        self._wanted = _state("detect_anomaly", True, check_nan)
         self._before: tuple[Any, ...] = ()
 
     def __enter__(self) -> None:
         self._before = thread.state.anomaly, self._before
-        thread.state.anomaly = True
+        thread.state.anomaly = self._wanted
 
     def __exit__(self, *_: object) -> None:
         thread.state.anomaly, self._before = self._before

@@ -283,10 +283,12 @@ class PReLU(_Shown):
 
     shown = ("num_parameters",)
 
-    def __init__(self, num_parameters: int = 1, init: float = 0.25, dtype: Any = None) -> None:
+    def __init__(
+        self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None
+    ) -> None:
         super().__init__()
         self.num_parameters = num_parameters
-        self.weight = constant_(new_parameter(num_parameters, dtype=dtype), init)
+        self.weight = constant_(new_parameter(num_parameters, dtype=dtype, device=device), init)
 
     def forward(self, input: Any) -> Any:
         """Element by element."""

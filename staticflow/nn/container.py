@@ -134,23 +134,23 @@ class _Numbered(_Holder):
                 f"at {format_locs(here())}"
             ) from None
 
-    def append(self, value: Any) -> Self:
+    def append(self, module: Any) -> Self:
         """Add one entry at the end; returns the container."""
-        self._hold({str(len(self)): self._accept(value, f"index {len(self)}")})
+        self._hold({str(len(self)): self._accept(module, f"index {len(self)}")})
         return self
 
-    def extend(self, values: Iterable[Any]) -> Self:
+    def extend(self, modules: Iterable[Any]) -> Self:
         """Add entries at the end; returns the container."""
-        entries = list(values)
+        entries = list(modules)
         first = len(self)
         accepted = [self._accept(v, f"index {first + i}") for i, v in enumerate(entries)]
         self._hold({str(first + i): value for i, value in enumerate(accepted)})
         return self
 
-    def insert(self, index: int, value: Any) -> Self:
+    def insert(self, index: int, module: Any) -> Self:
         """Add one entry before position ``index``; returns the container."""
         entries = self._list()
-        accepted = self._accept(value, f"index {index}")
+        accepted = self._accept(module, f"index {index}")
         try:
             entries.insert(index, accepted)
         except (TypeError, OverflowError):
@@ -161,11 +161,11 @@ class _Numbered(_Holder):
         self._renumber(entries)
         return self
 
-    def pop(self, index: int = -1) -> Any:
-        """Take the entry at ``index`` out, and return it."""
+    def pop(self, key: int = -1) -> Any:
+        """Take the entry at the position ``key`` out, and return it."""
         entries = self._list()
-        found = self._at(entries, index)
-        del entries[index]
+        found = self._at(entries, key)
+        del entries[key]
         self._renumber(entries)
         return found
 
@@ -199,6 +199,10 @@ class Sequential(_Numbered):
         for module in self:
             input = module(input)
         return input
+
+    def extend(self, sequential: Iterable[Any]) -> Self:
+        """Add modules at the end; returns the container."""
+        return super().extend(sequential)
 
     @overload
     def __getitem__(self, index: int) -> Any: ...
@@ -251,6 +255,14 @@ class ParameterList(_Numbered):
 
     def __init__(self, values: Iterable[Any] | None = None) -> None:
         super().__init__(() if values is None else values)
+
+    def append(self, value: Any) -> Self:
+        """Add one parameter at the end; returns the container."""
+        return super().append(value)
+
+    def extend(self, values: Iterable[Any]) -> Self:
+        """Add parameters at the end; returns the container."""
+        return super().extend(values)
 
     def _accept(self, value: Any, where: str) -> Any:
         return value if isinstance(value, self.kinds) else Parameter(value)
@@ -337,6 +349,10 @@ class ModuleDict(_Named):
     def __init__(self, modules: Entries | None = None) -> None:
         super().__init__(() if modules is None else modules)
 
+    def update(self, modules: Entries) -> None:
+        """Add modules, in the place of those of the same name."""
+        super().update(modules)
+
 
 class ParameterDict(_Named):
     """A dict of parameters, which the module that holds it counts among its own; tensors are made
@@ -346,6 +362,10 @@ class ParameterDict(_Named):
 
     def __init__(self, parameters: Entries | None = None) -> None:
         super().__init__(() if parameters is None else parameters)
+
+    def update(self, parameters: Entries) -> None:
+        """Add parameters, in the place of those of the same name."""
+        super().update(parameters)
 
     def _accept(self, value: Any, where: str) -> Any:
         return value if isinstance(value, Parameter) else Parameter(value)

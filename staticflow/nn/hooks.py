@@ -7,6 +7,7 @@ from dataclasses import field
 from typing import Any
 
 from staticflow.data_classes import dataclass
+from staticflow.graph.locs import warn
 from staticflow.ops.symbols.handle import Handle
 from staticflow.ops.symbols.symbol import Symbol
 from staticflow.ops.symbols.watching import watch_op
@@ -16,10 +17,12 @@ __all__ = ["Hook", "Hooks", "watch_gradients"]
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """A function, and whether it takes the keyword arguments of the call, too."""
+    """A function, whether it takes the keyword arguments of the call, too, and whether it is called
+    where a forward raises, too."""
 
     fn: Callable[..., Any]
     with_kwargs: bool = False
+    always_call: bool = False
 
 
 @dataclass(slots=True)
@@ -49,14 +52,18 @@ class Hooks:
         reached = any(isinstance(a, Symbol) or getattr(a, "requires_grad", False) for a in args)
         if watched and reached:
             args = watch_gradients(args, lambda cts: self._after(module, cts, seen.pop()))
-        out = module.forward(*args, **kwargs)
-        for hook in list(self.after.values()):
-            changed = (
-                hook.fn(module, args, kwargs, out)
-                if hook.with_kwargs
-                else hook.fn(module, args, out)
-            )
-            out = out if changed is None else changed
+        out, called = None, set[int]()
+        try:
+            out = module.forward(*args, **kwargs)
+            for hook in list(self.after.values()):
+                called.add(id(hook))
+                changed = _tell(hook, module, args, kwargs, out)
+                out = out if changed is None else changed
+        except Exception:
+            for hook in list(self.after.values()):
+                if hook.always_call and id(hook) not in called:
+                    _tell_of_failure(hook, module, args, kwargs, out)
+            raise
         if watched:
             many = isinstance(out, tuple)
             none = None if reached else (None,) * len(args)
@@ -81,6 +88,24 @@ class Hooks:
         for hook in list(self.backward_after.values()):
             cts = _as_tuple(hook.fn(module, cts, grad_output), cts)
         return cts
+
+
+def _tell(hook: Hook, module: Any, args: Any, kwargs: Any, out: Any) -> Any:
+    """What a hook says of the output ``out`` of a module."""
+    if hook.with_kwargs:
+        return hook.fn(module, args, kwargs, out)
+    return hook.fn(module, args, out)
+
+
+def _tell_of_failure(hook: Hook, module: Any, args: Any, kwargs: Any, out: Any) -> None:
+    """Call a hook where an error is on its way, which one of the hook's does not replace."""
+    try:
+        _tell(hook, module, args, kwargs, out)
+    except Exception as error:
+        warn(
+            f"{type(module).__name__}: a forward hook with always_call=True raised "
+            f"{type(error).__name__}: {error}; the error before it goes on"
+        )
 
 
 def _as_tuple(result: Any, before: tuple[Any, ...]) -> tuple[Any, ...]:

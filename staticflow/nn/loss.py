@@ -160,10 +160,11 @@ class PoissonNLLLoss(_Loss):
         super().__init__(reduction)
         self.log_input, self.full, self.eps = log_input, full, eps
 
-    def forward(self, input: Any, target: Any) -> Any:
-        """The loss of ``input`` against ``target``, of one shape."""
+    def forward(self, log_input: Any, target: Any) -> Any:
+        """The loss of ``log_input``, rates or their logarithms, against ``target``, of one
+        shape."""
         return F.poisson_nll_loss(
-            input, target, self.log_input, self.full, self.eps, self.reduction
+            log_input, target, self.log_input, self.full, self.eps, self.reduction
         )
 
 

@@ -358,11 +358,17 @@ class Module(Tree):
         return Handle(self._own_hooks().before, Hook(hook, with_kwargs), prepend)
 
     def register_forward_hook(
-        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
+        self,
+        hook: Callable[..., Any],
+        *,
+        prepend: bool = False,
+        with_kwargs: bool = False,
+        always_call: bool = False,
     ) -> Handle:
         """Call ``hook(module, args, output)`` after every forward; what it returns, if not None,
-        takes the place of the output. With ``with_kwargs`` it takes ``kwargs`` after ``args``."""
-        return Handle(self._own_hooks().after, Hook(hook, with_kwargs), prepend)
+        takes the place of the output. With ``with_kwargs`` it takes ``kwargs`` after ``args``. With
+        ``always_call`` it is called where the forward raises, too, with None for the output."""
+        return Handle(self._own_hooks().after, Hook(hook, with_kwargs, always_call), prepend)
 
     def register_full_backward_pre_hook(
         self, hook: Callable[..., Any], prepend: bool = False

@@ -243,9 +243,9 @@ class RMSNorm(Module):
         if self.weight is not None:
             ones_(self.weight)
 
-    def forward(self, input: Any) -> Any:
-        """``input`` (..., *normalized_shape), normalised."""
-        return F.rms_norm(input, self.normalized_shape, self.weight, self.eps)
+    def forward(self, x: Any) -> Any:
+        """``x`` (..., *normalized_shape), normalised."""
+        return F.rms_norm(x, self.normalized_shape, self.weight, self.eps)
 
     def extra_repr(self) -> str:
         """The shape, and how it is normalised."""

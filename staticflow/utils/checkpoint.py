@@ -6,6 +6,7 @@ Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 from staticflow.eager.grad_mode import enable_grad
@@ -27,6 +28,10 @@ def checkpoint(
     *args: Any,
     use_reentrant: bool = False,
     preserve_rng_state: bool = True,
+    context_fn: Callable[[], tuple[Any, Any]] | None = None,
+    determinism_check: str = "default",
+    debug: bool = False,
+    early_stop: bool = True,
     **kwargs: Any,
 ) -> Any:
     """``function(*args, **kwargs)``, of which nothing but the arguments is kept for backward: that
@@ -36,25 +41,40 @@ def checkpoint(
     in place before backward; an `AutogradError` says so. There is one way to do this, whichever
     ``use_reentrant`` says. On symbols it is the call alone: compiled loops take ``checkpoint=``.
 
+    ``context_fn()`` gives two context managers, in which the function is called and computed again.
+    ``determinism_check``, ``debug`` and ``early_stop`` are taken, and change nothing: the number of
+    saved tensors is always compared, and what backward needs is computed again and no more.
+
     >>> import staticflow as sf
     >>> x = sf.tensor([1.0, 2.0], requires_grad=True)
     >>> checkpoint(lambda t: (t.exp() * t).sin(), x).sum().backward()
     """
     return run_or_write(
-        lambda: _recompute_later(function, args, kwargs, preserve_rng_state),
+        lambda: _recompute_later(function, args, kwargs, preserve_rng_state, context_fn),
         (args, kwargs),
         function,
     )
 
 
 def _recompute_later(
-    function: Callable[..., Any], args: Any, kwargs: dict[str, Any], preserve_rng_state: bool
+    function: Callable[..., Any],
+    args: Any,
+    kwargs: dict[str, Any],
+    preserve_rng_state: bool,
+    context_fn: Callable[[], tuple[Any, Any]] | None,
 ) -> Any:
     state = thread.state
+    first, again = (nullcontext(), nullcontext()) if context_fn is None else context_fn()
     if not state.recording or state.tracing:
-        return function(*args, **kwargs)
-    forward = _Forward(lambda: function(*args, **kwargs), (args, kwargs), preserve_rng_state)
-    with saved_tensors_hooks(forward.pack, forward.unpack):
+        with first:
+            return function(*args, **kwargs)
+
+    def compute_again() -> None:
+        with again:
+            function(*args, **kwargs)
+
+    forward = _Forward(compute_again, (args, kwargs), preserve_rng_state)
+    with saved_tensors_hooks(forward.pack, forward.unpack), first:
         return function(*args, **kwargs)
 
 
@@ -62,7 +82,7 @@ def checkpoint_sequential(
     functions: Sequence[Callable[..., Any]], segments: int, input: Any, **options: Any
 ) -> Any:
     """The functions one after the other, in ``segments`` groups, each of them a `checkpoint` but
-    for the last. The options are those of `checkpoint`."""
+    for the last. The options, such as ``use_reentrant``, are those of `checkpoint`."""
     chain = list(functions)
     if not 0 < segments <= len(chain):
         raise ArgumentError(

@@ -78,7 +78,7 @@ def _is_sparse_or_scaled(sample: Any) -> bool:
 DIFFERENT_GRADIENT: dict[str, Callable[[Any], bool]] = {
     # where an element is NaN: by that, PyTorch's trace has the product of the others, eager mode NaN
     "masked.prod": _has_nan,
-    # PyTorch's trace of a sparse gradient fails; one that is scaled is refused here
+    # PyTorch's trace of a sparse gradient fails; one that is scaled goes by the frequency of other rows
     "nn.functional.embedding_bag": _is_sparse_or_scaled,
 }
 """Operations whose gradient cannot be PyTorch's, and of which samples: of these values count."""

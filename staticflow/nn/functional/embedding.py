@@ -11,10 +11,11 @@ from staticflow.graph.dtypes import int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.along.sets import unique
 from staticflow.ops.along.sorted_search import searchsorted
-from staticflow.ops.basics.arithmetic import clamp, where
-from staticflow.ops.basics.creation import iota, ones_like
+from staticflow.ops.basics.arithmetic import clamp, keep_history, where
+from staticflow.ops.basics.creation import iota, new_zeros, ones_like
 from staticflow.ops.basics.joining import cat
-from staticflow.ops.basics.view import unsqueeze
+from staticflow.ops.basics.view import ravel, unsqueeze
+from staticflow.ops.declaring.switch import as_bool
 from staticflow.ops.indexing import index_functions
 from staticflow.ops.indexing.index_functions import index_add
 from staticflow.ops.indexing.scatter_ops import scatter_reduce
@@ -30,18 +31,23 @@ def embedding(
     padding_idx: int | None = None,
     max_norm: float | None = None,
     norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
 ) -> Any:
     """The rows of ``weight`` (num, dim) that the integers ``input`` (...) name: (..., dim). The row
     ``padding_idx`` gets no gradient. With ``max_norm`` those of a ``norm_type``-norm above it are
-    scaled down in ``weight`` itself first, which a graph refuses.
+    scaled down in ``weight`` itself first, which a graph refuses. With ``scale_grad_by_freq`` the
+    gradient of a row is divided by how often ``input`` names it.
 
-    Raises `IndexRangeError` for an index outside [0, num).
+    Raises `IndexRangeError` for an index outside [0, num), and `ArgumentError` for a ``sparse``
+    gradient, since every gradient is dense.
 
     >>> import staticflow as sf
     >>> embedding(sf.tensor([1, 0]), sf.tensor([[1.0, 2.0], [3.0, 4.0]]))
     tensor([[3., 4.],
             [1., 2.]])
     """
+    refuse_sparse("embedding", sparse)
     if max_norm is not None:
         if symbolic(input, weight) or tracing_state.active:
             raise ArgumentError(
@@ -50,15 +56,38 @@ def embedding(
             )
         rows, table = unique(input), weight.detach()
         table[rows] = renorm(table[rows], norm_type, 0, max_norm)
-    return index_functions.embedding(weight, input, padding_idx)
+    found = index_functions.embedding(weight, input, padding_idx)
+    if not as_bool("embedding: 'scale_grad_by_freq'", scale_grad_by_freq):
+        return found
+    return keep_history(divide_by_frequency(found, input, weight.shape[0]), found.detach())
+
+
+def divide_by_frequency(rows: Any, input: Any, count: Any) -> Any:
+    """The ``rows`` (..., dim) that the integers ``input`` (...), below ``count``, stand for, each
+    divided by how often its integer is in ``input``."""
+    flat = ravel(input)
+    often = index_add(new_zeros(rows, count), 0, flat, ones_like(flat, dtype=rows.dtype))
+    return rows / index_functions.embedding(unsqueeze(often, 1), input)
+
+
+def refuse_sparse(what: str, sparse: bool) -> None:
+    """Raise `ArgumentError`, of the function ``what``, where a ``sparse`` gradient is wanted."""
+    if as_bool(f"{what}: 'sparse'", sparse):
+        raise ArgumentError(
+            f"{what}: sparse=True asks for a sparse gradient, and every gradient is dense here; "
+            f"leave it out: the gradient has the same values, at {format_locs(here())}"
+        )
 
 
 def embedding_bag(
     input: Any,
     weight: Any,
     offsets: Any = None,
-    *,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
     mode: str = "mean",
+    sparse: bool = False,
     per_sample_weights: Any = None,
     include_last_offset: bool = False,
     padding_idx: int | None = None,
@@ -68,7 +97,8 @@ def embedding_bag(
 
     The bags are the rows of ``input`` (bags, n), or parts of a vector that begin at ``offsets``
     (bags,), of which the last is only an end with ``include_last_offset``. ``per_sample_weights``,
-    of the shape of ``input``, scale the rows of a sum; ``padding_idx`` does not count.
+    of the shape of ``input``, scale the rows of a sum; ``padding_idx`` does not count. The other
+    arguments are those of `embedding`; the gradient of a maximum is not scaled by frequency.
 
     >>> import staticflow as sf
     >>> table = sf.tensor([[1.0, 2.0], [3.0, 4.0]])
@@ -76,8 +106,9 @@ def embedding_bag(
     tensor([[2., 3.],
             [3., 4.]])
     """
-    _check_bags(input, offsets, mode, per_sample_weights)
-    rows = embedding(input, weight, padding_idx)
+    refuse_sparse("embedding_bag", sparse)
+    _check_bags(input, offsets, mode, per_sample_weights, scale_grad_by_freq)
+    rows = embedding(input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq)
     left_out = None if padding_idx is None else input == padding_idx % weight.shape[0]
     if offsets is None:
         bags: Any = _Rows()
@@ -137,12 +168,15 @@ class _Parts:
         return x.new_full((self.count, *x.shape[1:]), value)
 
 
-def _check_bags(input: Any, offsets: Any, mode: str, weights: Any) -> None:
+def _check_bags(input: Any, offsets: Any, mode: str, weights: Any, by_frequency: bool) -> None:
     wrong = (
         f'mode is "sum", "mean" or "max", not {mode!r}'
         if mode not in ("sum", "mean", "max")
         else f"per_sample_weights are for the sum, not for mode {mode!r}"
         if weights is not None and mode != "sum"
+        else "scale_grad_by_freq scales the gradients of a sum or mean, not of a maximum; leave it "
+        "out"
+        if by_frequency and mode == "max"
         else f"offsets stand beside a vector, not beside an input of shape {list(input.shape)}"
         if (input.ndim == 1) != (offsets is not None) or input.ndim not in (1, 2)
         else None

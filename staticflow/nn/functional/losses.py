@@ -17,7 +17,7 @@ from staticflow.ops.basics.autocast import by_autocast
 from staticflow.ops.basics.creation import ones_like
 from staticflow.ops.declaring.declare import same_size
 from staticflow.ops.declaring.fused import fused
-from staticflow.ops.declaring.required import require_true
+from staticflow.ops.declaring.required import require_shape, require_true
 from staticflow.ops.elementwise.activation import logsigmoid
 from staticflow.ops.elementwise.losses import bce_op, mse_loss_op
 from staticflow.ops.elementwise.maths import abs, exp, log
@@ -75,18 +75,33 @@ def _need_one_shape(what: str, input: Any, target: Any) -> None:
         raise ShapeError(f"{what}: {differ}; both must have one shape, at {format_locs(here())}")
 
 
+def _reduce_weighted(what: str, each: Any, input: Any, weight: Any, reduction: str, by: Any) -> Any:
+    """The losses ``each`` times their ``weight``, reduced; a mean divides by the sum of ``by``, by
+    the number of elements where that is None."""
+    weight = require_shape(weight, input.shape, f"{what}: the weight")
+    scaled = each * weight
+    if by is None or check_reduction(reduction) != "mean":
+        return reduce(scaled, reduction)
+    return scaled.sum() / weight.sum()
+
+
 # -- distances ----------------------------------------------------------------------------------
 
 
 @by_autocast
-def mse_loss(input: Any, target: Any, reduction: str = "mean") -> Any:
-    """``(input - target) ** 2``, broadcast.
+def mse_loss(input: Any, target: Any, reduction: str = "mean", weight: Any = None) -> Any:
+    """``(input - target) ** 2``, broadcast; each times its ``weight``, a tensor of the shape of
+    ``input``, by the sum of which the mean divides.
 
     >>> import staticflow as sf
     >>> mse_loss(sf.tensor([1.0, 3.0]), sf.tensor([1.0, 1.0]))
     tensor(2.)
     """
     _expect_one_shape("mse_loss", input, target)
+    if weight is not None:
+        return _reduce_weighted(
+            "mse_loss", (input - target) ** 2, input, weight, reduction, by=weight
+        )
     return _mse_loss(input, target, reduction)
 
 
@@ -98,9 +113,12 @@ def _mse_loss(input: Any, target: Any, reduction: str) -> Any:
 
 
 @by_autocast
-def l1_loss(input: Any, target: Any, reduction: str = "mean") -> Any:
-    """``|input - target|``, broadcast."""
+def l1_loss(input: Any, target: Any, reduction: str = "mean", weight: Any = None) -> Any:
+    """``|input - target|``, broadcast; each times its ``weight``, a tensor of the shape of
+    ``input``, by the sum of which the mean divides."""
     _expect_one_shape("l1_loss", input, target)
+    if weight is not None:
+        return _reduce_weighted("l1_loss", abs(input - target), input, weight, reduction, by=weight)
     return _l1_loss(input, target, reduction)
 
 
@@ -110,14 +128,20 @@ def _l1_loss(input: Any, target: Any, reduction: str) -> Any:
 
 
 @by_autocast
-def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 1.0) -> Any:
+def huber_loss(
+    input: Any, target: Any, reduction: str = "mean", delta: float = 1.0, weight: Any = None
+) -> Any:
     """``d ** 2 / 2`` up to ``d = |input - target| = delta``, and ``delta * (d - delta / 2)`` beyond
-    (Huber 1964)."""
+    (Huber 1964); each times its ``weight``, a tensor of the shape of ``input``. The mean divides by
+    the number of elements."""
     if not delta > 0:
         raise ArgumentError(
             f"huber_loss: delta lies above 0, and {delta} does not, at {format_locs(here())}"
         )
     _expect_one_shape("huber_loss", input, target)
+    if weight is not None:
+        each = _huber(input, target, delta)
+        return _reduce_weighted("huber_loss", each, input, weight, reduction, by=None)
     return _huber_loss(input, target, reduction, delta)
 
 

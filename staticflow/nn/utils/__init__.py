@@ -34,17 +34,20 @@ from staticflow.ops.declaring.foreign import refuses_foreign_in
 from staticflow.ops.elementwise.maths import abs, sqrt
 
 __all__ = [
-    "clip_grad_norm", "clip_grad_norm_", "clip_grad_value", "clip_grad_value_", "get_total_norm",
-    "parameters_to_vector", "parametrizations", "parametrize", "rnn", "vector_to_parameters",
+    "clip_grad_norm", "clip_grad_norm_", "clip_grad_value", "clip_grad_value_",
+    "clip_grads_with_norm_", "get_total_norm", "parameters_to_vector", "parametrizations",
+    "parametrize", "rnn", "vector_to_parameters",
 ]  # fmt: skip
 
 
 def get_total_norm(
-    tensors: Sequence[Any], norm_type: float = 2.0, error_if_nonfinite: bool = False
-) -> Any:
+    tensors: Sequence[Any], norm_type: float = 2.0, error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Any:  # fmt: skip
     """The norm of all elements of all ``tensors`` together: the root of the sum of their
     ``norm_type``-th powers, the largest for infinity. In float32 for 16-bit floats; 0 of none.
-    `AutogradError` with ``error_if_nonfinite`` if it is infinite or NaN."""
+    `AutogradError` with ``error_if_nonfinite`` if it is infinite or NaN. ``foreach`` is taken, and
+    changes nothing."""
     norm = _norm_of([t.float() if t.dtype.itemsize == 2 else t for t in tensors], norm_type)
     if error_if_nonfinite and not math.isfinite(norm.item()):
         raise AutogradError(
@@ -105,21 +108,35 @@ def clip_grad_value(grads: Mapping[Any, Any], clip_value: float) -> dict[Any, An
 
 
 def clip_grad_norm_(
-    parameters: Any, max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False
-) -> Any:
+    parameters: Any, max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Any:  # fmt: skip
     """Scale the ``.grad`` of the parameters, in place, to a norm of at most ``max_norm`` together.
     Returns the norm that they had; `AutogradError` with ``error_if_nonfinite`` if that is infinite
-    or NaN."""
+    or NaN. ``foreach`` is taken, and changes nothing."""
     grads = _gradients(parameters)
     norm = get_total_norm(grads, norm_type, error_if_nonfinite)
-    scale = _scale(norm, max_norm)
-    for g in grads:
-        g.mul_(scale.to(g.dtype))
+    _scale_in_place(grads, max_norm, norm)
     return norm
 
 
-def clip_grad_value_(parameters: Any, clip_value: float) -> None:
-    """Clamp the ``.grad`` of the parameters, in place, to ``-clip_value`` and ``clip_value``."""
+def clip_grads_with_norm_(
+    parameters: Any, max_norm: float, total_norm: Any, foreach: bool | None = None
+) -> None:
+    """Scale the ``.grad`` of the parameters, in place, as `clip_grad_norm_` does where their norm
+    together is ``total_norm``, a tensor. ``foreach`` is taken, and changes nothing."""
+    _scale_in_place(_gradients(parameters), max_norm, total_norm)
+
+
+def _scale_in_place(grads: Iterable[Any], max_norm: float, norm: Any) -> None:
+    scale = _scale(norm, max_norm)
+    for g in grads:
+        g.mul_(scale.to(g.dtype))
+
+
+def clip_grad_value_(parameters: Any, clip_value: float, foreach: bool | None = None) -> None:
+    """Clamp the ``.grad`` of the parameters, in place, to ``-clip_value`` and ``clip_value``.
+    ``foreach`` is taken, and changes nothing."""
     for g in _gradients(parameters):
         g.clamp_(-clip_value, clip_value)
 

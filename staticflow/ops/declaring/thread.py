@@ -38,7 +38,7 @@ class State:
       made in a graph.
     - ``inference``: eager results can never be recorded.
     - ``saved_hooks``: what packs and unpacks the tensors that are saved for backward, or None.
-    - ``anomaly``: backward looks for NaN.
+    - ``anomaly``: backward looks for NaN; None where detection is on without that.
     - ``autocast``: the `Autocast` by which operations cast what they are given, or None;
       ``autocast_dtype``: the dtype of the innermost block, or None; ``casts``: the parameters that
       were cast and are kept.
@@ -96,7 +96,8 @@ class State:
     run: Callable[..., Any]
 
     def __init__(self) -> None:
-        self.tracing = self.types_only = self.inference = self.anomaly = False
+        self.tracing = self.types_only = self.inference = False
+        self.anomaly: bool | None = False
         self.recording = self.usual = self.stable = True
         self.quiet, self.regions, self.sizes = False, 0, 0
         self.left: list[Any] = []

@@ -78,7 +78,11 @@ class SequentialLR(_Several):
     ``milestones``."""
 
     def __init__(
-        self, optimizer: Optimizer, schedulers: Sequence[LRScheduler], milestones: Sequence[int]
+        self,
+        optimizer: Optimizer,
+        schedulers: Sequence[LRScheduler],
+        milestones: Sequence[int],
+        last_epoch: int = -1,
     ) -> None:
         super().__init__(schedulers, optimizer)
         if len(milestones) != len(schedulers) - 1:
@@ -86,7 +90,7 @@ class SequentialLR(_Several):
                 f"SequentialLR: {len(schedulers)} schedules have {len(schedulers) - 1} milestones "
                 f"between them, not {len(milestones)}, at {format_locs(here())}"
             )
-        self._milestones, self.last_epoch = list(milestones), 0
+        self._milestones, self.last_epoch = list(milestones), last_epoch + 1
         schedulers[0].restart()
         self._last_lr = self._rates
 

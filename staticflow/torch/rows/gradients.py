@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any, NoReturn
+from typing import Any
 
 from staticflow.autograd.transforms import vjp
 from staticflow.eager.creation import full
-from staticflow.errors import ArgumentError
-from staticflow.graph.locs import format_locs, here
+from staticflow.nn.functional.embedding import divide_by_frequency
 from staticflow.ops.basics.arithmetic import clamp, where
 from staticflow.ops.basics.expand import expand
 from staticflow.ops.basics.reduce import mean as mean_over
@@ -192,20 +191,12 @@ def _gelu(ct: Any, x: Any, approximate: str = "none") -> Any:
     return _pull(lambda x: gelu(x, approximate), ct, x)[0]
 
 
-def refuse_scaling(name: str) -> NoReturn:
-    """Raise `ArgumentError` for an option of ``name``."""
-    raise ArgumentError(
-        f"{name}: a gradient that is scaled by frequency has no meaning here; leave out "
-        f"scale_grad_by_freq, at {format_locs(here())}"
-    )
-
-
 def _embedding(
     ct: Any, indices: Any, num_weights: Any, padding_idx: int, scale_grad_by_freq: bool
 ) -> Any:
-    if scale_grad_by_freq:
-        refuse_scaling("embedding")
     rows, places = reshape(ct, (-1, ct.shape[-1])), reshape(indices, (-1,))
+    if scale_grad_by_freq:
+        rows = divide_by_frequency(rows, places, num_weights)
     if padding_idx >= 0:
         rows = where(unsqueeze(places == padding_idx, 1), 0.0, rows)
     start = full((num_weights, ct.shape[-1]), 0, dtype=ct.dtype)
@@ -218,8 +209,6 @@ def _embedding_bag(
 ) -> Any:  # fmt: skip
     """The derivative by the weight: a bag hands its cotangent to its rows, or to its maxima."""
     start = full((num_weights, ct.shape[-1]), 0, dtype=ct.dtype)
-    if scale_grad_by_freq:
-        refuse_scaling("embedding_bag")
     if mode == _MAX:
         found = where(unsqueeze(bag_size, 1) > 0, ct, 0.0)
         return scatter_add(start, 0, clamp(maximum_indices, min=0), found)
@@ -230,6 +219,8 @@ def _embedding_bag(
         rows = rows * unsqueeze(per_sample_weights, 1)
     if padding_idx >= 0:
         rows = where(unsqueeze(indices == padding_idx, 1), 0.0, rows)
+    if scale_grad_by_freq:
+        rows = divide_by_frequency(rows, indices, num_weights)
     return index_add(start, 0, indices, rows)
 
 

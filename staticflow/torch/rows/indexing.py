@@ -10,14 +10,14 @@ from staticflow.eager.creation import full
 from staticflow.eager.ranges import arange
 from staticflow.errors import SymbolicError
 from staticflow.graph.locs import format_locs, here
-from staticflow.nn.functional.embedding import embedding_bag
+from staticflow.nn.functional.embedding import embedding, embedding_bag
 from staticflow.ops.along.extremes import argmax
 from staticflow.ops.along.sorted_search import searchsorted
 from staticflow.ops.basics.arithmetic import where
 from staticflow.ops.basics.view import reshape, unsqueeze
 from staticflow.ops.indexing.data_dependent import nonzero
 from staticflow.ops.indexing.gather_ops import gather, scatter_add
-from staticflow.ops.indexing.index_functions import embedding, index_add, index_select
+from staticflow.ops.indexing.index_functions import index_add, index_select
 from staticflow.ops.indexing.mask_ops import masked_scatter
 from staticflow.ops.indexing.mask_put import index_put
 from staticflow.ops.indexing.roll_repeat import repeat_interleave
@@ -66,7 +66,10 @@ def _index_put(x: Any, indices: Sequence[Any], values: Any, accumulate: bool = F
 def _embedding(
     weight: Any, indices: Any, padding_idx: int = -1, scale_grad_by_freq: bool = False
 ) -> Any:
-    return embedding(weight, indices, padding_idx if padding_idx >= 0 else None)
+    return embedding(
+        indices, weight, padding_idx if padding_idx >= 0 else None,
+        scale_grad_by_freq=scale_grad_by_freq,
+    )  # fmt: skip
 
 
 def _embedding_bag(
@@ -75,7 +78,8 @@ def _embedding_bag(
     padding_idx: int = -1,
 ) -> tuple[Any, ...]:  # fmt: skip
     out = embedding_bag(
-        indices, weight, offsets, mode=_BAGS[mode], per_sample_weights=per_sample_weights,
+        indices, weight, offsets, scale_grad_by_freq=scale_grad_by_freq, mode=_BAGS[mode],
+        per_sample_weights=per_sample_weights,
         include_last_offset=include_last_offset,
         padding_idx=padding_idx if padding_idx >= 0 else None,
     )  # fmt: skip

@@ -8,7 +8,7 @@ from staticflow.utils.data.dataset import (
     TensorDataset,
     random_split,
 )
-from staticflow.utils.data.loader import DataLoader, default_collate
+from staticflow.utils.data.loader import DataLoader, default_collate, default_convert
 from staticflow.utils.data.sampler import (
     BatchSampler,
     RandomSampler,
@@ -21,5 +21,5 @@ from staticflow.utils.data.sampler import (
 __all__ = [
     "BatchSampler", "ConcatDataset", "DataLoader", "Dataset", "IterableDataset", "RandomSampler",
     "Sampler", "SequentialSampler", "Subset", "SubsetRandomSampler", "TensorDataset",
-    "WeightedRandomSampler", "default_collate", "random_split",
+    "WeightedRandomSampler", "default_collate", "default_convert", "random_split",
 ]  # fmt: skip

@@ -30,7 +30,7 @@ from staticflow.utils.data.checks import check_callable, check_count, check_has,
 from staticflow.utils.data.dataset import TensorDataset
 from staticflow.utils.data.sampler import batch_count, in_batches
 
-__all__ = ["DataLoader", "default_collate"]
+__all__ = ["DataLoader", "default_collate", "default_convert"]
 
 
 def default_collate(batch: Sequence[Any]) -> Any:
@@ -72,6 +72,23 @@ def default_collate(batch: Sequence[Any]) -> Any:
     )
 
 
+def default_convert(data: Any) -> Any:
+    """A sample with tensors for its arrays, also inside dicts, tuples, which become lists, and
+    lists; everything else stays.
+
+    >>> default_convert({"x": np.ones(2), "name": "a"})
+    {'x': tensor([1., 1.], dtype=staticflow.float64), 'name': 'a'}
+    """
+    if isinstance(data, np.ndarray | np.generic):
+        return data if data.dtype.kind in "OSU" else as_tensor(np.asarray(data))
+    if isinstance(data, Mapping):
+        return {key: default_convert(value) for key, value in data.items()}
+    if isinstance(data, tuple | list):
+        parts = [default_convert(part) for part in data]
+        return type(data)(*parts) if hasattr(data, "_fields") else parts
+    return data
+
+
 class DataLoader:
     """The batches of a dataset, each time it is iterated over.
 
@@ -79,14 +96,19 @@ class DataLoader:
     ``sampler``, an iterable of indices, says the order itself, and ``batch_sampler``, an iterable
     of lists of indices, the batches. ``drop_last`` leaves out a last batch of fewer than
     ``batch_size`` samples. ``collate_fn`` makes a batch of a list of samples, `default_collate`
-    unless given. A dataset without ``__getitem__`` is iterated over.
+    unless given. With a ``batch_size`` of None there are no batches: samples come one by one, as
+    ``collate_fn`` or `default_convert` gives them. A dataset without ``__getitem__`` is iterated
+    over.
 
     Up to ``prefetch`` batches are made ahead on a thread, which ends with the loop, also where
     that is left early; what it raises comes out of the loop. With 0, or ``num_workers=0``, there
-    is no thread; another ``num_workers`` is one thread all the same. With ``pin_memory`` the
-    tensors of batches are in pinned memory (`Tensor.pin_memory`), where there is a GPU. Draws that
-    a dataset makes of the default generator come in no fixed order beside those of the loop unless
-    there is no thread.
+    is no thread; another ``num_workers`` is one thread all the same, on which ``prefetch_factor``
+    batches for each of them are made ahead, and ``worker_init_fn(0)`` is called as a loop begins.
+    With ``pin_memory`` the tensors of batches are in pinned memory (`Tensor.pin_memory`), where
+    there is a GPU. What only processes need, ``timeout``, ``multiprocessing_context``,
+    ``persistent_workers`` and ``pin_memory_device``, is taken and changes nothing; batches come
+    ``in_order`` always. Draws that a dataset makes of the default generator come in no fixed order
+    beside those of the loop unless there is no thread.
 
     Raises `ArgumentError` for a wrong size, and where ``shuffle`` and an order are both given;
     `DTypeError` for a switch that is no bool; and in the loop `IndexRangeError` for an index that a
@@ -101,7 +123,7 @@ class DataLoader:
     def __init__(
         self,
         dataset: Any,
-        batch_size: int = 1,
+        batch_size: int | None = 1,
         shuffle: bool = False,
         sampler: Any = None,
         *,
@@ -112,11 +134,29 @@ class DataLoader:
         prefetch: int = 2,
         num_workers: int | None = None,
         pin_memory: bool = False,
+        timeout: float = 0,
+        worker_init_fn: Callable[[int], Any] | None = None,
+        multiprocessing_context: Any = None,
+        prefetch_factor: int | None = None,
+        persistent_workers: bool = False,
+        pin_memory_device: str = "",
+        in_order: bool = True,
     ) -> None:
-        check_count("DataLoader", "batch_size", batch_size)
+        if batch_size is not None:
+            check_count("DataLoader", "batch_size", batch_size)
         check_count("DataLoader", "prefetch", prefetch, 0)
         if num_workers is not None:
             check_count("DataLoader", "num_workers", num_workers, 0)
+        if prefetch_factor is not None:
+            check_count("DataLoader", "prefetch_factor", prefetch_factor)
+            if not num_workers:
+                raise ArgumentError(
+                    f"DataLoader: prefetch_factor={prefetch_factor} is for each of num_workers, "
+                    f"and num_workers is {num_workers}; give it 1 or more, or prefetch=, the "
+                    f"number of batches made ahead, at {format_locs(here())}"
+                )
+            prefetch = prefetch_factor * num_workers
+        check_callable("DataLoader", "worker_init_fn", worker_init_fn)
         shuffle = shuffle is not None and as_bool("DataLoader: 'shuffle'", shuffle)
         drop_last = as_bool("DataLoader: 'drop_last'", drop_last)
         pin_memory = as_bool("DataLoader: 'pin_memory'", pin_memory)
@@ -138,6 +178,11 @@ class DataLoader:
                 "and __getitem__; batch_size, shuffle, sampler and drop_last must not be given "
                 f"beside it, at {format_locs(here())}"
             )
+        if batch_size is None and drop_last:
+            raise ArgumentError(
+                "DataLoader: with batch_size=None there are no batches, and no last one; "
+                f"drop_last=True must not be given beside it, at {format_locs(here())}"
+            )
         if shuffle and (sampler is not None or not by_index):
             other = "a sampler" if by_index else "a dataset without __getitem__"
             raise ArgumentError(
@@ -149,18 +194,27 @@ class DataLoader:
         self.batch_sampler = batch_sampler
         self.shuffle, self.prefetch = shuffle, 0 if num_workers == 0 else prefetch
         self._by_index, self.pin_memory = by_index, pin_memory
+        self.worker_init_fn = worker_init_fn
 
     def __len__(self) -> int:
         """The number of batches."""
         if self.batch_sampler is not None:
             return len(self.batch_sampler)
         count = len(self.dataset if self.sampler is None else self.sampler)
+        if self.batch_size is None:
+            return count
         return batch_count(count, self.batch_size, self.drop_last)
 
     def __iter__(self) -> Iterator[Any]:
         order = self._order()
         batches = self._batches(None if order is None else iter(order))  # draws in this thread
-        return run_ahead(batches, self.prefetch) if self.prefetch else batches
+        return run_ahead(self._start_worker(batches), self.prefetch) if self.prefetch else batches
+
+    def _start_worker(self, batches: Iterator[Any]) -> Iterator[Any]:
+        """The batches, before which the function of workers is called."""
+        if self.worker_init_fn is not None:
+            self.worker_init_fn(0)
+        yield from batches
 
     def _order(self) -> Any:
         given = self.sampler if self.batch_sampler is None else self.batch_sampler
@@ -176,8 +230,17 @@ class DataLoader:
     def _batches(self, order: Any) -> Iterator[Any]:
         pins = self.pin_memory and is_available()
         for chosen in self._choices(order):
-            batch = chosen_batch(self.dataset, chosen, self.collate_fn, order is not None)
+            batch = (
+                self._sample(chosen[0], order is not None)
+                if self.batch_size is None and self.batch_sampler is None
+                else chosen_batch(self.dataset, chosen, self.collate_fn, order is not None)
+            )
             yield map_tree(_pin_leaf, batch) if pins else batch
+
+    def _sample(self, chosen: Any, by_index: bool) -> Any:
+        """A sample, or that of an index, without a batch."""
+        sample = sample_at("DataLoader", self.dataset, chosen) if by_index else chosen
+        return (default_convert if self.collate_fn is None else self.collate_fn)(sample)
 
     def _choices(self, order: Any) -> Iterator[list[Any]]:
         """The indices of each batch; the samples themselves of a dataset that is iterated over."""
@@ -187,7 +250,7 @@ class DataLoader:
                 yield list(batch)
             return
         samples = iter(self.dataset) if order is None else order
-        yield from in_batches(samples, self.batch_size, self.drop_last)
+        yield from in_batches(samples, self.batch_size or 1, self.drop_last)
 
 
 def _pin_leaf(leaf: Any) -> Any:
