@@ -236,3 +236,50 @@ def test_convolutions_by_weights_of_their_own(rows: Any) -> None:
     for row in range(2):
         for a, b in zip(found, wanted[row], strict=True):
             np.testing.assert_allclose(a[row].numpy(), b.numpy(), rtol=1e-4, atol=1e-5)
+
+
+# -- sizes that values say ------------------------------------------------------------------------
+
+
+def test_in_a_graph_a_size_may_come_of_values_that_are_the_same_for_all_rows() -> None:
+    xs, mask, lengths = sf.randn(4, 3, 2), sf.tensor([True, False, True]), sf.tensor([2, 3])
+
+    def walk(rows: Any) -> Any:
+        return sf.scan(lambda c, x: (c + x, c * 2), sf.zeros(2), rows, lengths=lengths)
+
+    for fn in (walk, lambda rows: rows[mask] * 2, lambda rows: rows[mask][:, 0].cumsum(0)):
+        found, single = sf.jit(sf.vmap(fn))(xs), [fn(x) for x in xs]
+        leaves = found if isinstance(found, tuple) else (found,)
+        for k, leaf in enumerate(leaves):
+            wanted = [v[k] if isinstance(v, tuple) else v for v in single]
+            assert sf.equal(leaf, sf.stack(wanted))
+        with pytest.raises(sf.SymbolicError, match=r"the same for all.*sf\.jit\(sf\.vmap\(fn\)\)"):
+            sf.vmap(fn)(xs)
+    x, m = sf.placeholder((None, 3), name="x"), sf.placeholder((3,), "bool", name="m")
+    loss = (sf.vmap(lambda row: row[m])(x) ** 2).sum()
+    assert sf.equal(sf.compile([x, m], sf.grad(loss, x))(xs[..., 0], mask), 2 * xs[..., 0] * mask)
+
+
+def test_lengths_that_differ_from_row_to_row_are_refused_with_what_to_write() -> None:
+    xs, lengths = sf.randn(4, 3, 2), sf.tensor([[1, 2]] * 4)
+
+    def walk(rows: Any, lengths: Any) -> Any:
+        return sf.scan(lambda c, x: (c + x, c), sf.zeros(2), rows, lengths=lengths)[0]
+
+    for run in (sf.vmap(walk), sf.jit(sf.vmap(walk))):
+        with pytest.raises(sf.SymbolicError, match=r"lengths of a scan.*where.*at .*test_vmap"):
+            run(xs, lengths)
+    assert sf.map(lambda pair: walk(*pair), (xs, lengths)).shape == (4, 2)
+
+
+def test_residuals_of_least_squares_are_those_of_each_row() -> None:
+    a, b = sf.randn(3, 4, 2, dtype="float64"), sf.randn(3, 4, 1, dtype="float64")
+
+    def residuals(a: Any, b: Any) -> Any:
+        return sf.linalg.lstsq(a, b).residuals
+
+    wanted = sf.stack([residuals(*pair) for pair in zip(a, b, strict=True)])
+    for run in (sf.vmap(residuals), sf.jit(sf.vmap(residuals))):
+        assert sf.allclose(run(a, b), wanted)
+        with pytest.raises(sf.ArgumentError, match=r"lstsq: the residuals .* full rank"):
+            run(a * 0, b)

@@ -24,7 +24,7 @@ from staticflow.ops.indexing.scatter_ops import scatter_op
 
 __all__ = [
     "asserted_rule", "embedding_rule", "masked_scatter_rule", "masked_take_rule", "pick_rule",
-    "put_rule", "repeated_index_rule", "search_rule", "strided_rule",
+    "prefix_rule", "put_rule", "repeated_index_rule", "search_rule", "strided_rule",
 ]  # fmt: skip
 
 
@@ -154,6 +154,14 @@ def asserted_rule(row: Row) -> Any:
     if row.flags[1]:
         ok = all_op(ok, dims=(0,), keepdim=False)
     return asserted_op(row.whole(0), ok, **row.attrs)
+
+
+def prefix_rule(row: Row) -> Any:
+    """The first elements along the first dim of a row, in each row as many: the size that is bound
+    is the same for all, since no rule gives another."""
+    x, counted = movedim(row.whole(0), 0, 1), row.args[1]
+    counted = movedim(counted, 0, 1) if row.flags[1] else counted
+    return movedim(row.op(x, counted, **row.attrs), 1, 0)
 
 
 # -- positions ------------------------------------------------------------------------------------

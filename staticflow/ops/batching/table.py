@@ -60,6 +60,7 @@ from staticflow.ops.batching.indexing import (
     masked_scatter_rule,
     masked_take_rule,
     pick_rule,
+    prefix_rule,
     put_rule,
     repeated_index_rule,
     search_rule,
@@ -69,7 +70,7 @@ from staticflow.ops.batching.loops import DRAWS, cond_rule, scan_rule, while_rul
 from staticflow.ops.batching.matrices import attention_rule, linear_rule, product_rule
 from staticflow.ops.batching.row import Rule
 from staticflow.ops.batching.windows import convolution_rule, kernel_rule, planes, resample_rule
-from staticflow.ops.declaring.late import tied_op
+from staticflow.ops.declaring.late import prefix_op, tied_op, unprefix_op
 from staticflow.ops.declaring.lowering import Elementwise, Reduce, View
 from staticflow.ops.declaring.required import asserted_op, required_op
 from staticflow.ops.indexing.gather_ops import gather_op, scatter_add_op
@@ -193,7 +194,9 @@ _RULES: dict[Op, Rule] = {
     repeated_index_op: repeated_index_rule,
     search_op: search_rule,
     t_op: transpose_rule,
+    prefix_op: prefix_rule,
     tied_op: lambda row: row.whole(0),
+    unprefix_op: prefix_rule,
     watch_op: watch_rule,
 }
 

@@ -99,13 +99,20 @@ def _as_values(node: Node, found: Any, is_batched: bool) -> Any:
 
 def _no_rule(node: Node, rows_differ: bool) -> str:
     if node.op is measure_op or "binds" in node.attrs:
+        name = function_at(node.locs)
+        if name == "scan" and rows_differ:
+            return (
+                "vmap: the lengths of a scan are of the rows of its own batch, and would differ "
+                "from row to row; leave lengths out, and keep what has ended, as with "
+                "sf.where(step < length, new, old), or use sf.map, "
+                f"at {format_locs(node.locs)}"
+            )
         why = (
             "would differ from row to row; mask instead of selecting, as with sf.where, count or "
             "add up into zeros of a known size, as with scatter_add, or use sf.map" if rows_differ
             else "is not known where rows are traced, though it is the same for all; select "
-            "outside of the function, and give it what is selected"
+            "outside of the function, and give it what is selected, or compile sf.jit(sf.vmap(fn))"
         )  # fmt: skip
-        name = function_at(node.locs)
         masks = name is None or name == "nonzero"  # x[mask] is made of that, too
         of = "as of what a mask selects," if masks else f"that of {name},"
         return f"vmap: a size that depends on values, {of} {why}, at {format_locs(node.locs)}"
