@@ -17,8 +17,8 @@ from staticflow.eager.ownership import OwnedArrays, owned_copy
 from staticflow.eager.row_gradient import is_of_rows, to_dense
 from staticflow.eager.vertex import Vertex
 from staticflow.errors import AutogradError, DTypeError, ShapeError, StaticflowError
+from staticflow.graph.articles import class_in_words
 from staticflow.graph.dtypes import dtype_of
-from staticflow.graph.kinds import class_in_words
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.masked_arrays import refuse_masked
 from staticflow.ops.basics.arithmetic import add, cast

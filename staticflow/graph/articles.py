@@ -1,10 +1,13 @@
-"""*A* or *an*, in messages."""
+"""How messages name a value: its class, of another library too, behind *a* or *an*."""
 
 from __future__ import annotations
 
 import re
+from typing import Any
 
-__all__ = ["with_article"]
+import numpy as np
+
+__all__ = ["class_in_words", "is_of_library", "with_article"]
 
 
 def with_article(noun: str | type) -> str:
@@ -19,3 +22,19 @@ def with_article(noun: str | type) -> str:
 
 _BEGINS_WITH_A_VOWEL = re.compile(r"[aeioAEIO]|[uU](?!int|ni|se|sa|func)|nd|[FHLMNRSX][A-Z]")
 """The last two alternatives are read letter by letter, as *ndarray* and *SGD* are."""
+
+
+def is_of_library(value: Any) -> bool:
+    """Whether ``value`` is the tensor of another library."""
+    is_own = isinstance(value, np.ndarray | np.generic) or hasattr(value, "__sf_mode__")
+    return hasattr(value, "__dlpack__") and not is_own
+
+
+def class_in_words(value: Any) -> str:
+    """The name of the class of ``value``, behind that of its library for a tensor of another one.
+
+    >>> class_in_words(3)
+    'int'
+    """
+    name = type(value).__name__
+    return f"{type(value).__module__.partition('.')[0]}.{name}" if is_of_library(value) else name

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from staticflow.data_classes import dataclass
 from staticflow.errors import DTypeError
-from staticflow.graph.kinds import class_in_words, is_of_library
+from staticflow.graph.articles import class_in_words, is_of_library
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.out import into
 from staticflow.graph.types import Facts, TensorType, Type

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from staticflow.errors import AutogradError, DTypeError
-from staticflow.graph.kinds import class_in_words
+from staticflow.graph.articles import class_in_words
 from staticflow.graph.locs import format_locs, here, warn
 
 __all__ = ["into"]

@@ -86,7 +86,7 @@ def test_an_import_makes_little() -> None:
     run = subprocess.run([sys.executable, "-c", COUNTS], capture_output=True, text=True, check=True)
     texts, signatures, modules = map(int, run.stdout.split())
     assert texts <= 190  # 120 dataclasses, 60 annotations of records, named tuples
-    assert signatures <= 55
+    assert signatures <= 56
     assert modules <= 346
 
 

@@ -24,10 +24,10 @@ from staticflow.errors import (
     ShapeError,
     StaticflowError,
 )
+from staticflow.graph.articles import class_in_words, is_of_library
 from staticflow.graph.called import name_the_function
 from staticflow.graph.dims import Dim
 from staticflow.graph.dtypes import DType
-from staticflow.graph.kinds import class_in_words, is_of_library
 from staticflow.graph.locs import format_locs, here, is_inside
 from staticflow.graph.out import into
 

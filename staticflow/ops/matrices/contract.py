@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from staticflow.errors import DTypeError, ShapeError
+from staticflow.graph.articles import class_in_words
 from staticflow.graph.dims import prod
 from staticflow.graph.dtypes import dtype_of
-from staticflow.graph.kinds import class_in_words
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
