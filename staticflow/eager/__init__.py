@@ -7,12 +7,14 @@ written here, in these ideas, each with its modules:
   `windows`, `data` and `legacy`, and read by `layout`, `printing` and `interop`. `bind` tells the
   ops of the class.
 - A *memory* is what tensors share, with the *version* that counts its changes; a *view* is a
-  tensor's way to its base (`memory`, `views`).
+  tensor's way to its base (`memory`, `views`). That of a lazy layer has no values yet
+  (`no_values`).
 - The *fast path* is native code for usual calls; how one goes through it says `fast`. The *general
   path* takes any call, and words what is wrong with it (`mode`).
 - The *tape* is the *vertices* of recorded operations, with *edges* to those before (`vertex`)
   and *saved values* (`saved`). Backward walks it (`tape`), gives leaves their
-  ``.grad`` (`gradients`, `ownership`), calls *hooks* (`hooks`, `saved_hooks`) and may look for NaN
+  ``.grad`` (`gradients`, `ownership`), of few rows of a large table these alone until it is asked
+  for (`row_gradient`), calls *hooks* (`hooks`, `saved_hooks`) and may look for NaN
   (`anomaly`); native code runs the ops of a vjp whose kind of call it knows (`vjp_plans`);
   second derivatives of straight pieces are zeros on it (`straight`).
 - A *switch* says for a block what is recorded (`grad_mode`, `inference`), and in which dtypes

@@ -15,6 +15,7 @@ from opinfo.modes import arrays_of, call, weights
 import staticflow as sf
 from staticflow.eager import pullback, vertex
 from staticflow.eager.programs import Programs, compile_graph
+from staticflow.eager.tape import WALK
 from staticflow.graph.dtypes import float64
 from staticflow.ops import OPS
 from staticflow.ops.along.class_losses import cross_entropy_op
@@ -36,6 +37,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     for module in (pullback, vertex):
         monkeypatch.setattr(module, "LARGE", 1)
     monkeypatch.setattr(pullback, "programs_of", functools.cache(lambda op: Programs()))
+    monkeypatch.setattr(WALK, "form", None)  # which knows what is large by itself
     yield found
 
 
