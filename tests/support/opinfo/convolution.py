@@ -265,7 +265,7 @@ ROWS = (
     OpInfo(
         OPS["correlate_kernel"], OPS["correlate_kernel"],
         lambda x, y, **attrs: _kernel(x, y, padding=(0,) * (x.ndim - 2), **attrs),
-        _without_padding(_kernel_samples), FLOATS[:2], grad=False, zeros=False,
+        _without_padding(_kernel_samples), FLOATS[:2], grad=False, zeros=False, ulps=16,
         sized=lambda dtype, n: Sample(
             _operands(dtype, (n, 2, 4, 5), (n, 3, 3, 3)),
             {"kernel": (2, 3), "stride": (1, 1), "dilation": (1, 1), "groups": 1},
