@@ -101,7 +101,7 @@ def test_what_is_no_size(wrong: Any) -> None:
 def test_a_number_that_is_no_size(value: int) -> None:
     k = sf.placeholder((), "int64", name="k")
     f = sf.compile([k], sf.ones(k))
-    with pytest.raises(ShapeError, match=rf"test_sizes_from_values.*a size is {value}, where"):
+    with pytest.raises(ShapeError, match=rf"a size .*test_sizes_from_values.*it is {value};"):
         f(value)
     assert f(2).tolist() == [1.0, 1.0]
 
@@ -112,7 +112,7 @@ def test_a_number_that_is_no_size(value: int) -> None:
 def test_a_step_that_leads_away_is_told_by_its_number(end: int, step: int, size: int) -> None:
     k, s = (sf.placeholder((), "int64", name=n) for n in "ks")
     f = sf.compile([k, s], sf.arange(0, k, s))
-    with pytest.raises(ShapeError, match=rf"a size is {size}, where"):
+    with pytest.raises(ShapeError, match=rf"a size .*it is {size};"):
         f(end, step)
     assert f(7, 2).tolist() == [0, 2, 4, 6] and f(-7, -2).tolist() == [0, -2, -4, -6]
 
