@@ -136,6 +136,12 @@ NO_SIZES: Mapping[str, str] = {
         "objects that the collector of Python is told of, which tests/house/test_import.py looks at": (
             "graph.collector._OF_PYTHON",
         ),
+        "rows of a table for each that is named, which tests/eager/test_row_gradients.py has with another constant, too": (
+            "eager.row_gradient.FEW",
+        ),
+        "vertices of a walk, of which tests/eager/test_eager_walk.py has fewer and more": (
+            "eager.fast.walk.MOST_VERTICES",
+        ),
         "operations of a process, of which tests/eager/test_first_operations.py runs fewer and more": (
             "eager.costs.FIRST",
         ),
@@ -164,7 +170,7 @@ NO_SIZES: Mapping[str, str] = {
         ),
         "so many calls or kinds of calls are remembered, which tests/eager/test_eager_recall.py varies": (
             "eager.programs.MOST_CALLS", "eager.programs.MOST_KINDS",
-            "eager.fast.records.MEMO", "eager.fast.records.CODES", "eager.fast.recall.OFTEN",
+            "eager.fast.records.MEMO", "eager.fast.records.OPS_ROOM", "eager.fast.records.CODES", "eager.fast.recall.OFTEN",
             "eager.fast.recall.SLOTS", "runtime.free_objects.MOST", "runtime.block_cache.BLOCKS",
         ),
         "a chain of products, and the sizes and orders that are tried for it, made in tests/passes/random_chains.py": (
