@@ -153,7 +153,7 @@ NO_SIZES: Mapping[str, str] = {
             "codegen.program.layout._WORK", "codegen.program.memory_order._PARTS",
             "codegen.program.node_order._EXAMPLE", "passes.fuse._EXAMPLE", "codegen.lower.loop_dims._EXAMPLE", "codegen.work._MEMORY",
             "codegen.work._SLOW.quotient", "codegen.work._SLOW.remainder", "codegen.work._VECTOR",
-            "passes.access.MOST_REPEATED", "passes.contraction.MOST_SEARCHED",
+            "passes.access.MOST_REPEATED", "passes.contraction.MOST_SEARCHED", "ops.matrices.exponential._DEGREE",
             "passes.fold.MOST_ELEMENTS", "passes.arrays.MOST_MEMBERS", "passes.rewrite._MOST_ROUNDS",
             "passes.loops.scalar.MOST_STATE", "ops.loops.branch_kinds._MOST", "ops.loops.branch_kinds._DEEPEST",
             "ops.windows.convolution._MOST_PHASES", "ops.matrices.einsum._MOST_COMPARED", "ops.matrices.einsum._MOST_PAIRED", "graph.types.MOST_DIMS", "ops.matrices.einsum._UNKNOWN",
