@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 from staticflow.errors import ShapeError
@@ -51,18 +53,37 @@ class LazyModuleMixin(Module):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Give the parameters their sizes, and call the module that this has become."""
-        with computing_apart():
-            self.initialize_parameters(*args, **kwargs)
-        left = [name for name, _ in self._open_ones()]
-        if left:
-            raise ShapeError(
-                f"{type(self).__name__}: initialize_parameters has left {', '.join(left)} without "
-                f"sizes; it must materialize all that are not initialized, at {format_locs(here())}"
-            )
-        if self.cls_to_become is None:
-            return super().__call__(*args, **kwargs)
-        object.__setattr__(self, "__class__", self.cls_to_become)
-        return self(*args, **kwargs)
+        with self._undone_by_failure():
+            with computing_apart():
+                self.initialize_parameters(*args, **kwargs)
+            left = [name for name, _ in self._open_ones()]
+            if left:
+                raise ShapeError(
+                    f"{type(self).__name__}: initialize_parameters has left {', '.join(left)} "
+                    "without sizes; it must materialize all that are not initialized, "
+                    f"at {format_locs(here())}"
+                )
+            if self.cls_to_become is None:
+                return super().__call__(*args, **kwargs)
+            object.__setattr__(self, "__class__", self.cls_to_become)
+            return self(*args, **kwargs)
+
+    @contextmanager
+    def _undone_by_failure(self) -> Iterator[None]:
+        """A block whose failure leaves the module, what it holds open and the generator as they
+        were."""
+        kind, held, drawn = type(self), dict(vars(self)), default_source[0].position()
+        states = [(t, type(t), t._data, t._memory) for _, t in self._open_ones()]
+        try:
+            yield
+        except BaseException:
+            for tensor, of_tensor, data, memory in states:
+                tensor.__class__, tensor._data, tensor._memory = of_tensor, data, memory
+            object.__setattr__(self, "__class__", kind)
+            vars(self).clear()
+            vars(self).update(held)
+            default_source[0].go_back(drawn)
+            raise
 
     def initialize_parameters(self, *args: Any, **kwargs: Any) -> None:
         """Give sizes and values to what has none, by the arguments of the first call."""
@@ -138,25 +159,19 @@ class _LazyLayer(LazyModuleMixin):
                     f"{list(wanted[name])}; load another state, or give an input of the sizes "
                     f"that it is for, at {format_locs(here())}"
                 )
-        before = getattr(self, self._size)
-        setattr(self, self._size, size)
-        if len(loaded) == len(own):
-            return
-        open_ones = [t for name, t in own.items() if name not in loaded]
-        states = [(t, type(t), t._data, t._memory) for t in open_ones]
+        with self._undone_by_failure():
+            setattr(self, self._size, size)
+            if len(loaded) < len(own):
+                self._begin(own, loaded, wanted)
+
+    def _begin(self, own: dict[str, Any], loaded: dict[str, Any], wanted: dict[str, Any]) -> None:
+        """The first values; those that were loaded stay what they were."""
         values = [(t, t.detach().clone()) for t in loaded.values()]
-        drawn = default_source[0].position()
         try:
             for name, tensor in own.items():
                 if name not in loaded:
                     tensor.materialize(wanted[name])
             self.reset_parameters()
-        except BaseException:
-            for tensor, kind, data, memory in states:
-                tensor.__class__, tensor._data, tensor._memory = kind, data, memory
-            setattr(self, self._size, before)
-            default_source[0].go_back(drawn)
-            raise
         finally:
             for tensor, value in values:
                 tensor.detach()[...] = value

@@ -101,7 +101,7 @@ _AMONG_OURS = {
 }  # fmt: skip
 """What the library calls, without a frame that words errors."""
 
-_BASES = ("Module", "Parameter")
+_BASES = ("Module", "Parameter", "UninitializedBuffer", "UninitializedParameter")
 _HAVE_CALLS = ("Parameter", "Symbol", "Tensor", "view")  # in `wrong_arguments.CALLS`
 _OF_TUPLES = {"count", "index", "__getitem__", "__contains__", "__add__", "__eq__", "__lt__"}
 

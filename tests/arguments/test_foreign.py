@@ -81,12 +81,13 @@ def test_every_function_of_ops_refuses_lists_so(room: Any) -> None:
         inner = inspect.unwrap(fn) if type(fn) is FunctionType else fn
         if type(inner) is not FunctionType or not inner.__module__.startswith("staticflow.ops."):
             continue
-        parameters = inspect.signature(inner).parameters.values()
-        needed = [p for p in parameters if p.default is p.empty and p.kind is not p.KEYWORD_ONLY]
+        asked = [p for p in inspect.signature(inner).parameters.values() if p.default is p.empty]
+        needed = [p for p in asked if p.kind is not p.KEYWORD_ONLY]
+        named = {p.name: 1 for p in asked if p.kind is p.KEYWORD_ONLY}
         if not needed or needed[0].name not in ("input", "x") or name == "is_complex":
             continue
         with pytest.raises(StaticflowError):
-            fn(*([1.0, 2.0] for p in needed if p.kind is p.POSITIONAL_OR_KEYWORD))
+            fn(*([1.0, 2.0] for p in needed if p.kind is p.POSITIONAL_OR_KEYWORD), **named)
 
 
 # -- tensors of other libraries -------------------------------------------------------------------

@@ -32,6 +32,7 @@ from wrong_arguments import CALLS, Call
 
 import staticflow as sf
 from staticflow import pytree
+from staticflow.nn.parameter import is_uninitialized
 from staticflow.ops.declaring.thread import thread
 from staticflow.ops.symbols.symbol import Symbol
 
@@ -235,6 +236,8 @@ def _snapshot(arguments: Any) -> Any:
 
 def _frozen(value: Any, depth: int = 0) -> Any:
     """What a value holds, as something that compares."""
+    if is_uninitialized(value):
+        return repr(value)
     if isinstance(value, sf.Tensor):
         grad = value.grad if value.is_leaf else None
         content = value.detach().numpy().tobytes() if value.device.type == "cpu" else b""
@@ -245,7 +248,10 @@ def _frozen(value: Any, depth: int = 0) -> Any:
     if isinstance(value, np.ndarray) and value.dtype != object:
         return value.tobytes()
     if isinstance(value, sf.nn.Module):
-        state = sorted((k, v.numpy().tobytes()) for k, v in value.state_dict().items())
+        values = value.state_dict().items()
+        state = sorted(
+            (k, repr(v) if is_uninitialized(v) else v.numpy().tobytes()) for k, v in values
+        )
         return state, value.training
     if isinstance(value, sf.optim.Optimizer):
         return repr(value.state_dict())

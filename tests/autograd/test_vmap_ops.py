@@ -23,11 +23,11 @@ from staticflow.ops.batching.loops import DRAWS
 from staticflow.ops.batching.table import rule_of
 from staticflow.ops.symbols.symbol import Symbol
 
-REFUSED = {"agree", "begin", "end", "measure", "prefix", "unprefix", "print"}
+REFUSED = {"agree", "begin", "end", "measure", "print"}
 """Ops without a rule: of sizes that would differ from row to row, prints, and what only a pass
 writes."""
 
-APART = REFUSED | {"tied", "while"} | {op.name for op in DRAWS}
+APART = REFUSED | {"prefix", "tied", "unprefix", "while"} | {op.name for op in DRAWS}
 """Ops whose row of the table measures a size, keeps all iterations of a loop, or draws: they have
 tests of their own."""
 

@@ -25,7 +25,7 @@ MORE = {
     "custom": 3.95, "mean": 3.15, "slice_scatter": 3.15, "fold": 3.15, "cat": 3.05, "amax": 2.95,
     "amin": 2.95, "index_add": 2.95, "index_copy": 2.95, "select": 3.1, "max": 2.65,
     "min": 2.65, "permute": 2.6, "transpose": 2.6, "t": 2.6, "diag_embed": 2.6,
-    "bitcast": 2.8, "required": 2.8,
+    "bitcast": 2.8, "required": 2.8, "agree": 3.35,
 }  # fmt: skip
 """The ops that are more, and how many times as much they are, at most."""
 

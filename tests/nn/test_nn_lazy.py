@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -183,6 +184,22 @@ def test_first_values_that_cannot_be_made_leave_it_lazy(monkeypatch: pytest.Monk
     assert layer.in_features == 0 and sf.get_rng_state().tolist() == seeds
     Faulty.fails = False
     assert layer(sf.ones(1, 4)).shape == (1, 3) and weight.shape == (3, 4)
+
+
+def test_a_first_call_that_fails_leaves_the_layer_lazy() -> None:
+    layer = nn.LazyConv1d(3, 2)
+    weight, seeds = layer.weight, sf.get_rng_state().tolist()
+    for wrong in (
+        lambda: layer(sf.ones(1, 2, 4), no_such_argument=1),
+        lambda: layer(sf.ones(1, 2, 4, dtype=sf.int64)),
+        lambda: layer(sf.ones(1, 2, 1)),
+    ):
+        with pytest.raises((sf.StaticflowError, TypeError)):
+            wrong()
+        assert type(layer) is nn.LazyConv1d and layer.in_channels == 0
+        assert layer.weight is weight and repr(weight) == "<UninitializedParameter>"
+    assert threading.active_count() > 1 or sf.get_rng_state().tolist() == seeds
+    assert layer(sf.ones(1, 5, 4)).shape == (1, 3, 3) and weight.shape == (3, 5, 2)
 
 
 def test_states_go_both_ways() -> None:
