@@ -51,7 +51,7 @@ _GIVEN = """
     isinf isnan item keep_history kthvalue layer_norm lcm le leaky_relu least_squares lerp lgamma
     log log10 log1p log2 log_ndtr log_softmax logaddexp logaddexp2 logcumsumexp logical_and
     logical_not logical_or logical_xor logit logsigmoid logsumexp lt lu masked_fill
-    masked_scatter masked_select masked_take max max_dim max_dim_across max_pool
+    masked_scatter masked_select masked_take matrix_exp max max_dim max_dim_across max_pool
     max_pool_index maximum mean measure median median_dim min min_dim min_dim_across
     minimum mish mul multilabel_soft_margin_loss mv nan_to_num nansum ndtr ne neg
     nextafter nonzero normal of_rank once_differentiable param patches permute
