@@ -76,14 +76,16 @@ def to_dense(gradient: Any) -> Any:
 def step_rows(table: Any, step: Callable[[Any, Any], Any]) -> bool:
     """Put what a step of an optimiser gives of the rows of a parameter that have a gradient, and of
     their gradients, in the place of these rows. False, with nothing done, where the gradient is
-    not kept by its rows, or nothing may be written."""
-    gradient = table._grad
-    if not is_of_rows(gradient) or not table._data.flags.writeable:
+    not kept by its rows, or is to be refused."""
+    gradient, data = table._grad, table._data
+    if not is_of_rows(gradient) or type(data) is not np.ndarray or thread.state.tracing:
+        return False
+    if data.shape != gradient.dense_shape or 0 in data.strides or not data.flags.writeable:
         return False
     numbers = gradient.numbers
-    rows = step(eager.wrap(table._data[numbers]), gradient.rows)
+    rows = step(eager.wrap(data[numbers]), gradient.rows)
     table._bump()
-    table._data[numbers] = rows._data
+    data[numbers] = rows._data
     return True
 
 

@@ -134,7 +134,7 @@ def _walk(
 
 def _through_hooks(leaves: dict[Vertex, Any]) -> dict[Vertex, Any]:
     """The cotangents of leaves as the hooks of these make them."""
-    return {v: ct if v._hooks is None else v._hooks(ct) for v, ct in leaves.items()}
+    return {v: ct if v._hooks is None else v._hooks(to_dense(ct)) for v, ct in leaves.items()}
 
 
 def sum_cotangents(before: Any, ct: Any, sums: set[int]) -> Any:

@@ -81,10 +81,10 @@ class SGD(Optimizer):
 
     @classmethod
     def rests_at_zero(cls, used: Collection[str]) -> bool:
-        """A step without momentum and decay does, unless a derived class has another rule."""
-        own: Any = cls.update
-        rule: Any = SGD.update
-        return own.__func__ is rule.__func__ and not {"momentum", "weight_decay"} & {*used}
+        """A step down without momentum and decay does, unless a derived class has another rule. (A
+        step up makes 0.0 of -0.0.)"""
+        is_other = _rule_of(cls) != _rule_of(SGD)
+        return not is_other and not {"momentum", "weight_decay", "maximize"} & {*used}
 
     @classmethod
     def update(
@@ -104,3 +104,9 @@ class SGD(Optimizer):
             after = {"momentum_buffer": buffer}
         direction = grad + hyper["momentum"] * buffer if "nesterov" in hyper else buffer
         return param - hyper["lr"] * direction, after
+
+
+def _rule_of(kind: type[SGD]) -> list[Any]:
+    """The functions that say what a step of a class is."""
+    methods = kind.update, kind.apply_rule, kind.on_symbols
+    return [getattr(m, "__func__", m) for m in methods]

@@ -53,6 +53,8 @@ OPTIMISERS: dict[str, Callable[[Any], Any]] = {
     "adam": lambda ps: sf.optim.Adam(ps, lr=0.3),
     "adagrad": lambda ps: sf.optim.Adagrad(ps, lr=0.3),
     "another rule": lambda ps: Shrinking(ps, lr=0.3),
+    "a static rule": lambda ps: StaticRule(ps, lr=0.3),
+    "a rule around it": lambda ps: Around(ps, lr=0.3),
 }
 
 
@@ -62,6 +64,23 @@ class Shrinking(sf.optim.SGD):
     @classmethod
     def update(cls, param: Any, grad: Any, state: Any, hyper: Any) -> Any:
         return param * 0.5 - grad, {}
+
+
+class StaticRule(sf.optim.SGD):
+    """A rule in a function that does not take the class."""
+
+    @staticmethod
+    def update(param: Any, grad: Any, state: Any, hyper: Any) -> Any:  # type: ignore[override]
+        return param * 0.5 - grad, {}
+
+
+class Around(sf.optim.SGD):
+    """The rule, and what it gives changed."""
+
+    @classmethod
+    def apply_rule(cls, param: Any, grad: Any, state: Any, hyper: Any) -> Any:
+        value, after = super().apply_rule(param, grad, state, hyper)
+        return value * 0.5, after
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
@@ -148,6 +167,67 @@ def test_uses(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         return found, bits(table.grad)
 
     assert run() == densely(run, monkeypatch)
+
+
+@pytest.mark.parametrize("maximize", [False, True])
+def test_signs_of_zeros(maximize: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run() -> Any:
+        table = sf.nn.Parameter(sf.full((ROWS, WIDTH), -0.0))
+        embedding(numbers(), table).sum().backward()
+        sf.optim.SGD([table], lr=0.1, maximize=maximize).step()
+        return bits(table)
+
+    assert run() == densely(run, monkeypatch)
+
+
+def test_a_hook_made_within_the_walk_sees_a_tensor() -> None:
+    table, x, seen = a_table(), sf.ones(1, requires_grad=True), []
+    y = x * 2
+    y.register_hook(lambda _: table.register_hook(lambda g: seen.append(type(g))) and None)
+    (loss_of(table, numbers()) + y.sum() * 0).backward()  # rows are pulled before
+    assert seen == [sf.Tensor]
+
+
+def shrink(table: Any) -> None:
+    table.data = table.data[:100].clone()
+
+
+def grow(table: Any) -> None:
+    table.data = sf.zeros(ROWS + 1, WIDTH)
+
+
+def expand(table: Any) -> None:
+    table.data = table.data[:1].expand(ROWS, WIDTH)
+
+
+@pytest.mark.parametrize("change", [shrink, grow, expand])
+def test_a_step_that_the_table_does_not_take(
+    change: Callable[[Any], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run() -> Any:
+        table = a_table()
+        loss_of(table, numbers()).backward()
+        change(table)
+        before = bits(table)
+        with pytest.raises(Exception) as caught:
+            sf.optim.SGD([table], lr=0.1).step()
+        assert bits(table) == before
+        return type(caught.value), str(caught.value)
+
+    assert run() == densely(run, monkeypatch)
+
+
+def test_a_step_within_a_trace() -> None:
+    table = a_table()
+    loss_of(table, numbers()).backward()
+    optimiser = sf.optim.SGD([table], lr=0.1)
+
+    def traced(x: Any) -> Any:
+        optimiser.step()
+        return x * 2
+
+    with pytest.raises(sf.SymbolicError, match="an in-place operation"):
+        sf.jit(traced)(sf.ones(3))
 
 
 def test_indices_that_change_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
