@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
-import numpy as np
-
 from staticflow.ops.basics.arithmetic import maximum
 from staticflow.ops.basics.creation import full
 from staticflow.ops.basics.reduce import mean
 from staticflow.ops.elementwise.maths import rsqrt, sqrt
 from staticflow.ops.matrices.contract import matmul
+from staticflow.ops.tensors.queries import finfo
 from staticflow.optim.optimizer import Optimizer
 from staticflow.optim.rule import choose, counter, lerp
 
@@ -81,7 +80,7 @@ class Adafactor(Optimizer):
         """One step, by the formulas above."""
         step, lr = state["step"] + 1, hyper["lr"]
         small, least = hyper["eps"]
-        small = float(np.finfo(param.dtype.numpy).eps) if small is None else small
+        small = finfo(param.dtype).eps if small is None else small
         rate, bound = step ** hyper["beta2_decay"], 1 / step**0.5
         size = maximum(_rms(param), least) * choose(lr < bound, lr, bound)
         if "weight_decay" in hyper:

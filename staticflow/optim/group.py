@@ -294,8 +294,8 @@ def _check_several(name: str, value: Any, count: int) -> None:
             f"{name} are {words} numbers, as {_EXAMPLES[name]}, not {value!r}, "
             f"at {format_locs(here())}"
         )
-    for given in value:
-        if given is None and name == "eps":
+    for i, given in enumerate(value):
+        if given is None and name == "eps" and i == 0:
             continue
         if _check_number(name, given) >= 1 and name == "betas":
             raise ArgumentError(

@@ -274,6 +274,7 @@ def test_what_an_optimiser_refuses() -> None:
         (sf.optim.Adafactor, {"beta2_decay": 0.5}, "beta2_decay cannot be above 0, as 0.5 is"),
         (sf.optim.Adafactor, {"d": 0.5}, "d cannot be below 1, as 0.5 is"),
         (sf.optim.Adafactor, {"eps": 1e-3}, r"eps are two numbers, as \(None, 1e-3\)"),
+        (sf.optim.Adafactor, {"eps": (1e-3, None)}, "eps is a number, not None"),
         (sf.optim.Adam, {"eps": (1e-3, 1e-3)}, r"eps is a number, not \(0.001, 0.001\)"),
         (sf.optim.Muon, {}, r"shape \[1\]; all must be matrices"),
         (sf.optim.Muon, {"ns_steps": 100}, "ns_steps is an integer from 0 to 99, not 100"),
