@@ -39,7 +39,7 @@ from staticflow.data_classes import dataclass
 from staticflow.eager.costs import NARROW
 from staticflow.eager.numbers import NumberSymbol, rewrite_numbers
 from staticflow.eager.rows import Steps, steps_of
-from staticflow.errors import IndexRangeError, StaticflowError, VerifyError
+from staticflow.errors import IndexRangeError, ShapeError, StaticflowError, VerifyError
 from staticflow.graph.collector import without_collection
 from staticflow.graph.dims import Size, fresh_sym, same
 from staticflow.graph.dtypes import BY_NUMPY
@@ -263,15 +263,19 @@ def compile_function(fn: Callable[..., Any], kinds: Kinds, updated: int = 0) -> 
 
 def close_over(params: Sequence[Node], outputs: Sequence[Node]) -> Graph:
     """The graph of ``outputs``, of which the first are the new values of those ``params`` that are
-    overwritten, each of its shape."""
-    pairs = zip(_sources(params), params, outputs, strict=False)
-    equalities = [
-        Equality(a, b, "a new value is of the shape of the old", ())
-        for source, p, o in pairs
-        if source is not None
-        for a, b in zip(p.tensor_type.shape, o.tensor_type.shape, strict=True)
-        if not same(a, b)
-    ]
+    overwritten, each of its shape. Raises `ShapeError` for one of other dims."""
+    equalities = []
+    for source, p, o in zip(_sources(params), params, outputs, strict=False):
+        if source is None:
+            continue
+        old, new = p.tensor_type.shape, o.tensor_type.shape
+        if len(old) != len(new):
+            raise ShapeError(f"a new value has {len(new)} dims, and the old has {len(old)}")
+        equalities += [
+            Equality(a, b, "a new value is of the shape of the old", ())
+            for a, b in zip(old, new, strict=True)
+            if not same(a, b)
+        ]
     return close(params, outputs, equalities)
 
 

@@ -93,6 +93,42 @@ def test_one_parameter_without_gradient_and_one_without_elements(name: str) -> N
     assert tensors[1]._version == 1
 
 
+RULES = [n for n in sf.optim.__all__ if n != "Optimizer" and hasattr(getattr(sf.optim, n), "step")]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+@pytest.mark.parametrize("name", RULES)
+def test_every_optimiser_steps_in_every_dtype(name: str, dtype: str) -> None:
+    def after_steps(dtype: str) -> Any:
+        w = sf.nn.Parameter(sf.tensor([[1.0, -2.0], [3.0, 0.5]], dtype=dtype))
+        optimiser = getattr(sf.optim, name)([w], lr=0.125)
+
+        def closure() -> Any:
+            optimiser.zero_grad()
+            loss = (w * w).sum()
+            loss.backward()
+            return loss
+
+        for _ in range(3):
+            optimiser.step(closure)
+        assert w.dtype is getattr(sf, dtype)
+        return w.detach().double().numpy()
+
+    precision = sf.finfo(dtype).eps
+    np.testing.assert_allclose(after_steps(dtype), after_steps("float64"), atol=16 * precision)
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (2,), (1, 1), ()])
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_a_parameter_of_another_shape_than_its_gradient(name: str, shape: Any) -> None:
+    (w,), optimiser = make(name, [np.ones((2, 4), np.float32)])
+    w.grad = sf.ones(2, 4)
+    w.data = sf.ones(shape)
+    with pytest.raises(sf.ShapeError, match="test_optim_steps"):
+        optimiser.step()
+    assert w.shape == shape and (w == 1).all()
+
+
 def test_an_array_that_cannot_be_written_is_refused_by_its_line() -> None:
     a = np.ones(3, np.float32)
     (w,), optimiser = make("SGD", [a])
