@@ -289,10 +289,10 @@ def _check_choice(name: str, value: Any, allowed: Collection[Any]) -> None:
 
 def _check_several(name: str, value: Any, count: int) -> None:
     if not (isinstance(value, tuple | list) and len(value) == count):
-        words = {2: "two", 3: "three"}[count]
+        words = {2: "two", 3: "three"}.get(count, count)
+        example = f", as {_EXAMPLES[name]}" if name in _EXAMPLES else ""
         raise ArgumentError(
-            f"{name} are {words} numbers, as {_EXAMPLES[name]}, not {value!r}, "
-            f"at {format_locs(here())}"
+            f"{name} are {words} numbers{example}, not {value!r}, at {format_locs(here())}"
         )
     for i, given in enumerate(value):
         if given is None and name == "eps" and i == 0:

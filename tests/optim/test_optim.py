@@ -224,6 +224,41 @@ def test_what_a_group_refuses() -> None:
         sf.optim.Adam([w], betas=(0.9, 1.0))
 
 
+class Mixed(sf.optim.Optimizer):
+    """An optimiser of a user's, with kinds of its own."""
+
+    kinds = {"rates": 2, "weights": 4, "way": ("up", "down")}  # noqa: RUF012
+
+    def __init__(self, params: Any, **given: Any) -> None:
+        usual = {"rates": (0.1, 0.2), "weights": (1.0, 2.0, 3.0, 4.0), "way": "down"}
+        super().__init__(params, usual | given)
+
+    def init_state(self, param: Any, hyper: Any, known: Any) -> dict[str, Any]:
+        return {}
+
+    @classmethod
+    def update(cls, param: Any, grad: Any, state: Any, hyper: Any) -> Any:
+        size = hyper["rates"][1] * hyper["weights"][3]
+        return param + size * grad * (1 if hyper["way"] == "up" else -1), {}
+
+
+def test_kinds_of_an_optimiser_of_a_users() -> None:
+    w = nn.Parameter([1.0])
+    with refuse(r"rates are two numbers, not \(1, 2, 3\)"):
+        Mixed([w], rates=(1, 2, 3))
+    with refuse("weights are 4 numbers, not 0.5"):
+        Mixed([w], weights=0.5)
+    with refuse("way is 'up' or 'down', not 'left'"):
+        Mixed([w], way="left")
+    optimiser = Mixed([w])
+    w.grad = sf.ones(1)
+    optimiser.step()
+    optimiser.param_groups[0]["way"] = "up"
+    optimiser.param_groups[0]["weights"] = (0.0, 0.0, 0.0, 10.0)
+    optimiser.step()
+    np.testing.assert_allclose(w.detach().numpy(), [1 - 0.8 + 2.0], rtol=1e-6)
+
+
 def test_betas_are_a_pair_that_programs_read() -> None:
     first, second = nn.Parameter([1.0]), nn.Parameter([1.0])
     x = sf.placeholder((1,), name="x")
