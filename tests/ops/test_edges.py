@@ -61,6 +61,13 @@ def test_the_histogram_of_nothing() -> None:
     assert sf.histc(sf.zeros(0), 2, 1, 1).tolist() == [0.0, 0.0]
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_counts_of_16_bits_go_beyond_what_one_more_changes(dtype: str) -> None:
+    x = sf.full((4096,), 0.5, dtype=dtype)
+    for found in (sf.histogram(x, 1).hist, sf.histc(x, 1)):
+        assert found.tolist() == [4096.0] and found.dtype == x.dtype
+
+
 def test_the_median_of_nothing() -> None:
     for name in ("median", "nanmedian"):
         of = getattr(sf, name)

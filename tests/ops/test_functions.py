@@ -279,6 +279,18 @@ def test_images_of_unknown_sizes_resized_by_any_factor(factor: Any) -> None:
         sf.testing.assert_close(found, wanted)
 
 
+def test_linear_copies_along_a_dim_whose_size_stays() -> None:
+    x = sf.randn(1, 2, 5, 12, dtype=sf.float64)  # 1.1 times 5 is 5, and 1.1 times 12 is 13
+    p = sf.placeholder((1, 2, None, None), "float64", name="x")
+
+    def resized(x: Any) -> Any:
+        return F.interpolate(x, scale_factor=1.1, mode="bilinear")
+
+    wanted = F.interpolate(x, scale_factor=(1.0, 1.1), mode="bilinear")
+    for found in (resized(x), sf.compile([p], resized(p))(x)):
+        sf.testing.assert_close(found, wanted)
+
+
 def test_distinct_elements_have_a_gradient() -> None:
     x = sf.tensor([3.0, 1.0, 3.0, 2.0], requires_grad=True)
     (sf.unique_consecutive(x.sort().values) * sf.tensor([1.0, 2.0, 4.0])).sum().backward()

@@ -164,6 +164,8 @@ def test_geometric_numbers_of_integers() -> None:
         (lambda: sf.histogram(sf.ones(2), 2, weight=sf.ones(3)), r"weight has shape \[3\]"),
         (lambda: sf.histogram(sf.ones(2, dtype=int), 2), "the input is of int64; it must be float"),
         (lambda: sf.histogram(sf.ones(2), sf.ones(2, 2)), "bounds are a vector"),
+        (lambda: sf.histogram(sf.ones(2), sf.ones(1)), "there must be 2 bounds at least"),
+        (lambda: sf.nonzero_static(sf.ones(2), size=3, fill_value=1.5), "must be int"),
         (lambda: sf.linalg.householder_product(sf.ones(2, 3), sf.ones(2)), "no more columns than"),
         (
             lambda: sf.linalg.householder_product(sf.placeholder((None, 2)), sf.ones(2)),

@@ -184,7 +184,14 @@ def _nearest_exact(index: Any, size: Any, new: Any, scale: float | None, corners
 
 
 def _linear(index: Any, size: Any, new: Any, scale: float | None, corners: bool) -> Taps:
-    at = clamp(_positions(index, size, new, scale, corners), min=0.0)
+    """The two nearest; each element itself where the size stays, whatever the ``scale``, as in
+    PyTorch."""
+    if isinstance(size, int) and size == new:
+        scale = None
+    at = _positions(index, size, new, scale, corners)
+    if scale not in (None, 1) and not (isinstance(size, int) and isinstance(new, int)):
+        at = where(_over(index, size, new) == 1, index, at)
+    at = clamp(at, min=0.0)
     low = minimum(floor(at), size - 1)
     part = at - low
     return [(low, 1 - part), (minimum(low + 1, size - 1), part)]

@@ -25,9 +25,13 @@ __all__ = ["Histogram", "bincount", "histc", "histogram"]
 
 
 def _sum_at(positions: Any, weights: Any, size: Any) -> Any:
-    """The sums of ``weights`` (n,) at each of ``size`` ``positions`` (n,)."""
-    value = 0.0 if weights.dtype.is_floating else 0
-    zeros = full.beside(weights, shape=(size,), value=value, dtype=weights.dtype)
+    """The sums of ``weights`` (n,) at each of ``size`` ``positions`` (n,); those of 16-bit floats
+    are added up in float32, since one does not change 2048 of float16."""
+    dtype = weights.dtype
+    if dtype.is_floating and dtype.itemsize == 2:
+        return cast(_sum_at(positions, cast(weights, dtype=float32), size), dtype=dtype)
+    value = 0.0 if dtype.is_floating else 0
+    zeros = full.beside(weights, shape=(size,), value=value, dtype=dtype)
     return scatter_add_op(zeros, positions, weights, dim=0)
 
 
@@ -149,6 +153,11 @@ def histogram(
         raise ShapeError(
             f"histogram: bins of shape {list(bins.shape)} with range={range}; bounds are a vector, "
             f"and need no range, at {format_locs(here())}"
+        )
+    if isinstance(edges.shape[0], int) and edges.shape[0] < 2:
+        raise ShapeError(
+            f"histogram: bins of shape {list(edges.shape)}; there must be 2 bounds at least, "
+            f"at {format_locs(here())}"
         )
     parts = edges.shape[0] - 1
     if weight is None:

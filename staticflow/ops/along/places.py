@@ -52,7 +52,7 @@ def nonzero_static(input: Any, *, size: int, fill_value: int = -1) -> Any:
             [ 2],
             [-1]])
     """
-    size = as_size(size)
+    size, fill_value = as_size(size), as_size(fill_value)
     count = prod(input.shape)
     if not input.ndim:
         return full.beside(input, shape=(size, 0), value=0, dtype=int64)
