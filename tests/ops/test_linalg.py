@@ -273,6 +273,33 @@ SINGULAR = {
 }
 
 
+_WITHOUT_DIGITS = {
+    "rows that rounding tells apart": [[1, 2, 3], [4, 5, 6], [7, 8, 9]],
+    "singular": [[1, 2, 3], [2, 4, 6], [1, 1, 5]],
+    "one singular value of 1e-11": [[1, 0, 2], [0, 1, 3], [1, 1, 5 + 1e-11]],
+    "rank 1": [[1, 2, 3], [2, 4, 6], [3, 6, 9]],
+    "powers that are 0": [[1, -1, 0], [1, -1, 0], [0, 0, 1]],
+}
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("name", _WITHOUT_DIGITS)
+def test_second_derivatives_of_nearly_singular_determinants(name: str, dtype: str) -> None:
+    array = np.array(_WITHOUT_DIGITS[name], dtype)
+    a, levi = array.astype(float), np.zeros((3, 3, 3))
+    for i, j, k in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
+        levi[i, j, k], levi[i, k, j] = 1, -1
+    second = np.einsum("ika,jlb,ab->ijkl", levi, levi, a)  # det is a third of second : a : a / 2
+    first = np.einsum("ijkl,kl->ij", second, a) / 2
+    eps = np.finfo(dtype).eps
+    x = sf.tensor(array)
+    for det in (sf.linalg.det, sf.jit(sf.linalg.det)):
+        found = sf.func.grad(det)(x).numpy()
+        np.testing.assert_allclose(found, first, rtol=0, atol=40 * eps * abs(a).max() ** 2)
+        found = sf.func.hessian(det)(x).numpy()
+        np.testing.assert_allclose(found, second, rtol=0, atol=4 * eps**0.5 * abs(a).max())
+
+
 @pytest.mark.parametrize("name", SINGULAR)
 def test_determinants_of_singular_matrices_have_cofactors_for_gradients(name: str) -> None:
     array = SINGULAR[name]

@@ -26,9 +26,9 @@ _LOWER = """
 _FLOAT32 = """
     _pad_first adaptive_avg_pool3d adaptive_max_pool3d avg_pool3d binary_cross_entropy
     binary_cross_entropy_with_logits cdist cholesky cholesky_solve cosine_embedding_loss
-    cross_entropy ctc_loss eigh eigvalsh grid_sample hinge_embedding_loss huber_loss inv kl_div
-    l1_loss lstsq margin_ranking_loss max_pool3d max_unpool2d max_unpool3d mse_loss
-    multi_margin_loss multilabel_margin_loss nanquantile nll nll_loss pinverse
+    cross_entropy ctc_loss eigh eigvalsh grid_sample hinge_embedding_loss householder_product
+    huber_loss inv kl_div l1_loss lstsq margin_ranking_loss max_pool3d max_unpool2d max_unpool3d
+    mse_loss multi_margin_loss multilabel_margin_loss nanquantile nll nll_loss pinverse
     poisson_nll_loss prod qr quantile smooth_l1_loss soft_margin_loss solve svd svdvals trace
     triplet_margin_loss
 """
@@ -43,7 +43,7 @@ _GIVEN = """
     bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift bitwise_xor border
     broadcast budget cast ceil clamp class_index clone cond constant contiguous
     convolution_kernel copysign correlate correlate_kernel cos cosh count cummax cummin
-    cumprod cumsum custom deg2rad diag_embed diagonal digamma div dot effect elu embed
+    cumprod cumsum custom deg2rad det diag_embed diagonal digamma div dot effect elu embed
     embedding end eq erf erfc erfcx erfinv exchange exp exp2 expand expm1 flip floor
     floor_divide fmax fmin fmod fold frac frexp frexp_exponent full gather gcd ge gelu
     gelu_tanh group_norm gt hardshrink hardsigmoid hardswish hardtanh heaviside hypot i0

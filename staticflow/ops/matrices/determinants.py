@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any, NamedTuple
 
 from staticflow.graph.dims import Size
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
-from staticflow.ops.along.extremes import amax
-from staticflow.ops.basics.arithmetic import stop_gradient, where
+from staticflow.ops.along.extremes import amax, amin
+from staticflow.ops.basics.arithmetic import keep_history, logical_and, stop_gradient, where
+from staticflow.ops.basics.autocast import by_autocast
 from staticflow.ops.basics.axes import mT
 from staticflow.ops.basics.creation import new_full
 from staticflow.ops.basics.joining import cat
@@ -17,9 +19,13 @@ from staticflow.ops.declaring.declare import strict
 from staticflow.ops.declaring.lowering import LoopNest
 from staticflow.ops.declaring.tracing import is_traced, may_be_differentiated
 from staticflow.ops.elementwise.maths import abs, exp, log
+from staticflow.ops.matrices.contract import matmul
 from staticflow.ops.matrices.elimination import each_matrix, eliminate
+from staticflow.ops.matrices.factors import svd
+from staticflow.ops.matrices.lu import lu_op
 from staticflow.ops.matrices.solving import identity, inv, square
 from staticflow.ops.matrices.tall_systems import PRECISION
+from staticflow.ops.matrices.triangle import diag_embed, diagonal
 
 __all__ = ["LogDeterminant", "det", "logdet", "slogdet", "slogdet_op"]
 
@@ -85,31 +91,58 @@ def slogdet(A: Any) -> LogDeterminant:
     return LogDeterminant(*slogdet_op(A))
 
 
+@by_autocast
 def det(A: Any) -> Any:
-    """The determinants of square matrices (..., n, n). A singular matrix has the gradient of one
-    that is moved from it by a little, which is near its cofactors.
+    """The determinants of square matrices (..., n, n). The gradient of a singular one are its
+    cofactors; the second derivatives of one that is singular, or nearly so, have half the digits of
+    the dtype.
 
     >>> import staticflow as sf
     >>> sf.linalg.det(sf.tensor([[1.0, 2.0], [3.0, 5.0]]))
     tensor(-1.0000)
     """
     sign, size = slogdet_op(A)
-    singular = sign == 0
-    if not may_be_differentiated(A) or not (is_traced(A) or singular.any()):
-        return sign * exp(size)
-    moved = slogdet_op(_away_from_singular(A, singular))
-    value = moved[0] * exp(moved[1])
-    return value - stop_gradient(where(singular, value, 0.0))
+    value = sign * exp(size)
+    if not may_be_differentiated(A):
+        return value
+    near = _near_singular(A)
+    if is_traced(A):
+        return _value_of_both(A, near, value)
+    return _value_of_both(A, near, value) if near.any() else value
 
 
-def _away_from_singular(A: Any, singular: Any) -> Any:
-    """``A``, where matrices that are ``singular`` are none: by a multiple of the identity so small
-    that cofactors stay, and so large that second derivatives, in which inverses cancel, do."""
-    elements = abs(stop_gradient(flatten(A, -2)))
+def _near_singular(A: Any) -> Any:
+    """Which matrices have a pivot so much smaller than an element that second derivatives, in which
+    inverses cancel, have no digits left."""
+    factors = lu_op(stop_gradient(A), exchanges=True)[0]
+    pivots, elements = abs(diagonal(factors, 0, -2, -1)), flatten(abs(stop_gradient(A)), -2)
     none = new_full(elements, (*elements.shape[:-1], 1), 0)  # there may be no element
     largest = amax(cat([elements, none], -1), -1)
-    step = where(largest > 0, largest, 1.0) * PRECISION[A.dtype] ** (2 / 3)
-    return A + unsqueeze(unsqueeze(where(singular, step, 0.0), -1), -1) * identity(A)
+    least = amin(cat([pivots, none + inf], -1), -1)
+    return logical_and(least <= largest * PRECISION[A.dtype] ** (1 / 3), largest < inf)
+
+
+def _value_of_both(A: Any, near: Any, value: Any) -> Any:
+    """The determinants ``value`` with derivatives by elimination, or by singular values where
+    matrices are ``near`` singular."""
+    is_near = unsqueeze(unsqueeze(near, -1), -1)
+    sign, size = slogdet_op(where(is_near, identity(A), A))
+    other = _by_singular_values(where(is_near, A, identity(A)))
+    return keep_history(where(near, other, sign * exp(size)), stop_gradient(value))
+
+
+def _by_singular_values(A: Any) -> Any:
+    """The determinants of ``A``: of the nearly diagonal ``U^T A V``, whose inverse has small errors
+    in every element. Singular values that are nearly 0 are moved up and down by ``step``, and the
+    mean of both taken, in which the first power of it cancels; the second is a rounding error."""
+    u, s, vh = map(stop_gradient, svd(stop_gradient(A), False))
+    none = new_full(s, (*s.shape[:-1], 1), 0)
+    largest = amax(cat([s, none], -1), -1, keepdim=True)
+    step = where(largest > 0, largest, 1.0) * PRECISION[A.dtype] ** 0.5
+    middle = matmul(matmul(mT(u), A), mT(vh))
+    moves = diag_embed(where(s < step / 2, step, 0.0))
+    (up, larger), (down, smaller) = slogdet_op(middle + moves), slogdet_op(middle - moves)
+    return slogdet_op(matmul(u, vh))[0] * (up * exp(larger) + down * exp(smaller)) * 0.5
 
 
 def logdet(input: Any) -> Any:

@@ -8,6 +8,7 @@ from staticflow.errors import ShapeError, SymbolicError
 from staticflow.graph.dtypes import int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.basics.arithmetic import cast
+from staticflow.ops.basics.autocast import by_autocast
 from staticflow.ops.basics.axes import mT
 from staticflow.ops.basics.creation import iota, zeros_like
 from staticflow.ops.basics.view import unsqueeze
@@ -31,6 +32,7 @@ def cholesky_inverse(L: Any, upper: bool = False) -> Any:
     return cholesky_solve(identity(L), L, upper)
 
 
+@by_autocast
 def householder_product(A: Any, tau: Any) -> Any:
     """The first n columns of the product of the reflections ``I - tau[i] v v.mT``, where v is the
     column i of ``A`` (..., m, n) below its diagonal, with a one on it, and ``tau`` is (..., k) with
