@@ -371,3 +371,24 @@ def test_words_are_checked() -> None:
         sf.linalg.eigh(x, "X")
     with pytest.raises(ShapeError, match="the order is 'words'"):
         sf.linalg.cond(x, "words")
+
+
+@pytest.mark.parametrize("fn", [sf.linalg.svd, sf.linalg.svdvals, sf.linalg.pinv, sf.linalg.eigh])
+def test_infinite_elements_are_refused_where_an_iteration_would_not_end(fn: Any) -> None:
+    x = sf.tensor([[np.inf, -0.13, 0.64], [0.1, -0.53, 0.36], [1.3, 0.94, -0.7]], dtype="float64")
+    for call in (fn, sf.jit(fn)):
+        with pytest.raises(sf.linalg.LinAlgError, match="did not converge: an element is infinite"):
+            call(x)
+
+
+def test_an_infinite_element_that_is_not_read_does_no_harm() -> None:
+    x = sf.tensor([[2.0, np.inf], [0.0, 1.0]])
+    assert sf.linalg.eigvalsh(x).tolist() == sf.linalg.eigh(x)[0].tolist() == [1.0, 2.0]
+
+
+def test_reflections_inside_autocast_keep_their_digits() -> None:
+    a, tau = sf.randn(4, 3), sf.rand(3)
+    wanted = sf.linalg.householder_product(a, tau)
+    with sf.autocast("cpu", dtype=sf.bfloat16):
+        found = sf.linalg.householder_product(a, tau)
+    assert found.tolist() == wanted.tolist()

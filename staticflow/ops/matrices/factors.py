@@ -48,10 +48,13 @@ def _by_lapack(name: str, instead: str, what: str, **attrs: Any) -> Any:
     ``numpy.linalg`` computes those of float32 in float64, and rounds what comes out. The functions
     that it calls for that know float32, too, as which a matrix takes 0.5 to 0.7 times as long.
     Their ``name`` is none of NumPy's public ones: where there is none, and on a GPU, the function
-    ``instead`` of ``xp.linalg`` is called.
+    ``instead`` of ``xp.linalg`` is called. Infinite elements, of some of which LAPACK's iteration
+    does not end, are refused as NaN is.
     """
 
     def compute(xp: Any, a: Any) -> Any:
+        if xp.isinf(xp.tril(a) if what == "Eigenvalues" else a).any():  # what is read
+            raise xp.linalg.LinAlgError(f"{what} did not converge: an element is infinite")
         function = getattr(_umath_linalg, name, None) if xp is np else None
         if function is None:
             found = getattr(xp.linalg, instead)(a, **attrs)
