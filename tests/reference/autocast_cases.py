@@ -98,6 +98,8 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
         lambda t, x: t.nn.functional.pad(x, (1, 1, 1, 1), "replicate"), (wave(2, 4, 6, 6),)),
     "pad by zeros": (lambda t, x: t.nn.functional.pad(x, (1, 2)), (wave(2, 4, 6),)),
     "addmm in place": (lambda t, x, a, b: x.clone().addmm_(a, b), (SQUARE, SYMMETRIC, SQUARE)),
+    "linalg.householder_product": (
+        lambda t, a, tau: t.linalg.householder_product(a, tau[0]), (SQUARE, SQUARE)),
     "cholesky_solve": (
         lambda t, b, a: t.cholesky_solve(b, t.linalg.cholesky(a @ a.mT + t.eye(3))), (X, SQUARE)),
     "quantile": (lambda t, x: t.quantile(x, 0.3), (X,)),

@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from staticflow.graph.dtypes import float32
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
+from staticflow.ops.basics.arithmetic import cast
 from staticflow.ops.basics.axes import mT
 from staticflow.ops.basics.creation import zeros_like
 from staticflow.ops.basics.joining import cat
@@ -92,4 +94,7 @@ def matrix_exp(input: Any) -> Any:
     >>> sf.matrix_exp(sf.tensor([[0.0, 1.0], [0.0, 0.0]]))
     tensor([[1., 1.], [0., 1.]])
     """
+    dtype = input.dtype
+    if dtype.is_floating and dtype.itemsize == 2:
+        return cast(matrix_exp_op(cast(input, dtype=float32)), dtype=dtype)
     return matrix_exp_op(input)
