@@ -14,7 +14,7 @@ from staticflow.ops.basics.autocast import by_autocast
 from staticflow.ops.basics.axes import movedim
 from staticflow.ops.basics.creation import iota
 from staticflow.ops.basics.reduce import Dims, sum
-from staticflow.ops.basics.view import unsqueeze
+from staticflow.ops.basics.view import atleast_1d, unsqueeze
 from staticflow.ops.declaring.declare import normalize_dim
 from staticflow.ops.declaring.foreign import refuses_foreign_in
 from staticflow.ops.declaring.sizes import as_size, as_sizes
@@ -78,8 +78,7 @@ def vander(x: Any, N: int | None = None) -> Any:
     tensor([[1, 2, 4],
             [1, 3, 9]])
     """
-    if not x.ndim:
-        raise ShapeError(f"vander: takes 1 dim at least, not a number, at {format_locs(here())}")
+    x = atleast_1d(x)
     if not x.dtype.is_floating:
         x = cast(x, dtype=int64)
     count = x.shape[-1] if N is None else as_size(N)

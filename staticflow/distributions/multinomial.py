@@ -14,7 +14,7 @@ from staticflow.distributions.distribution import Distribution
 from staticflow.distributions.probabilities import clamp_probs
 from staticflow.errors import ArgumentError
 from staticflow.graph.dims import Size
-from staticflow.graph.dtypes import int64
+from staticflow.graph.dtypes import float64, int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.basics.arithmetic import cast, logical_and, where
 from staticflow.ops.basics.creation import iota
@@ -89,15 +89,18 @@ class Multinomial(Distribution):
 
     def entropy(self) -> Any:
         """The expected negative logarithm of the probability, in nats. Of each class, how often it
-        comes is binomial, by which the expected logarithms of factorials are sums over all counts.
+        comes is binomial, by which the expected logarithms of factorials are sums over all counts,
+        in float64, since large ones cancel.
         """
-        n, p = self.total_count, clamp_probs(self.probs).unsqueeze(-1)
+        probs = clamp_probs(self.probs)
+        n, p = self.total_count, cast(probs, dtype=float64).unsqueeze(-1)
         counts = iota.beside(p, shape=(n + 1,), dim=0, dtype=p.dtype)
         factorials = lgamma(counts + 1)
         ways = lgamma(n + 1.0 + 0 * counts) - factorials - lgamma(n - counts + 1)
         chances = exp(ways + counts * log(p) + (n - counts) * log1p(-p))
         expected = (chances * factorials).sum(-1).sum(-1)
-        return n * self._one.entropy() - factorials[-1] + expected
+        of_one = -(p * log(p)).squeeze(-1).sum(-1)
+        return cast(n * of_one - factorials[-1] + expected, dtype=probs.dtype)
 
     @gives_back
     def sample(self, sample_shape: Sequence[Size] = (), *, generator: Source | None = None) -> Any:

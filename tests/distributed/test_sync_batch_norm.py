@@ -131,6 +131,15 @@ def test_what_it_refuses() -> None:
         distributed.simulate(run, 2)
 
 
+def test_one_row_of_all_processes_has_no_variance() -> None:
+    def run() -> None:
+        mesh = distributed.mesh(data=-1)
+        nn.SyncBatchNorm(3)(sf.ones(1 if mesh.rank == 0 else 0, 3))
+
+    with pytest.raises(sf.StaticflowError, match="together have one element of a channel"):
+        distributed.simulate(run, 2)
+
+
 def test_norms_of_parts_of_the_batch_send_nothing() -> None:
     """And mean the same on any number of processes."""
     parts = 4

@@ -207,6 +207,8 @@ def test_multinomial() -> None:
     assert drawn.shape == (4000, 2, 4, 3) and (drawn.sum(-1) == 5).all()
     spread = np.sqrt(5 * p * (1 - p) / 4000)
     assert (np.abs(drawn.numpy().mean(0) - 5 * p) < 5 * spread).all()
+    many = D.Multinomial(1000, sf.tensor([1.0, 3.0])).entropy()
+    assert many.item() == pytest.approx(stats.multinomial(1000, [0.25, 0.75]).entropy(), rel=1e-6)
     never = D.Multinomial(2, sf.tensor([0.0, 1.0])).sample((100,))
     assert never.sum(0).tolist() == [0, 200]
 

@@ -54,6 +54,7 @@ OTHER: dict[str, Callable[[Any], bool]] = {
 OTHER_GRADIENT: dict[str, Callable[[Any], bool]] = {
     # PyTorch's gradient is as of the whole matrix, of which one triangle is read
     "cholesky_solve": _always,
+    "cholesky_inverse": _always,
     # PyTorch's is that behind a log_softmax
     "nn.functional.ctc_loss": _always,
     # where two elements go to one place, PyTorch's gradient is that of both; the last one stands there

@@ -33,7 +33,7 @@ from staticflow.ops.basics.view import reshape
 from staticflow.ops.declaring.declare import same_size
 from staticflow.ops.declaring.fused import fused, in_place
 from staticflow.ops.declaring.promote import one_number
-from staticflow.ops.declaring.required import require_other
+from staticflow.ops.declaring.required import require_other, require_true
 from staticflow.ops.declaring.sizes import as_size, refuse_many
 from staticflow.ops.elementwise.maths import pow, rsqrt
 from staticflow.ops.statistics.moments import vector_norm
@@ -252,7 +252,8 @@ def normalize_together(
     rows = prod([x.shape[d] for d in dims])
     own = new_full(wide, (1,), 1.0) * (rows if isinstance(rows, int) else number_of_size(rows))
     total = all_reduce_op(cat([wide.sum(dims), own]), **group, reduce="sum")
-    count = total[-1]
+    alone = "SyncBatchNorm: all processes together have one element of a channel, and need two"
+    count = require_true(total[-1], total[-1] > 1, alone)
     mean = total[:-1] / count
     apart = wide - reshape(mean, layout)
     var = all_reduce_op((apart * apart).sum(dims), **group, reduce="sum") / count

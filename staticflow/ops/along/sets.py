@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from staticflow.errors import ArgumentError
+from staticflow.errors import SymbolicError
 from staticflow.graph.dims import prod
 from staticflow.graph.dtypes import bool_, int64
 from staticflow.graph.locs import format_locs, here
@@ -84,7 +84,7 @@ def unique(
         return _distinct(ordered, order, input, (), None, return_inverse, return_counts)
     rows, shape, at = _rows(input, dim, "unique")
     if not isinstance(rows.shape[1], int):
-        raise ArgumentError(
+        raise SymbolicError(
             f"unique: the size of the slices along dim {dim}, {rows.shape[1]}, is known only when "
             f"the program runs; have it known, as by sf.jit(fn, dynamic=False), "
             f"at {format_locs(here())}"
