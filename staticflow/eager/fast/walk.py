@@ -21,7 +21,7 @@ from staticflow.eager.fast.pull import is_entry, pull_entry
 from staticflow.eager.fast.records import Walk
 from staticflow.eager.fast.sums import add_any, forget_sum
 from staticflow.native import cpython
-from staticflow.native.cpython import NONE, TRUE, Dict, List, Tuple, int_type
+from staticflow.native.cpython import NONE, TRUE, Dict, List, OverflowError_, Tuple, int_type
 from staticflow.native.language import (
     Int32,
     Object,
@@ -282,7 +282,11 @@ def serial_of(vertex: Object) -> int:
 def number_of(thing: Object) -> int:
     """The value of an int; -1 with an error set if it has more than 64 bits, or is none."""
     overflow = space(Int32, 1)
-    return cpython.PyLong_AsLongLongAndOverflow(thing, overflow)
+    number = cpython.PyLong_AsLongLongAndOverflow(thing, overflow)
+    if overflow[0] != 0:
+        cpython.PyErr_SetObject(OverflowError_, thing)
+        return -1
+    return number
 
 
 # -- the vertices that wait ----------------------------------------------------------------------
