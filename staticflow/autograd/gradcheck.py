@@ -43,7 +43,7 @@ class GradcheckError(AutogradError):
 
 @dataclass(frozen=True, slots=True)
 class _Checks:
-    """What is checked, and to which tolerances: the arguments of `gradcheck`."""
+    """The arguments of `gradcheck` that say what is compared, and to which tolerances."""
 
     eps: float
     atol: float
@@ -226,7 +226,7 @@ def _complaints(
     recorded = any(y.requires_grad for y in outs)
     own = _of_inputs(func, args, positions)
     along = linearize(own, *xs)[1] if checks.forward else None
-    compare = _along_directions if checks.fast else _of_all_elements
+    compare = _compare_directions if checks.fast else _compare_elements
     for k, y in enumerate(outs):
         if recorded and not y.requires_grad:
             continue  # meant to have no gradient; where none has one, they must be constant
@@ -236,9 +236,9 @@ def _complaints(
     if checks.backward and checks.dtypes:
         yield from _wrong_dtypes(outs, xs)
     if checks.batched:
-        yield from _wrong_batches(vjp(own, *xs)[1], own(*xs), "gradients", one=True)
+        yield from _compare_batches(vjp(own, *xs)[1], own(*xs), "gradients", one=True)
     if along is not None and checks.batched_forward:
-        yield from _wrong_batches(along, xs, "tangents", one=False)
+        yield from _compare_batches(along, xs, "tangents", one=False)
 
 
 def _of_inputs(func: Function, args: Sequence[Any], positions: Sequence[int]) -> Function:
@@ -253,11 +253,12 @@ def _of_inputs(func: Function, args: Sequence[Any], positions: Sequence[int]) ->
     return of
 
 
-def _of_all_elements(
+def _compare_elements(
     func: Function, args: Sequence[Any], outs: Sequence[Tensor], xs: Sequence[Tensor],
     pair: tuple[int, int], where: str, along: Function | None, checks: _Checks,
 ) -> Iterator[str]:  # fmt: skip
-    """What is wrong of the Jacobian of one output by one input, the numbers of the ``pair``."""
+    """The faults, in words, of the Jacobian of one output by one input, whose numbers are the
+    ``pair``: by backward and forward mode beside finite differences, element by element."""
     (k, j), tolerances = pair, (checks.rtol, checks.atol)
     y, x = outs[k], xs[j]
     numerical = by_differences(func, args, x, k, checks.eps).reshape(x.numel(), y.numel())
@@ -289,13 +290,13 @@ def _not_reentrant(nondet_tol: float, where: str) -> str:
     )
 
 
-def _along_directions(
+def _compare_directions(
     func: Function, args: Sequence[Any], outs: Sequence[Tensor], xs: Sequence[Tensor],
     pair: tuple[int, int], where: str, along: Function | None, checks: _Checks,
 ) -> Iterator[str]:  # fmt: skip
-    """What is wrong of ``u @ J @ v``, where J is the Jacobian of one output by one input, the
-    numbers of the ``pair``, and the directions u and v are drawn; u, v are not negative, so errors
-    of an element do not cancel, and their sums scale the tolerance of one."""
+    """The faults, in words, of ``u @ J @ v`` beside finite differences: J is the Jacobian of one
+    output by one input, whose numbers are the ``pair``, and the directions u and v are drawn. These
+    are not negative, so errors of elements do not cancel, and their sums scale the tolerance."""
     k, j = pair
     y, x = outs[k], xs[j]
     draw = np.random.default_rng(pair)
@@ -321,11 +322,11 @@ def _along_directions(
             )
 
 
-def _wrong_batches(
+def _compare_batches(
     derivative: Function, like: Sequence[Tensor], what: str, one: bool
 ) -> Iterator[str]:
-    """What is wrong of `vmap` of a linear ``derivative``, which takes tensors ``like`` these, as
-    ``one`` tuple or as several arguments, beside separate calls of it."""
+    """The faults, in words, of `vmap` of a linear ``derivative`` beside a call for each row. It
+    takes tensors ``like`` these, as ``one`` tuple or as several arguments."""
     draw = np.random.default_rng(0)
     pairs = [[tensor_like(draw.standard_normal(t.shape), t) for _ in range(2)] for t in like]
 

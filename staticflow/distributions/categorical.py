@@ -3,8 +3,8 @@ probabilities do."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 from staticflow.distributions.distribution import Distribution, as_tensors, one_of
 from staticflow.distributions.probabilities import clamp_probs, values_along_first
@@ -39,7 +39,7 @@ class Categorical(Distribution):
     """
 
     has_enumerate_support = True
-    own_dims = {"probs": 1, "logits": 1}  # noqa: RUF012
+    own_dims: ClassVar[Mapping[str, int]] = {"probs": 1, "logits": 1}
 
     def __init__(
         self, probs: Any = None, logits: Any = None, validate_args: bool | None = None

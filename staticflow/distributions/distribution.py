@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NoReturn
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, NoReturn
 
 from staticflow.eager.creation import scalar_tensor
 from staticflow.eager.grad_mode import no_grad
@@ -69,7 +69,7 @@ class Distribution:
     """Whether samples have gradients by the parameters."""
     has_enumerate_support = False
     """Whether `enumerate_support` lists all values."""
-    own_dims: dict[str, int] = {}  # noqa: RUF012
+    own_dims: ClassVar[Mapping[str, int]] = {}
     """How many dims of a parameter belong to the event, where these are any."""
     _validates = True
 

@@ -6,8 +6,8 @@ Formulas: N. L. Johnson, S. Kotz, N. Balakrishnan, *Discrete Multivariate Distri
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 from staticflow.distributions.categorical import Categorical
 from staticflow.distributions.distribution import Distribution
@@ -37,7 +37,7 @@ class Multinomial(Distribution):
     (tensor([1., 3.]), tensor(0.4219))
     """
 
-    own_dims = {"probs": 1, "logits": 1}  # noqa: RUF012
+    own_dims: ClassVar[Mapping[str, int]] = {"probs": 1, "logits": 1}
 
     def __init__(
         self,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import e, log, pi
-from typing import Any
+from typing import Any, ClassVar
 
 from staticflow.distributions.distribution import Symmetric, as_tensors, one_of
 from staticflow.errors import ShapeError
@@ -34,7 +34,7 @@ class MultivariateNormal(Symmetric):
     """
 
     has_rsample = True
-    own_dims = {"loc": 1, "scale_tril": 2}  # noqa: RUF012
+    own_dims: ClassVar[Mapping[str, int]] = {"loc": 1, "scale_tril": 2}
 
     def __init__(
         self,

@@ -55,9 +55,10 @@ def is_same_number(a: Object, b: Object) -> bool:
 
 @native
 def describe_value(kept: Object, edge: Object, any_size: bool) -> Owned[Object | None]:
-    """What is kept, as `vjp_of` takes it: a tensor that came by an edge, a shape and a dtype, a
-    number, or None for what is like the cotangent. Null if it is large but not of ``any_size``, if
-    Python has to look at it, or with an error set."""
+    """A saved value of a vertex in the form that `staticflow.eager.vjp_plans.vjp_of` takes: a
+    tensor that came by an edge, a shape and a dtype, a number, or None for a type that is the
+    cotangent's. Null where a tensor is large and ``any_size`` is false, where Python has to look at
+    the value, or with an error set."""
     if is_row(kept):
         array = open_saved(kept)
         if array is None:
