@@ -1,33 +1,17 @@
-// Runs CUDA C kernels on the host, for tests. Included before the text of the kernels, which is
-// compiled as it is; `emulator.py` compiles, loads and launches.
-//
-// A CUDA thread runs on a fiber, all fibers on one OS thread. A fiber runs thread after thread of
-// the block until one has to wait at a barrier; then the scheduler goes on with another fiber. So
-// a kernel without barriers costs no switches. Blocks run one after the other. The order of the
-// blocks, of the threads that start and of those that a barrier releases is chosen at the launch.
+// What CUDA C kernels name, for those that run on the host in tests. Included before the text of the
+// kernels, which is compiled as it is and linked with `cuda_emu.cpp`, where blocks and threads are
+// scheduled and failures are found; `emulator.py` compiles, loads and launches. What is here is
+// compiled with every source, so it is little.
 //
 // What cannot be plain C++ is a macro that a kernel writes in this form on a GPU too:
 //   SF_SHARED(float, name, 256);      a block's shared array of 256 floats
-//
-// A failure (trap, misused barrier) leaves the kernel by siglongjmp, from whatever fiber, and its
-// message names block and thread.
 #pragma once
-#include <algorithm>
 #include <cmath>
-#include <csetjmp>
-#include <csignal>
-#include <cstdarg>
+#include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <cstring>
-#include <deque>
-#include <string>
-#include <sys/mman.h>
 #include <type_traits>
-#include <ucontext.h>
-#include <unistd.h>
 #include <utility>
-#include <vector>
 
 #define __global__
 #define __device__
@@ -41,212 +25,34 @@ using uint3 = dim3;
 
 namespace emu {
 
-// ---- memory ------------------------------------------------------------------------------------
+// ---- the launch under way, by `cuda_emu.cpp` -----------------------------------------------------
 
-// Whole pages between memory that cannot be accessed: a page behind, and `front` bytes before.
-struct GuardedPages {
-  char* begin = nullptr;
-  size_t bytes = 0, front = 0;
-
-  static size_t page() { return (size_t)sysconf(_SC_PAGESIZE); }
-  void allocate(size_t least, size_t guard = page()) {
-    bytes = (least + page() - 1) / page() * page();
-    front = guard;
-    const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-    begin = (char*)mmap(nullptr, front + bytes + page(), PROT_NONE, flags, -1, 0) + front;
-    mprotect(begin, bytes, PROT_READ | PROT_WRITE);
-  }
-  void free() {
-    if (begin) munmap(begin - front, front + bytes + page());
-  }
+struct Config {
+  unsigned grid[3], block[3], order, seed;
 };
 
-// ---- the launch under way ----------------------------------------------------------------------
+extern dim3 grid, block;
+extern uint3 block_index;
+extern const uint3* thread_index;  // of the running thread
 
-enum Order { forward, reverse, seeded };
+// Runs `kernel` over the grid. Returns whether it failed, with the reason in `message` (512 bytes).
+int launch(void (*kernel)(void*), void* arguments, const Config& config, char* message);
 
-struct Fiber {
-  ucontext_t context;
-  GuardedPages stack;
-  uint3 thread;
-};
-
-struct SharedArray {
-  GuardedPages pages;
-  uint64_t block = 0;  // the serial number of the block that it was poisoned for
-};
-
-// The warp operation that lanes wait at. Every lane gives a value; two tables, because lanes may be
-// at the next operation before others have looked at the values of this one.
-struct Warp {
-  uint64_t values[2][32];
-  unsigned operation, returned;
-  int line;
-  std::deque<Fiber*> waiting;
-};
-
-struct Launch {
-  dim3 grid, block;
-  uint3 block_index;
-  uint64_t block_serial;
-  Order order;
-  uint64_t random;
-  void (*kernel)(void* arguments);
-  void* arguments;
-  std::vector<uint3> threads;  // of a block, in the order in which they start
-  size_t started, returned;
-  std::vector<Fiber*> fibers, idle;
-  std::deque<Fiber*> ready, waiting;  // able to go on; at a barrier
-  int barrier_line;
-  bool votes[2];  // whether a thread has voted for it at this barrier; and at the next
-  unsigned barriers;
-  std::vector<Warp> warps;
-  std::vector<SharedArray> shared;
-  std::string failure;
-};
-
-static Launch now;
-static Fiber* running;
-static ucontext_t scheduler;
-static sigjmp_buf escape;
-static const size_t stack_bytes = 256 << 10;
-static const size_t stack_guard = 4 << 20;  // a large frame must not reach over it
-
-// Ends the launch; `what` and where the running thread is become its message.
-[[noreturn]] __attribute__((format(printf, 1, 2))) inline void fail(const char* what, ...) {
-  char text[160], where[160];
-  va_list values;
-  va_start(values, what);
-  vsnprintf(text, sizeof text, what, values);
-  va_end(values);
-  const uint3 b = now.block_index, t = running->thread;
-  snprintf(where, sizeof where, " in block (%u, %u, %u), thread (%u, %u, %u)", b.x, b.y, b.z, t.x,
-           t.y, t.z);
-  now.failure = std::string(text) + where;
-  siglongjmp(escape, 1);
-}
-
-inline void on_trap(int signal, siginfo_t* info, void*) {
-  if (signal == SIGFPE) fail("integer division by zero");
-  fail("memory access out of bounds at %p", info->si_addr);
-}
-
-// ---- scheduling --------------------------------------------------------------------------------
-
-inline uint64_t draw(uint64_t below) {  // a 64-bit linear congruential generator, Knuth's constants
-  now.random = now.random * 6364136223846793005u + 1442695040888963407u;
-  return (now.random >> 33) % below;
-}
-
-template <class Sequence>
-void arrange(Sequence& items) {
-  const size_t n = items.size();
-  if (now.order == reverse)
-    for (size_t i = 0; i < n / 2; i++) std::swap(items[i], items[n - 1 - i]);
-  if (now.order == seeded)
-    for (size_t i = n; i > 1; i--) std::swap(items[i - 1], items[draw(i)]);
-}
-
-inline unsigned thread_number() {
-  const uint3 t = running->thread;
-  return t.x + now.block.x * (t.y + now.block.y * t.z);
-}
-
-inline void fiber_main() {
-  while (true) {
-    while (now.started < now.threads.size()) {
-      running->thread = now.threads[now.started++];
-      now.kernel(now.arguments);
-      now.returned++;
-      if (!now.waiting.empty())
-        fail("a thread returned while others wait at the barrier of line %d", now.barrier_line);
-      Warp& warp = now.warps[thread_number() / 32];
-      warp.returned++;
-      if (!warp.waiting.empty())
-        fail("a thread returned while others wait at the warp operation of line %d", warp.line);
-    }
-    now.idle.push_back(running);
-    swapcontext(&running->context, &scheduler);
-  }
-}
-
-inline Fiber* idle_fiber() {
-  if (now.idle.empty()) {
-    Fiber* fiber = new Fiber();
-    fiber->stack.allocate(stack_bytes, stack_guard);
-    getcontext(&fiber->context);
-    fiber->context.uc_stack.ss_sp = fiber->stack.begin;
-    fiber->context.uc_stack.ss_size = fiber->stack.bytes;
-    makecontext(&fiber->context, fiber_main, 0);
-    now.fibers.push_back(fiber);
-    return fiber;
-  }
-  Fiber* fiber = now.idle.back();
-  now.idle.pop_back();
-  return fiber;
-}
-
-// Runs one block. Barriers and warp operations refuse what could deadlock each for itself.
-inline void run_block() {
-  now.started = now.returned = 0;
-  now.warps.assign((now.threads.size() + 31) / 32, Warp{});
-  while (!now.ready.empty() || now.started < now.threads.size()) {
-    if (now.ready.empty()) {
-      running = idle_fiber();
-    } else {
-      running = now.ready.front();
-      now.ready.pop_front();
-    }
-    swapcontext(&scheduler, &running->context);
-  }
-  for (const Warp& warp : now.warps)
-    if (!warp.waiting.empty())
-      fail("threads wait at the barrier of line %d and at the warp operation of line %d",
-           now.barrier_line, warp.line);
-}
+unsigned thread_number();  // of the running thread in its block
 
 // Returns whether any thread of the block gave a true vote.
-inline bool barrier(int line, bool vote = false) {
-  if (now.returned) fail("the barrier of line %d comes after threads of the block returned", line);
-  if (now.waiting.empty()) now.barrier_line = line;
-  if (now.barrier_line != line)
-    fail("threads wait at the barriers of lines %d and %d", now.barrier_line, line);
-  bool& any = now.votes[now.barriers % 2];
-  any |= vote;
-  now.waiting.push_back(running);
-  if (now.waiting.size() == now.threads.size()) {
-    now.ready.swap(now.waiting);
-    arrange(now.ready);
-    now.votes[++now.barriers % 2] = false;
-  }
-  swapcontext(&running->context, &scheduler);
-  return any;
-}
+bool barrier(int line, bool vote = false);
 
 // The values that all lanes of the running thread's warp give.
-inline const uint64_t* exchange(unsigned mask, uint64_t value, int line) {
-  const unsigned number = thread_number();
-  Warp& warp = now.warps[number / 32];
-  if (mask != ~0u) fail("the warp operation of line %d is not of all lanes", line);
-  if (number / 32 * 32 + 32 > now.threads.size())
-    fail("the warp operation of line %d is in a warp of fewer than 32 threads", line);
-  if (warp.returned)
-    fail("the warp operation of line %d comes after threads of the warp returned", line);
-  if (warp.waiting.empty()) warp.line = line;
-  if (warp.line != line)
-    fail("threads of a warp wait at the warp operations of lines %d and %d", warp.line, line);
-  uint64_t* values = warp.values[warp.operation % 2];
-  values[number % 32] = value;
-  warp.waiting.push_back(running);
-  if (warp.waiting.size() == 32) {
-    warp.operation++;
-    arrange(warp.waiting);
-    now.ready.insert(now.ready.end(), warp.waiting.begin(), warp.waiting.end());
-    warp.waiting.clear();
-  }
-  swapcontext(&running->context, &scheduler);
-  return values;
-}
+const uint64_t* exchange(unsigned mask, uint64_t value, int line);
+
+bool any_lane(unsigned mask, bool vote, int line);
+
+// The last `bytes` of shared array number `id` of the running block: poisoned at the block's first
+// use of it, its end at a page without access.
+void* shared_array(size_t id, size_t bytes);
+
+// ---- what depends on types -----------------------------------------------------------------------
 
 // The value of lane `source`, the own one if there is no such lane.
 template <class T>
@@ -258,131 +64,6 @@ T shuffle(unsigned mask, T value, unsigned source, int line) {
   return value;
 }
 
-inline bool any_lane(unsigned mask, bool vote, int line) {
-  const uint64_t* values = exchange(mask, vote, line);
-  return std::any_of(values, values + 32, [](uint64_t v) { return v != 0; });
-}
-
-// Shared array number `id` of the running block: poisoned at the block's first use of it, its end
-// at a page without access.
-template <class T>
-T* shared_array(size_t id, size_t count) {
-  if (id >= now.shared.size()) now.shared.resize(id + 1);
-  SharedArray& array = now.shared[id];
-  if (!array.pages.begin) array.pages.allocate(count * sizeof(T));
-  if (array.block != now.block_serial) {
-    array.block = now.block_serial;
-    memset(array.pages.begin, 0xff, array.pages.bytes);
-  }
-  return (T*)(array.pages.begin + array.pages.bytes) - count;
-}
-
-// ---- launching ---------------------------------------------------------------------------------
-
-struct Config {
-  unsigned grid[3], block[3], order, seed;
-};
-
-inline std::vector<uint3> arranged_indices(dim3 extent) {
-  std::vector<uint3> indices;
-  for (unsigned z = 0; z < extent.z; z++)
-    for (unsigned y = 0; y < extent.y; y++)
-      for (unsigned x = 0; x < extent.x; x++) indices.push_back({x, y, z});
-  arrange(indices);
-  return indices;
-}
-
-inline void run_grid() {
-  for (const uint3& index : arranged_indices(now.grid)) {
-    now.threads = arranged_indices(now.block);
-    now.block_index = index;
-    now.block_serial++;
-    run_block();
-  }
-}
-
-// Installs the trap handlers while it lives; they run on a stack of their own, because a trap may
-// be a fiber's stack that overflowed.
-struct Traps {
-  static constexpr int signals[3] = {SIGSEGV, SIGBUS, SIGFPE};
-  struct sigaction before[3];
-  stack_t stack_before;
-  char stack[64 << 10];
-  Traps() {
-    stack_t alternate{};
-    alternate.ss_sp = stack;
-    alternate.ss_size = sizeof stack;
-    sigaltstack(&alternate, &stack_before);
-    struct sigaction action {};
-    action.sa_sigaction = on_trap;
-    action.sa_flags = SA_SIGINFO | SA_ONSTACK;
-    for (int i = 0; i < 3; i++) sigaction(signals[i], &action, &before[i]);
-  }
-  ~Traps() {
-    for (int i = 0; i < 3; i++) sigaction(signals[i], &before[i], nullptr);
-    sigaltstack(&stack_before, nullptr);
-  }
-};
-
-template <class... A, size_t... I>
-void call(void (*kernel)(A...), void** values, std::index_sequence<I...>) {
-  kernel(*(std::remove_cv_t<A>*)values[I]...);
-}
-
-// Runs `kernel` over the grid; `values` point to its arguments. Returns whether it failed, with
-// the reason in `message` (512 bytes).
-template <class... A>
-int launch(void (*kernel)(A...), const Config& config, void** values, char* message) {
-  struct Arguments {
-    void (*kernel)(A...);
-    void** values;
-  } arguments{kernel, values};
-  now = Launch{};
-  now.grid = {config.grid[0], config.grid[1], config.grid[2]};
-  now.block = {config.block[0], config.block[1], config.block[2]};
-  now.order = (Order)config.order;
-  now.random = config.seed;
-  now.arguments = &arguments;
-  now.kernel = [](void* p) {
-    const Arguments& a = *(Arguments*)p;
-    call(a.kernel, a.values, std::index_sequence_for<A...>());
-  };
-  {
-    Traps traps;
-    if (sigsetjmp(escape, 1) == 0) run_grid();
-  }
-  for (Fiber* fiber : now.fibers) {
-    fiber->stack.free();
-    delete fiber;
-  }
-  for (SharedArray& array : now.shared) array.pages.free();
-  snprintf(message, 512, "%s", now.failure.c_str());
-  return !now.failure.empty();
-}
-
-// The parameter types as NumPy names them: "const float32*", "int64".
-template <class T>
-std::string type_name() {
-  if constexpr (std::is_pointer_v<T>) {
-    using Element = std::remove_pointer_t<T>;
-    const char* prefix = std::is_const_v<Element> ? "const " : "";
-    return prefix + type_name<std::remove_cv_t<Element>>() + "*";
-  } else if constexpr (std::is_same_v<T, bool>) {
-    return "bool";
-  } else {
-    const char* kind = std::is_floating_point_v<T> ? "float" : std::is_signed_v<T> ? "int" : "uint";
-    return kind + std::to_string(8 * sizeof(T));
-  }
-}
-
-template <class... A>
-const char* signature(void (*)(A...)) {
-  static std::string text;
-  text.clear();
-  ((text += (text.empty() ? "" : ",") + type_name<A>()), ...);
-  return text.c_str();
-}
-
 template <class T, class Change>
 T update(T* where, Change change) {  // one OS thread: every read and write is atomic
   const T before = *where;
@@ -390,20 +71,64 @@ T update(T* where, Change change) {  // one OS thread: every read and write is a
   return before;
 }
 
+template <class... A>
+struct Call {
+  void (*kernel)(A...);
+  void** values;  // which point to the arguments
+};
+
+template <class... A, size_t... I>
+void call(const Call<A...>& given, std::index_sequence<I...>) {
+  given.kernel(*(std::remove_cv_t<A>*)given.values[I]...);
+}
+
+template <class... A>
+int launch(void (*kernel)(A...), const Config& config, void** values, char* message) {
+  Call<A...> given{kernel, values};
+  const auto run = [](void* p) { call(*(Call<A...>*)p, std::index_sequence_for<A...>()); };
+  return launch(run, &given, config, message);
+}
+
+// The parameter types as NumPy names them, each behind a comma: ",const float32*,int64".
+template <class T>
+void add_type_name(char*& end) {
+  if constexpr (std::is_pointer_v<T>) {
+    using Element = std::remove_pointer_t<T>;
+    if (std::is_const_v<Element>) end = stpcpy(end, "const ");
+    add_type_name<std::remove_cv_t<Element>>(end);
+    end = stpcpy(end, "*");
+  } else if constexpr (std::is_same_v<T, bool>) {
+    end = stpcpy(end, "bool");
+  } else {
+    const char* kind = std::is_floating_point_v<T> ? "float" : std::is_signed_v<T> ? "int" : "uint";
+    const char* bits[] = {"", "8", "16", "", "32", "", "", "", "64"};
+    end = stpcpy(stpcpy(end, kind), bits[sizeof(T)]);
+  }
+}
+
+template <class... A>
+const char* signature(void (*)(A...)) {
+  static char text[24 * sizeof...(A) + 2];
+  char* end = text;
+  ((end = stpcpy(end, ","), add_type_name<A>(end)), ...);
+  return text + (sizeof...(A) > 0);
+}
+
 }  // namespace emu
 
-#define EMU_EXPORT(kernel)                                                                        \
-  extern "C" int kernel##_launch(const emu::Config* config, void** values, char* message) {       \
-    return emu::launch(kernel, *config, values, message);                                         \
-  }                                                                                               \
-  extern "C" const char* kernel##_signature() { return emu::signature(kernel); }
+#define EMU_EXPORT(kernel)                                                                         \
+  EMU_VISIBLE int kernel##_launch(const emu::Config* config, void** values, char* message) {       \
+    return emu::launch(kernel, *config, values, message);                                          \
+  }                                                                                                \
+  EMU_VISIBLE const char* kernel##_signature() { return emu::signature(kernel); }
+#define EMU_VISIBLE extern "C" __attribute__((visibility("default")))
 
 // ---- what kernels name -------------------------------------------------------------------------
 
-#define threadIdx (emu::running->thread)
-#define blockIdx (emu::now.block_index)
-#define blockDim (emu::now.block)
-#define gridDim (emu::now.grid)
+#define threadIdx (*emu::thread_index)
+#define blockIdx (emu::block_index)
+#define blockDim (emu::block)
+#define gridDim (emu::grid)
 #define __syncthreads() ((void)emu::barrier(__LINE__))
 #define __syncthreads_or(vote) emu::barrier(__LINE__, vote)
 #define __syncwarp() ((void)emu::exchange(~0u, 0, __LINE__))
@@ -414,7 +139,7 @@ T update(T* where, Change change) {  // one OS thread: every read and write is a
 #define __shfl_down_sync(mask, value, by) \
   emu::shuffle(mask, value, emu::thread_number() % 32 + (by), __LINE__)
 #define SF_SHARED(type, name, count) \
-  type* const name = emu::shared_array<type>(__COUNTER__, count)
+  type* const name = (type*)emu::shared_array(__COUNTER__, (count) * sizeof(type))
 
 inline int atomicCAS(int* where, int expected, int value) {
   return emu::update(where, [=](int old) { return old == expected ? value : old; });

@@ -1,4 +1,5 @@
-"""Runs CUDA C on the host, for tests: a C++ compiler takes it behind `cuda_emu.h`.
+"""Runs CUDA C on the host, for tests: a C++ compiler takes it behind `cuda_emu.h`, and links it with
+`cuda_emu.cpp`.
 
 `Module` is a compiled source and launches its kernels; `DeviceArray` is memory that ends at a guard
 page.
@@ -32,11 +33,12 @@ them."""
 Dim3 = tuple[int, int, int]
 
 _HEADER = Path(__file__).with_name("cuda_emu.h")
+_SCHEDULER = Path(__file__).with_name("cuda_emu.cpp")
 # As NVRTC_OPTIONS: nothing is contracted, everything is rounded as written. What traps is memory
 # alone: zig would add instructions that trap where C++ leaves something undefined.
 _FLAGS = (
-    "-std=c++17", "-O1", "-shared", "-fPIC", "-ffp-contract=off", "-U_FORTIFY_SOURCE",
-    "-fno-sanitize=all",
+    "-std=c++17", "-O1", "-fPIC", "-ffp-contract=off", "-U_FORTIFY_SOURCE", "-fno-sanitize=all",
+    "-fvisibility=hidden",
 )  # fmt: skip
 _KERNEL = re.compile(r'extern "C" __global__ void (\w+)\(')
 _MAX_GRID = (2**31 - 1, 65535, 65535)
@@ -136,18 +138,24 @@ def cache_folder() -> Path:
 
 def _compile(text: str) -> Path:
     """The shared library for ``text``, from the cache if it was compiled before."""
-    key = "\0".join((text, _HEADER.read_text(), *_FLAGS, version(compiler())))
-    library = cache_folder() / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.so"
-    if not library.exists():
+    return _built(text, ".so", ["-shared", str(_built(_SCHEDULER.read_text(), ".o", ["-c"]))])
+
+
+def _built(text: str, suffix: str, options: Sequence[str]) -> Path:
+    """What the compiler makes of a C++ source, with ``options`` behind it."""
+    key = "\0".join((text, _HEADER.read_text(), *_FLAGS, *options, version(compiler())))
+    result = cache_folder() / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}{suffix}"
+    if not result.exists():
         with tempfile.TemporaryDirectory(dir=cache_folder()) as folder:
-            source, built = Path(folder, "kernels.cpp"), Path(folder, "kernels.so")
+            source, made = Path(folder, "kernels.cpp"), Path(folder, "made")
             source.write_text(text)
-            command = [*compiler(), *_FLAGS, f"-I{_HEADER.parent}", "-o", str(built), str(source)]
-            result = subprocess.run(command, capture_output=True, text=True)
-            if result.returncode:
-                raise EmulatorError(f"the compiler refuses the source:\n{result.stderr}")
-            built.replace(library)
-    return library
+            include = f"-I{_HEADER.parent}"
+            command = [*compiler(), *_FLAGS, include, "-o", str(made), str(source), *options]
+            ran = subprocess.run(command, capture_output=True, text=True)
+            if ran.returncode:
+                raise EmulatorError(f"the compiler refuses the source:\n{ran.stderr}")
+            made.replace(result)
+    return result
 
 
 # -- launching -------------------------------------------------------------------------------------
