@@ -19,7 +19,7 @@ from staticflow.native import module as rendering
 from staticflow.native.layout import Layout
 from staticflow.runtime import code_cache as module
 from staticflow.runtime import compiler, machine, native
-from staticflow.runtime.code_cache import CodeCache, code_cache
+from staticflow.runtime.code_cache import CodeCache, code_cache, key_of
 from staticflow.runtime.program_cache import MARK
 from staticflow.tools.cli import main
 
@@ -159,6 +159,22 @@ def test_what_was_not_asked_for_longest_goes_first(
     assert cache.fetch(never, "0") == bytes(1000) and cache.fetch(never, "large") == bytes(2000)
     with pytest.raises(AssertionError, match="made again"):
         cache.fetch(never, "1")
+
+
+def test_a_large_folder_is_seldom_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The work for an entry does not grow with their number."""
+    monkeypatch.setattr(module, "_STORES", 1)
+    for i in range(800):
+        (tmp_path / f"{i:064x}").touch()
+    cache = CodeCache(tmp_path)
+    looks = []
+    scan = module.os.scandir
+    monkeypatch.setattr(module.os, "scandir", lambda folder: looks.append(folder) or scan(folder))
+    for i in range(200):
+        cache.store(key_of(str(i)), b"")
+    assert len(looks) == 2  # at the first, and behind an eighth more
 
 
 def test_threads_store_and_find_the_same(tmp_path: Path) -> None:
