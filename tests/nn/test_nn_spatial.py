@@ -93,20 +93,16 @@ def test_compiled_numbers_are_those_of_pytorch(name: str, unknown: bool) -> None
     x = sf.placeholder(sizes, "float64", name="x")
     out = layer(x)
     params = list(layer.parameters())
-    loss = (out * sf.symbol(weights_of(tuple(stored["shape"])))).sum() if not unknown else None
-    if loss is None:
-        weights = sf.placeholder(tuple(None for _ in stored["shape"]), "float64", name="w")
-        loss = (out * weights).sum()
-        step = sf.compile([x, weights], [out, *sf.grad(loss, [x, *params])])
-        found = step(data, weights_of(tuple(stored["shape"])))
-    else:
-        step = sf.compile([x], [out, *sf.grad(loss, [x, *params])])
-        found = step(data)
+    weights = weights_of(tuple(stored["shape"]))
+    given = [weights] if unknown else []
+    of_loss = [sf.placeholder((None,) * weights.ndim, "float64", name="w") for _ in given]
+    loss = (out * (of_loss[0] if unknown else sf.symbol(weights))).sum()
+    step = sf.compile([x, *of_loss], [out, *sf.grad(loss, [x, *params])])
+    found = step(data, *given)
     agree(found[0], stored["outputs"][0], f"{name}, output")
     for actual, wanted in zip(found[1:], stored["gradients"], strict=True):
         agree(actual, wanted, f"{name}, gradient")
-    again = sf.compile([x], layer(x))
-    agree(again(data * 0.5 + 1), stored["outputs"][1], f"{name}, second output")
+    agree(step(data * 0.5 + 1, *given)[0], stored["outputs"][1], f"{name}, second output")
     for key, buffer in layer.named_buffers():
         agree(buffer, stored["buffers"][key], f"{name}, {key}")
     layer.eval()

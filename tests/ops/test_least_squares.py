@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -19,11 +20,17 @@ def drawn(*shape: int) -> np.ndarray:
     return np.random.default_rng(sum(shape)).standard_normal(shape)
 
 
-def compiled(a: np.ndarray, b: np.ndarray, is_open: bool) -> list[np.ndarray]:
-    """Solution and rank, of a program."""
-    x, y = (sf.placeholder([None] * v.ndim if is_open else v.shape, "float64") for v in (a, b))
+@functools.cache
+def program_for(*shapes: tuple[int | None, ...]) -> Any:
+    """Solution and rank; of whatever matrices there is one program."""
+    x, y = (sf.placeholder(shape, "float64") for shape in shapes)
     found = linalg.lstsq(x, y)
-    run = sf.compile([x, y], [found.solution, found.rank])
+    return sf.compile([x, y], [found.solution, found.rank])
+
+
+def compiled(a: np.ndarray, b: np.ndarray, is_open: bool) -> list[np.ndarray]:
+    """Solution and rank, of a program for these sizes or for all."""
+    run = program_for(*((None,) * v.ndim if is_open else v.shape for v in (a, b)))
     return [np.asarray(v) for v in run(a, b)]
 
 
