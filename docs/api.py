@@ -22,7 +22,8 @@ from staticflow.ops.declaring import foreign
 
 PAGES = (
     "staticflow", "staticflow.autograd", "staticflow.autograd.functional",
-    "staticflow.autograd.graph", "staticflow.eager.accelerator", "staticflow.eager.cuda",
+    "staticflow.autograd.graph", "staticflow.backends", "staticflow.eager.accelerator",
+    "staticflow.eager.cuda",
     "staticflow.amp", "staticflow.distributed", "staticflow.distributions", "staticflow.errors",
     "staticflow.func", "staticflow.linalg", "staticflow.nn", "staticflow.nn.functional",
     "staticflow.nn.init", "staticflow.nn.utils", "staticflow.nn.utils.rnn", "staticflow.onnx",

@@ -137,6 +137,7 @@ from staticflow.graph.dtypes import float64 as double
 from staticflow.graph.dtypes import int16 as short
 from staticflow.graph.dtypes import int32 as int
 from staticflow.graph.dtypes import int64 as long
+from staticflow.graph.memory_formats import contiguous_format, preserve_format
 from staticflow.ops import functions as _functions
 from staticflow.ops.declaring.foreign import refuses_foreign_in
 from staticflow.ops.functions import *  # noqa: F403
@@ -150,6 +151,7 @@ if TYPE_CHECKING:
     from staticflow import (
         amp,
         autograd,
+        backends,
         distributed,
         distributions,
         func,
@@ -161,6 +163,12 @@ if TYPE_CHECKING:
         utils,
     )
     from staticflow.autograd.vmap import vmap
+    from staticflow.backends import (
+        are_deterministic_algorithms_enabled,
+        get_float32_matmul_precision,
+        set_float32_matmul_precision,
+        use_deterministic_algorithms,
+    )
     from staticflow.comparison import compare
     from staticflow.drawing.draw import draw
     from staticflow.profiling import profile
@@ -172,8 +180,10 @@ else:
         globals(),
         amp="amp", autograd="autograd", distributed="distributed", distributions="distributions",
         func="func", nn="nn", onnx="onnx", optim="optim", testing="testing", torch="torch",
-        utils="utils", compare="comparison", draw="drawing.draw",
+        utils="utils", backends="backends", compare="comparison", draw="drawing.draw",
         load_program="static.saved_program", profile="profiling", vmap="autograd.vmap",
+        are_deterministic_algorithms_enabled="backends", get_float32_matmul_precision="backends",
+        set_float32_matmul_precision="backends", use_deterministic_algorithms="backends",
     )  # fmt: skip
 
 Size = tuple  # type: ignore[type-arg]
@@ -188,21 +198,23 @@ __all__ = [
     "FloatTensor", "Generator", "HalfTensor", "IndexRangeError", "IntTensor", "LongTensor",
     "ModelError", "NanError", "NestingError", "ProfileError", "RankError", "ShapeError",
     "ShortTensor", "Size", "StaticflowError", "SymbolicError", "Tensor", "ThreadsError",
-    "UndefinedError", "accelerator", "amp", "arange", "as_tensor", "asarray", "autocast",
-    "autograd", "bartlett_window", "bfloat16", "blackman_window", "bool", "bool_",
-    "clear_autocast_cache", "compare", "compile", "constant", "cuda", "default_generator", "device",
-    "distributed", "distributions", "double", "draw", "dtype", "e", "empty", "enable_grad", "eye",
-    "float", "float16", "float32", "float64", "fork_rng", "from_dlpack", "from_numpy", "full",
-    "func", "get_autocast_dtype", "get_default_dtype", "get_num_threads", "get_printoptions",
+    "UndefinedError", "accelerator", "amp", "arange", "are_deterministic_algorithms_enabled",
+    "as_tensor", "asarray", "autocast", "autograd", "backends", "bartlett_window", "bfloat16",
+    "blackman_window", "bool", "bool_", "clear_autocast_cache", "compare", "compile", "constant",
+    "contiguous_format", "cuda", "default_generator", "device", "distributed", "distributions",
+    "double", "draw", "dtype", "e", "empty", "enable_grad", "eye", "float", "float16", "float32",
+    "float64", "fork_rng", "from_dlpack", "from_numpy", "full", "func", "get_autocast_dtype",
+    "get_default_dtype", "get_float32_matmul_precision", "get_num_threads", "get_printoptions",
     "get_rng_state", "grad", "half", "hamming_window", "hann_window", "inf", "inference_mode",
     "initial_seed", "int", "int8", "int16", "int32", "int64", "is_autocast_cache_enabled",
     "is_autocast_enabled", "is_grad_enabled", "is_inference", "is_inference_mode_enabled", "jit",
     "kaiser_window", "linalg", "linspace", "load", "load_program", "logspace", "long",
     "manual_seed", "nan", "newaxis", "nn", "no_grad", "ones", "onnx", "optim", "pi", "placeholder",
-    "printoptions", "profile", "promote", "register_dataclass", "register_pytree_node", "save",
-    "scalar_tensor", "seed", "set_default_dtype", "set_grad_enabled", "set_num_threads",
-    "set_printoptions", "set_rng_state", "short", "special", "symbol", "tensor", "testing",
-    "tril_indices", "triu_indices", "uint8", "utils", "variable", "vmap", "zeros",
+    "preserve_format", "printoptions", "profile", "promote", "register_dataclass",
+    "register_pytree_node", "save", "scalar_tensor", "seed", "set_default_dtype",
+    "set_float32_matmul_precision", "set_grad_enabled", "set_num_threads", "set_printoptions",
+    "set_rng_state", "short", "special", "symbol", "tensor", "testing", "tril_indices",
+    "triu_indices", "uint8", "use_deterministic_algorithms", "utils", "variable", "vmap", "zeros",
 ]  # fmt: skip
 __all__ += _functions.__all__
 

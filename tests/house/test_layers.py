@@ -28,6 +28,7 @@ LAYERS = (
     ("native",),
     ("runtime",),
     ("eager",),
+    ("backends",),
     ("distributed",),
     ("serialization",),
     ("measure",),

@@ -47,10 +47,6 @@ GROUPS: tuple[tuple[str, str], ...] = (
         r"|JITException|LoggerBase|StorageBase|ModuleDict|ParameterDict",
     ),
     (
-        "leave for products of float32 to be less exact: no CPU uses it, and for a GPU cupy is asked",
-        r"[gs]et_float32_matmul_precision",
-    ),
-    (
         "other devices, and what is chosen for them",
         r"(cudnn|miopen|mkldnn|fbgemm)_\w+|is_(ipu|maia|mkldnn|mps|mtia|vulkan|xla|xpu)|ipu|mtia|xpu|to_mkldnn|DataParallel"
         r"|SyncBatchNorm|batch_norm_(backward|elemt|gather|stats|update)\w*|GradScaler|[gs]et_default_device",

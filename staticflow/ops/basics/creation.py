@@ -13,6 +13,7 @@ from staticflow.errors import ShapeError
 from staticflow.graph.dims import Dim, Size
 from staticflow.graph.dtypes import DType, dtype_of
 from staticflow.graph.locs import format_locs, here
+from staticflow.graph.memory_formats import require_rows
 from staticflow.graph.numbers import fitting
 from staticflow.graph.op import Op
 from staticflow.graph.types import Shape, TensorType
@@ -62,30 +63,46 @@ def full_like(
     dtype: Any = None,
     device: Any = None,
     requires_grad: bool = False,
+    memory_format: Any = None,
 ) -> Any:
     """``fill_value`` everywhere, in the shape and mode of ``input``, and unless given in its dtype
-    and on its device."""
+    and on its device. A ``memory_format`` is None, `preserve_format` or `contiguous_format`: new
+    tensors are in row-major order.
+    """
+    require_rows("full_like", memory_format)
     return new_full(
         input, input.shape, fill_value, dtype=dtype, device=device, requires_grad=requires_grad
     )
 
 
 @by_shape
-def zeros_like(input: Any, **options: Any) -> Any:
+def zeros_like(
+    input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+    memory_format: Any = None,
+) -> Any:  # fmt: skip
     """Zeros of the shape and dtype of ``input``, in its mode; the options are `full_like`'s."""
-    return full_like(input, 0, **options)
+    require_rows("zeros_like", memory_format)
+    return full_like(input, 0, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
 @by_shape
-def ones_like(input: Any, **options: Any) -> Any:
+def ones_like(
+    input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+    memory_format: Any = None,
+) -> Any:  # fmt: skip
     """Ones of the shape and dtype of ``input``, in its mode; the options are `full_like`'s."""
-    return full_like(input, 1, **options)
+    require_rows("ones_like", memory_format)
+    return full_like(input, 1, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
 @by_shape
-def empty_like(input: Any, **options: Any) -> Any:
+def empty_like(
+    input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+    memory_format: Any = None,
+) -> Any:  # fmt: skip
     """A tensor like ``input`` whose values nobody needs: zeros, so that programs repeat."""
-    return zeros_like(input, **options)
+    require_rows("empty_like", memory_format)
+    return full_like(input, 0, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
 @by_shape

@@ -9,6 +9,7 @@ from staticflow.errors import ShapeError
 from staticflow.graph.dims import Dim, Size, is_provably_ge, prod, same, same_shape
 from staticflow.graph.dtypes import DType, dtype_of
 from staticflow.graph.locs import format_locs, here
+from staticflow.graph.memory_formats import require_rows
 from staticflow.graph.op import Op
 from staticflow.graph.rowmajor import is_slow, row_major
 from staticflow.graph.types import Facts, Shape, TensorType
@@ -65,8 +66,11 @@ contiguous_op = elementwise(
 
 
 @by_shape
-def contiguous(x: Any) -> Any:
-    """``x`` itself if its elements lie in row-major order in memory, else a copy where they do."""
+def contiguous(x: Any, memory_format: Any = None) -> Any:
+    """``x`` itself if its elements lie in row-major order in memory, else a copy where they do. A
+    ``memory_format`` is None, `preserve_format` or `contiguous_format`.
+    """
+    require_rows("contiguous", memory_format)
     if x.__sf_mode__.rank:
         return x._perhaps_itself()
     return x if x.is_contiguous() else contiguous_op(x)

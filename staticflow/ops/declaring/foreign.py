@@ -30,6 +30,7 @@ from staticflow.graph.dims import Dim
 from staticflow.graph.dtypes import DType
 from staticflow.graph.locs import format_locs, here, is_inside
 from staticflow.graph.out import into
+from staticflow.ops.declaring.other_names import with_own_names
 
 __all__ = [
     "UNWORDED", "foreign_errors", "how_to_wrap", "is_of_library", "kind_of", "own_method",
@@ -282,7 +283,8 @@ def _class_of(error: Exception) -> type[Exception]:
 
 @cache  # so that what has two names stays one function
 def refuses_foreign(fn: F) -> F:
-    """``fn`` with that error."""
+    """``fn`` with that error, which takes arguments by `other_names`, too. Those are looked for
+    where it fails, so that no other call waits."""
 
     @wraps(fn)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -291,8 +293,11 @@ def refuses_foreign(fn: F) -> F:
         except foreign_errors() as error:
             if "out" in kwargs:
                 return into(fn.__name__, call, args, kwargs)
-            refuse_foreign(fn, fn.__name__, error, args, kwargs)
-            raise
+            own = with_own_names(fn, kwargs)
+            if own == kwargs:
+                refuse_foreign(fn, fn.__name__, error, args, kwargs)
+                raise
+        return call(*args, **own)
 
     return cast("F", call)
 
@@ -415,8 +420,11 @@ def own_method(fn: F, suffix: str = "") -> F:
         try:
             return fn(self, *args, **kwargs)
         except foreign_errors() as error:
-            name = (self if isinstance(self, type) else type(self)).__name__ + suffix
-            refuse_foreign(fn.__get__(self), name, error, args, kwargs, takes_tensors=False)
-            raise
+            own = with_own_names(fn, kwargs)
+            if own == kwargs:
+                name = (self if isinstance(self, type) else type(self)).__name__ + suffix
+                refuse_foreign(fn.__get__(self), name, error, args, kwargs, takes_tensors=False)
+                raise
+        return call(self, *args, **own)
 
     return cast("F", call)

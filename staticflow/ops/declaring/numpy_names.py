@@ -8,38 +8,36 @@ from typing import Any, TypeVar, cast
 
 from staticflow.graph.out import into
 from staticflow.ops.declaring.foreign import foreign_errors, refuse_foreign
+from staticflow.ops.declaring.other_names import NUMPY_NAMES, refuse_twice
 
 __all__ = ["numpy_names"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_NAMES = {"axis": "dim", "keepdims": "keepdim", "ddof": "correction"}
-
 
 def numpy_names(fn: F) -> F:
-    """Let ``fn`` take ``axis`` for ``dim`` and ``keepdims`` for ``keepdim``.
+    """Let ``fn`` take ``axis`` for ``dim`` and ``keepdims`` for ``keepdim``, without looking for
+    the names only where it fails: it is called so often.
 
     ``dtype=None`` says nothing: ``np.mean(x)`` gives it to the method of ``x``.
     """
 
     @wraps(fn)
     def call(*args: Any, **given: Any) -> Any:
+        own = given
         try:
             if not given:
                 return fn(*args)
             if "out" in given:
                 return into(fn.__name__, call, args, given)
-            return fn(
-                *args,
-                **{
-                    _NAMES.get(name, name): value
-                    for name, value in given.items()
-                    if value is not None or name != "dtype"
-                },
-            )
+            own = {NUMPY_NAMES.get(name, name): value for name, value in given.items()}
+            if len(own) < len(given):
+                refuse_twice(fn, given)
+            if own.get("dtype", own) is None:
+                del own["dtype"]
+            return fn(*args, **own)
         except foreign_errors() as error:
-            renamed = {_NAMES.get(name, name): value for name, value in given.items()}
-            refuse_foreign(fn, fn.__name__, error, args, renamed)
+            refuse_foreign(fn, fn.__name__, error, args, own)
             raise
 
     return cast("F", call)

@@ -12,6 +12,7 @@ from staticflow.errors import ArgumentError, ShapeError
 from staticflow.graph.dims import Size
 from staticflow.graph.dtypes import DType, bool_, dtype_of, get_default_dtype, int64
 from staticflow.graph.locs import format_locs, here
+from staticflow.graph.memory_formats import require_rows
 from staticflow.graph.op import Op
 from staticflow.graph.types import Shape
 from staticflow.ops.along.cumulative import cumsum
@@ -188,9 +189,10 @@ def randn(
 @gives_back
 def rand_like(
     input: Any, *, generator: Source | None = None, dtype: Any = None, device: Any = None,
-    requires_grad: bool = False,
+    requires_grad: bool = False, memory_format: Any = None,
 ) -> Any:  # fmt: skip
     """`rand` in the shape of ``input`` and, unless given, its dtype and on its device."""
+    require_rows("rand_like", memory_format)
     wanted = input.dtype if dtype is None else dtype_of(dtype)
     return _finish(draw_like(generator, input, uniform_op, dtype=wanted), device, requires_grad)
 
@@ -199,9 +201,10 @@ def rand_like(
 @gives_back
 def randn_like(
     input: Any, *, generator: Source | None = None, dtype: Any = None, device: Any = None,
-    requires_grad: bool = False,
+    requires_grad: bool = False, memory_format: Any = None,
 ) -> Any:  # fmt: skip
     """`randn` in the shape of ``input`` and, unless given, its dtype and on its device."""
+    require_rows("randn_like", memory_format)
     wanted = input.dtype if dtype is None else dtype_of(dtype)
     return _finish(draw_like(generator, input, normal_op, dtype=wanted), device, requires_grad)
 
@@ -274,9 +277,10 @@ def randint(
 @gives_back
 def randint_like(
     input: Any, low: Any, high: Any = None, *, generator: Source | None = None, dtype: Any = None,
-    device: Any = None, requires_grad: bool = False,
+    device: Any = None, requires_grad: bool = False, memory_format: Any = None,
 ) -> Any:  # fmt: skip
     """`randint` in the shape of ``input`` and, unless given, its dtype and on its device."""
+    require_rows("randint_like", memory_format)
     low, high = (0, low) if high is None else (low, high)
     wanted = input.dtype if dtype is None else dtype_of(dtype)
     drawn = _integers(low, high, wanted, partial(draw_like, generator, input))

@@ -8,6 +8,7 @@ from typing import Any
 
 from staticflow.ops.basics import arithmetic as ar
 from staticflow.ops.declaring.foreign import foreign_errors, refuse_foreign
+from staticflow.ops.declaring.other_names import with_own_names
 from staticflow.ops.elementwise import (
     bessel,
     bits,
@@ -40,6 +41,8 @@ def in_place(fn: Function, name: str = "") -> Function:
     @wraps(fn, (), ())  # of which it has the signature
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         try:
+            if kwargs:
+                kwargs = with_own_names(fn, kwargs)
             return self._update(fn, args, kwargs)
         except foreign_errors() as error:
             refuse_foreign(fn, f"{name}_", error, (self, *args), kwargs)

@@ -121,6 +121,11 @@ def _copy_of(self: Any, other: Any) -> Any:
     return ar.mul(other, ones_like(self)).to(self.dtype)
 
 
+def _zeros(x: Any) -> Any:
+    """Zeros in the place of ``x``."""
+    return zeros_like(x)
+
+
 class Methods(ElementwiseMethods):
     """What `Tensor` and `Symbol` share: everything that is an op of their class's mode."""
 
@@ -336,7 +341,7 @@ class Methods(ElementwiseMethods):
     __ior__, __ixor__ = in_place(bits.bitwise_or), in_place(bits.bitwise_xor)
     __ilshift__ = in_place(bits.bitwise_left_shift)
     __irshift__ = in_place(bits.bitwise_right_shift)
-    zero_ = in_place(zeros_like, "zero")
+    zero_ = in_place(_zeros, "zero")
     copy_ = in_place(_copy_of, "copy")
     fill_, fill_diagonal_ = in_place(index_functions.fill), _fill_diagonal
     tril_, triu_ = in_place(triangle.tril), in_place(triangle.triu)

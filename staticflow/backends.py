@@ -1,0 +1,130 @@
+"""``sf.backends``: the switches of the libraries that PyTorch computes by, as scripts set them when
+they begin.
+
+None changes a result here. What an operation gives is the same at each run, and products of float32
+are made of float32: a switch that asks for this asks for what holds, and leave to do otherwise is
+not taken. They are there so that such lines need no change, and give back what was set.
+
+>>> import staticflow as sf
+>>> sf.backends.cudnn.deterministic = True
+>>> sf.backends.mps.is_available()
+False
+"""
+
+from __future__ import annotations
+
+from staticflow.eager.device import is_available
+from staticflow.errors import ArgumentError
+from staticflow.graph.locs import format_locs, here
+from staticflow.ops.declaring.switch import as_bool
+
+__all__ = [
+    "Library", "are_deterministic_algorithms_enabled", "cuda", "cudnn",
+    "get_float32_matmul_precision", "mkl", "mkldnn", "mps", "openmp",
+    "set_float32_matmul_precision", "use_deterministic_algorithms",
+]  # fmt: skip
+
+
+class Library:
+    """A library by which nothing is computed here, with its switches: bools.
+
+    Raises `ArgumentError` for a switch that it does not have, and for a value that is no bool.
+    """
+
+    def __init__(self, name: str, **switches: bool) -> None:
+        self._name: str
+        self._switches: dict[str, bool]
+        vars(self).update(_name=name, _switches=switches)
+
+    def is_available(self) -> bool:
+        """False."""
+        return False
+
+    def is_built(self) -> bool:
+        """False."""
+        return False
+
+    def version(self) -> None:
+        """None."""
+
+    def __getattr__(self, name: str) -> bool:
+        try:
+            return self._switches[name]
+        except KeyError:
+            raise AttributeError(self._unknown(name)) from None
+
+    def __setattr__(self, name: str, value: bool) -> None:
+        if name not in self._switches:
+            raise ArgumentError(f"{self._unknown(name)}, at {format_locs(here())}")
+        if not isinstance(value, bool):
+            raise ArgumentError(
+                f"{self._name}.{name}: must be True or False, not {value!r}, at "
+                f"{format_locs(here())}"
+            )
+        self._switches[name] = value
+
+    def _unknown(self, name: str) -> str:
+        known = ", ".join(self._switches) or "none"
+        return f"{self._name}: there is no switch {name!r}; those there are: {known}"
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self._switches]
+
+    def __repr__(self) -> str:
+        return f"{self._name}({', '.join(f'{n}={v}' for n, v in self._switches.items())})"
+
+
+class _CUDA:
+    """``sf.backends.cuda``: what PyTorch asks of a GPU's products."""
+
+    matmul = Library(
+        "backends.cuda.matmul",
+        allow_tf32=False,
+        allow_fp16_reduced_precision_reduction=False,
+        allow_bf16_reduced_precision_reduction=False,
+    )
+
+    def is_built(self) -> bool:
+        """Whether there is a GPU, with what programs for it need."""
+        return is_available()
+
+
+cuda = _CUDA()
+cudnn = Library(
+    "backends.cudnn", enabled=False, deterministic=True, benchmark=False, allow_tf32=False
+)
+mkldnn = Library("backends.mkldnn", enabled=False)
+mkl, mps, openmp = (Library(f"backends.{name}") for name in ("mkl", "mps", "openmp"))
+
+_PRECISIONS = ("highest", "high", "medium")
+_asked = {"deterministic": False, "precision": "highest"}
+
+
+def set_float32_matmul_precision(precision: str) -> None:
+    """Give leave for products of float32 to be less exact, by ``"high"`` or ``"medium"``, of which
+    no product makes use; ``"highest"`` takes it back.
+
+    Raises `ArgumentError` for another word.
+    """
+    if precision not in _PRECISIONS:
+        raise ArgumentError(
+            f"set_float32_matmul_precision: must be one of {', '.join(map(repr, _PRECISIONS))}, "
+            f"not {precision!r}, at {format_locs(here())}"
+        )
+    _asked["precision"] = precision
+
+
+def get_float32_matmul_precision() -> str:
+    """What `set_float32_matmul_precision` was given last; ``"highest"`` before."""
+    return str(_asked["precision"])
+
+
+def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
+    """Ask for results that are the same at each run, which they are, whatever ``mode`` says;
+    ``warn_only`` has nothing to warn of."""
+    _asked["deterministic"] = as_bool("use_deterministic_algorithms: 'mode'", mode)
+
+
+def are_deterministic_algorithms_enabled() -> bool:
+    """What `use_deterministic_algorithms` was given last; False before."""
+    return bool(_asked["deterministic"])
