@@ -8,8 +8,10 @@ from typing import Any
 from staticflow.eager.device import cupy_module, is_available, namespace
 from staticflow.eager.legacy import TensorKind
 from staticflow.eager.random import manual_seed as manual_seed_of_all
+from staticflow.errors import DeviceError
 from staticflow.graph.device import device
 from staticflow.graph.dtypes import bool_, float16, float32, float64, int32, int64
+from staticflow.graph.locs import format_locs, here
 
 __all__ = [
     "BoolTensor", "DoubleTensor", "FloatTensor", "HalfTensor", "IntTensor", "LongTensor",
@@ -33,9 +35,10 @@ def current_device() -> int:
     return int(_cuda().Device().id)
 
 
-def get_device_name(index: int | None = None) -> str:
-    """What the GPU calls itself."""
-    number = current_device() if index is None else index
+def get_device_name(device: Any = None) -> str:
+    """What a GPU, the current one unless given by its number or as ``"cuda:1"``, calls itself."""
+    number = _number_of(device)
+    number = current_device() if number is None else number
     name = _cuda().runtime.getDeviceProperties(number)["name"]
     return name.decode() if isinstance(name, bytes) else str(name)
 
@@ -50,9 +53,20 @@ def manual_seed_all(seed: int) -> None:
     manual_seed_of_all(seed)
 
 
-def synchronize(index: int | None = None) -> None:
-    """Wait until the GPU has done what it was given."""
-    _cuda().Device(index).synchronize()
+def synchronize(device: Any = None) -> None:
+    """Wait until a GPU, the current one unless given by its number or as ``"cuda:1"``, has done
+    what it was given."""
+    _cuda().Device(_number_of(device)).synchronize()
+
+
+def _number_of(gpu: Any) -> int | None:
+    """The number of a GPU; None where none is named."""
+    if gpu is None:
+        return None
+    found = device(gpu)
+    if found.type != "cuda":
+        raise DeviceError(f"{found} is no GPU; give its number, at {format_locs(here())}")
+    return found.index
 
 
 def _cuda() -> Any:

@@ -165,6 +165,13 @@ def test_what_is_asked_of_the_gpus(stand_in: Any) -> None:
     assert sf.cuda.current_device() == 0 and sf.cuda.get_device_name(1) == "Pretender 1"
     sf.cuda.synchronize()
     assert fake_cupy.synchronized[-1] == 0
+    for gpu in (1, "cuda:1", sf.device("cuda", 1)):
+        sf.cuda.synchronize(device=gpu)
+        assert fake_cupy.synchronized.pop() == 1
+        assert sf.cuda.get_device_name(device=gpu) == "Pretender 1"
+    assert sf.cuda.get_device_name("cuda") == "Pretender 0"
+    with pytest.raises(DeviceError, match=r"cpu is no GPU; give its number, at .*test_devices"):
+        sf.cuda.synchronize("cpu")
 
 
 def test_numpy_is_refused(gpu: str) -> None:

@@ -66,6 +66,15 @@ _NO_ARRAY = (
 )
 """What NumPy and Python say of sizes that no array can have, whatever memory there is."""
 
+_ELSEWHERE: Mapping[str, tuple[Collection[str], str]] = {
+    "compile": (
+        ("backend", "disable", "dynamic", "fullgraph", "mode", "model", "options"),
+        "; what torch.compile does with a function or a module, sf.jit(f) does",
+    ),
+}
+"""Functions that PyTorch has under the same name for something else: arguments of theirs, and what
+to say of them."""
+
 _DATA = (list, tuple, np.ndarray)
 _OF_NO_TENSOR = (AttributeError, TypeError)
 """What comes of it that a value is no tensor; other errors tell of something else."""
@@ -122,7 +131,9 @@ def refuse_foreign(
     except TypeError:  # too few or too many
         if type(error) is not TypeError:
             return
-        raise TypeError(f"{_QUALIFIED.sub(f'{name}()', str(error))}, {at}") from None
+        words = _QUALIFIED.sub(f"{name}()", str(error))
+        taken_there, hint = _ELSEWHERE.get(name, ((), ""))
+        raise TypeError(f"{words}{hint if {*kwargs} & {*taken_there} else ''}, {at}") from None
     parameters, given = call.signature.parameters, call.arguments
     said = {k: v for k, v in given.items() if v is not parameters[k].default}
     if re.search(_NO_ARRAY, str(error)):
