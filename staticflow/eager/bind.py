@@ -11,17 +11,20 @@ import numpy as np
 from staticflow.eager import device as devices
 from staticflow.eager import indexed, layout
 from staticflow.eager.expression import copy_of, expression_of
-from staticflow.eager.fused import fused_form, in_place_form
+from staticflow.eager.fused import fused_form
 from staticflow.eager.in_place import copy_saved
 from staticflow.eager.memory import versions
 from staticflow.eager.mode import EAGER
+from staticflow.eager.noted_programs import program_op
 from staticflow.eager.row_gradient import step_rows
 from staticflow.eager.tape import install_walk
+from staticflow.eager.updates import in_place_form
 from staticflow.eager.vjp_plans import install_native, vjp_of
 from staticflow.graph.op import Op
 from staticflow.ops import OPS
-from staticflow.ops.declaring.by_shape import BY_SHAPE
+from staticflow.ops.declaring.by_shape import BY_SHAPE, remember_by
 from staticflow.ops.declaring.eager_side import EagerSide, install
+from staticflow.ops.declaring.fused import FUSED
 from staticflow.ops.indexing.data_dependent import masked_select_op, nonzero_op
 from staticflow.ops.tensors.methods import REFLECTED, Methods
 from staticflow.runtime.once import once
@@ -74,7 +77,7 @@ def _install_forms(tensor: Any) -> Mapping[Op, Any]:
         vjp_of,
     ]
     fast = fast_forms(
-        [*OPS.values(), nonzero_op, masked_select_op],
+        [*OPS.values(), nonzero_op, masked_select_op, program_op],
         {*methods.values()}, {*reflected.values()},
         tensor, EAGER.general, EAGER.finish, remembered, in_place_methods(own),
     )  # fmt: skip
@@ -89,6 +92,10 @@ def _install_forms(tensor: Any) -> Mapping[Op, Any]:
     install_walk(fast.walk_on)
     for m in BY_SHAPE.values():
         m.form = fast.remembered.get(m.written, m.written)
+    remember_by(fast.remember)
+    if fast.remember is not None:
+        for f in FUSED:
+            f.form = f.form and fast.remember(f.form)
     for name, m in marked.items():
         method = fast.remembered_methods.get(m.written, m.written)
         setattr(tensor, name, property(method) if name in getters else method)

@@ -4,15 +4,12 @@ A call that needs no gradient is one program. Where a gradient is needed, the pr
 residuals that the backward is to know of the forward (`staticflow.eager.residuals`), and another
 program, made when it is first needed, goes back. What such programs do not take runs op by op:
 other devices, a backward that is itself recorded, and errors, which are worded so.
-
-A function that gives new values of its tensors, as a step of an optimiser, is a program that puts
-them in their place, apart from the tape.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -21,15 +18,14 @@ import numpy as np
 
 from staticflow.eager import tape
 from staticflow.eager.costs import LARGE
-from staticflow.eager.in_place import is_recorded
 from staticflow.eager.inference import unrecordable
 from staticflow.eager.memory import Memory
+from staticflow.eager.noted_programs import ProgramCall, note_program
 from staticflow.eager.programs import (
     UNMET,
     Kinds,
     Programs,
     close_over,
-    compile_function,
     compile_graph,
     fill,
     kind_of,
@@ -46,7 +42,7 @@ from staticflow.eager.rows import order_of
 from staticflow.eager.saved import check_unchanged, save_value
 from staticflow.eager.saved_hooks import Packed
 from staticflow.eager.turned import turn
-from staticflow.eager.vertex import TapeEntry, Vertex, attach, make_entry, user_frame
+from staticflow.eager.vertex import TapeEntry, Vertex, attach, make_entry
 from staticflow.errors import StaticflowError, VerifyError
 from staticflow.graph.dims import Dim
 from staticflow.graph.dtypes import get_default_dtype
@@ -54,6 +50,7 @@ from staticflow.graph.graph import exactly
 from staticflow.graph.op import Op
 from staticflow.graph.open_size import OpenSize
 from staticflow.ops.basics.axes import permute
+from staticflow.ops.declaring.by_shape import REMEMBERING
 from staticflow.ops.declaring.eager_side import eager
 from staticflow.ops.declaring.thread import autocasting, thread
 from staticflow.ops.declaring.tracing import tracing
@@ -61,24 +58,33 @@ from staticflow.ops.symbols.symbol import Symbol
 from staticflow.passes.order import AS_WRITTEN, INTO_KERNELS, WITH_ATTENTION
 from staticflow.runtime.executable import Executable
 
-__all__ = ["fused_form", "in_place_form"]
+__all__ = ["FIXED", "FusedEntry", "FusedProgram", "fused_form"]
 
 _array = np.ndarray
 _getframe = sys._getframe
 _OF_GRAPHS = frozenset((Symbol, Dim, OpenSize))
-_FIXED = Memory()
+FIXED = Memory()
 """The memory of residuals, which nobody else has."""
 Function = Callable[..., Any]
 
 
-class _Program:
+class FusedProgram:
     """What computes calls of one kind, in which the operands that ``needs`` marks, if it is not
     empty, need a gradient.
 
     ``args`` are the arguments, with positions for tensors. The program ``forward`` gives the
     outputs and behind them, where a gradient is needed, the residuals of the ``derivative``. With
     an ``order`` all that has as many dims is taken and given with its dims in that order.
+
+    ``ways`` has the native entries of the programs back: by whether each operand is needed, False
+    for each residual, and the numbers of the outputs whose cotangents are given, if these are a
+    tuple. Native code reads it (`staticflow.eager.fast.pull_fused`).
     """
+
+    __slots__ = (
+        "_backward", "args", "back", "derivative", "fn", "forward", "operands", "order", "outputs",
+        "pack", "unread", "ways",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -96,6 +102,7 @@ class _Program:
         outputs, self.pack = trace(self.of if order is None else self._in_order, params)
         self.outputs = len(outputs)
         self.derivative: Derivative | None = None
+        self.ways: dict[tuple[bool | int, ...], Callable[..., Any]] = {}
         if not needs or not any(o.tensor_type.dtype.is_floating for o in outputs):
             self.forward = compile_graph(close_over(params, outputs), passes=passes)
             return
@@ -196,6 +203,9 @@ class FusedEntry(TapeEntry):
         if program is None:
             return super().pull(ct, edges, retain)
         order, count = fused.order, fused.operands
+        if order is None:
+            numbers = [i for i, c in enumerate(cts) if c is not None] if fused.pack else ()
+            fused.ways[(*(e is not None for e in edges), *numbers)] = program.fast
         given = [c._data for c in cts if c is not None]
         operands = _turn(arrays[:count], order)
         found = _run(program, [*operands, *arrays[count:], *_turn(given, order)])
@@ -208,7 +218,7 @@ class FusedEntry(TapeEntry):
         return [next(pulled) if e is not None else None for e in edges]
 
 
-def _vjp(needs: Sequence[bool], cts: Any, out: Any, *args: Any, fused: _Program) -> Any:
+def _vjp(needs: Sequence[bool], cts: Any, out: Any, *args: Any, fused: FusedProgram) -> Any:
     """The cotangents op by op, on the tape."""
     state, count = thread.state, fused.operands
     before = state.recording
@@ -230,7 +240,7 @@ def fused_form(fn: Function, grad_name: str, only_large: bool, attends: bool) ->
     """What a fused function is called as."""
     passes = WITH_ATTENTION if attends else AS_WRITTEN
     keeps_order = only_large and not attends  # as its ops do
-    programs: Programs[_Program] = Programs()
+    programs: Programs[FusedProgram] = Programs()
     op = Op(fn.__name__, fn.__doc__ or "", _never_run, _never_run, _vjp, grad_name=grad_name)
 
     def call(*args: Any) -> Any:
@@ -285,11 +295,13 @@ def fused_form(fn: Function, grad_name: str, only_large: bool, attends: bool) ->
         count = program.outputs
         made = tuple(map(tensor._wrap, results[:count]))
         out = made if program.pack else made[0]
+        if state.noted is not None and order is None:
+            _note(call, op, program, needs, tensors, arrays, made if program.pack else out)
         if program.derivative is not None:
             held = list(map(save_value, tensors))
             for array in results[count:]:
                 held.append(
-                    save_value(tensor._wrap(array)) if state.saved_hooks else (array, _FIXED, 0)
+                    save_value(tensor._wrap(array)) if state.saved_hooks else (array, FIXED, 0)
                 )
             ways = (*edges, *(None,) * (len(held) - len(edges)))
             entry = make_entry(FusedEntry, op, {"fused": program}, ways, held, None, _getframe(1))
@@ -298,18 +310,44 @@ def fused_form(fn: Function, grad_name: str, only_large: bool, attends: bool) ->
             unrecordable(out)
         return program.pack(made) if program.pack else out
 
-    return call
+    return call if REMEMBERING.form is None else REMEMBERING.form(call)
+
+
+def _note(
+    call: Function,
+    op: Op,
+    program: FusedProgram,
+    needs: tuple[bool, ...],
+    tensors: Sequence[Any],
+    arrays: Sequence[Any],
+    out: Any,
+) -> None:
+    """Note a call of a fused function and what it gave, for who notes ops."""
+    example = None
+    if program.derivative is not None:
+        example = object.__new__(FusedEntry)
+        example.op, example.attrs, example.hooks = op, {"fused": program}, None
+    wanted = sum(1 << i for i, need in enumerate(needs) if need)
+    otherwise = partial(_call_filled, call, program.args)
+    several = program.pack is not None
+    noted = ProgramCall(program.forward.fast, otherwise, program.outputs, several, wanted, example)
+    note_program(noted, tensors, arrays, out)
+
+
+def _call_filled(call: Function, args: tuple[Any, ...], *tensors: Any) -> Any:
+    """What a call gives of arguments with positions for tensors."""
+    return call(*fill(args, tensors))
 
 
 def _find(
     fn: Function,
-    programs: Programs[_Program],
+    programs: Programs[FusedProgram],
     args: Sequence[Any],
     arrays: Sequence[Any],
     needs: tuple[bool, ...],
     passes: tuple[str, ...],
     order: tuple[int, ...] | None,
-) -> _Program | None:
+) -> FusedProgram | None:
     """The program of a call; None if it is to run op by op."""
     marked = mark(args, lambda a: hasattr(a, "_data"))
     known = get_default_dtype(), exactly(marked), needs, order
@@ -319,82 +357,9 @@ def _find(
     sizes = [sizes_along_rows(a.shape) for a in arrays]
     pairs = zip(map(kind_of, arrays), sizes, strict=True)
     kinds = tuple([replace(kind, steps=None, sizes=s) for kind, s in pairs])
-    make = partial(_Program, fn, marked, needs, passes, order)
+    make = partial(FusedProgram, fn, marked, needs, passes, order)
     return programs.find(known, make, kinds, with_sizes(kinds, arrays))
 
 
 def _never_run(*_: Any, **__: Any) -> Any:
     raise AssertionError("a fused function runs as its programs")
-
-
-# -- new values put in their place ----------------------------------------------------------------
-
-
-def in_place_form(fn: Function, count: int, by_element: bool) -> Callable[..., Callable[..., bool]]:
-    """What is called with the tensors that many calls share, and gives a function of the others. It
-    puts what ``fn`` gives of both, the others first, into the first ``count`` of them by one
-    program, and says whether it did; ``by_element``: those of one shape may be taken as vectors."""
-    programs: Programs[Executable] = Programs()
-    make = partial(compile_function, fn, updated=count)
-    recent: dict[tuple[Any, int], Executable] = {}  # what took the last of a dtype and rank
-
-    def search(arrays: Sequence[Any]) -> Executable | None:
-        key: list[Hashable] = []
-        for a in arrays:
-            if type(a) is not _array or not a.flags.c_contiguous:
-                return None
-            key += a.dtype, a.shape
-        call = tuple(key)
-        program: Executable | None = programs.by_call.get(call, UNMET)
-        if program is UNMET:
-            program = programs.find((), make, tuple(map(kind_of, arrays)))
-            programs.remember(call, program)
-        return program
-
-    def begin(*shared: Any) -> Callable[..., bool]:
-        state = thread.state
-        beside = [getattr(t, "_data", None) for t in shared]
-        if not state.usual:
-            return _decline
-        recording = state.recording
-        code, frame = user_frame(_getframe(1))
-        changed = code, frame.f_lasti
-
-        def store(*tensors: Any) -> bool:
-            arrays: list[Any] = [getattr(t, "_data", None) for t in tensors]
-            memories = [t._memory or t._own_memory() for t in tensors[:count]]
-            if not all([type(m) is Memory for m in memories]):
-                return False
-            if recording and any(map(is_recorded, tensors[:count])):
-                return False
-            first = arrays[0]
-            rank = first.ndim
-            if by_element and rank > 1:
-                shape, rank = first.shape, 1
-                if not all([type(a) is _array and a.flags.c_contiguous for a in arrays]):
-                    return False
-                arrays = [a.reshape(-1) if a.shape == shape else a for a in arrays]
-            kind = first.dtype, rank
-            program = recent.get(kind)
-            result = None if program is None else program.fast(*arrays, *beside)
-            if result is None:  # not of this kind
-                program = search([*arrays, *beside])
-                if program is None:
-                    return False
-                result = program.fast(*arrays, *beside)
-                if result is not None:
-                    recent[kind] = program
-            if result != ():
-                return False
-            for memory in memories:
-                memory.version += 1
-                memory.changed = changed
-            return True
-
-        return store
-
-    return begin
-
-
-def _decline(*_: Any) -> bool:
-    return False

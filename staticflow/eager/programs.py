@@ -3,7 +3,7 @@
 A *program* is a function of ops that was traced on symbols and compiled for operands of a *kind*:
 the dtypes of the arrays, their ranks, which sizes are 1, and how they lie in memory. Other sizes
 stay unknown, so that the next batch compiles nothing. Where the function asks for them, there is a
-program for each set of sizes. `Programs` keeps those of one function; four modules are its clients:
+program for each set of sizes. `Programs` keeps those of one function; five modules are its clients:
 
 =============  =============================  ================  ============  ==================
 module         traces                         writes over       fixed sizes   arrays that lie
@@ -11,7 +11,7 @@ module         traces                         writes over       fixed sizes   ar
 `kernels`      an op                          nothing           if asked for  in rows, any order
 `pullback`     what is worth it of a vjp      nothing           if asked for  row-major
 `fused`        a function, its derivative     nothing           if asked for  row-major
-`fused`        a step of an optimiser         the first arrays  never         row-major
+`updates`      a step of an optimiser         the first arrays  never         row-major
 `overwrite`    a function of an array         that array        never         in rows
 =============  =============================  ================  ============  ==================
 

@@ -20,8 +20,9 @@ import numpy as np
 from staticflow.data_classes import dataclass
 from staticflow.eager.costs import LARGE
 from staticflow.eager.kernels import sizes_known
+from staticflow.eager.noted_programs import run_noted
 from staticflow.eager.numbers import as_array, is_apart, number_dtype, numbers_among
-from staticflow.eager.programs import MOST_CALLS, UNMET, ArrayKind, Programs, compile_graph, run
+from staticflow.eager.programs import MOST_CALLS, UNMET, ArrayKind, Programs, compile_graph
 from staticflow.eager.rows import order_of
 from staticflow.eager.turned import turn
 from staticflow.errors import AutogradError
@@ -64,7 +65,8 @@ _FUSED = (Checked, Elementwise, Generate, LoopNest, Reduce, View, type(None))
 class _Value:
     """What the program knows of a value that the vjp takes: a number; or an array of ``sizes`` (0:
     unknown), which holds one element where it is ``stretched``, and none if only its ``shape`` is
-    used. One that is ``turned`` is given with its dims in the order of the vjp."""
+    used. One that is ``turned`` is given with its dims in the order of the vjp. An array of no dims
+    that ``is_number`` is one."""
 
     dtype: Any
     sizes: tuple[int, ...] = ()
@@ -72,6 +74,7 @@ class _Value:
     is_shape: bool = False
     number: Any = None
     turned: bool = False
+    is_number: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,35 +107,38 @@ def when_compiled(op: Op) -> Literal["never", "large", "always"]:
 def pull_by_program(
     op: Op, needs: Sequence[bool], ct: Any, out: Any, args: Sequence[Any], attrs: Mapping[str, Any]
 ) -> Sequence[Any] | None:
-    """What ``op.vjp`` gives of these: arrays where it was compiled, else tensors. None if nothing
-    is large or to be compiled. Of an argument or result a `SavedType` may be all that is known."""
+    """What ``op.vjp`` gives of these: arrays where it was compiled and no ops are noted, else
+    tensors. None if nothing is large or to be compiled. Of an argument or result a `SavedType` may
+    be all that is known."""
     when = when_compiled(op)
     if when == "never" or (op.lowering is None and any(map(callable, attrs.values()))):
         return None  # (a user's function is called)
     several = type(out) is tuple
     cts = ct if several else (ct,)
-    if not (several or when == "always" or _any_large(cts) or _any_large(args)):
+    whole = not (_any_large(cts) or _any_large(args))  # small ones are copied, if they lie apart
+    if whole and not several and when != "always":
         return None
     first = next(c._data for c in cts if c is not None)
+    known: list[Array] = []
     arrays: list[Array] = []
     results = (*cts, *(out if several else (out,)))
-    order = _order_of((*results, *args))
-    values = _hand_over(results, args, first.dtype, arrays, order)
+    order = None if whole else _order_of((*results, *args))
+    values = _hand_over(results, args, first.dtype, known, arrays, order, whole)
     if values is None:
         return None
     # beside operands of no dims a 0-d operand would raise their dtype, as a number does not
     names = numbers_among(op, attrs, first.dtype) if first.ndim else ()
-    known = {name: None if name in names else value for name, value in attrs.items()}
-    call = (len(cts), *needs, attrs_key(known), names, order, *values)
+    constants = {name: None if name in names else value for name, value in attrs.items()}
+    call = (len(cts), *needs, attrs_key(constants), names, order, *values)
     programs = programs_of(op)
     program = programs.by_call.get(call, UNMET)
     if program is UNMET:
-        vjp = _Vjp(op, len(cts), tuple(needs), known, names, order)
+        vjp = _Vjp(op, len(cts), tuple(needs), constants, names, order)
         program = programs.remember(call, _find(vjp, values))
     if program is None or program.executable is None:
         return None
-    arrays += [as_array(attrs[name], first.dtype) for name in names]
-    found = run(program.executable, arrays)
+    known += [as_array(attrs[name], first.dtype) for name in names]
+    found = run_noted(program.executable, known, arrays, (*results, *args))
     if found is None:
         return None
     pulled: list[Any] = [None] * len(args)
@@ -170,28 +176,31 @@ def _hand_over(
     results: Sequence[Any],
     args: Sequence[Any],
     dtype: Any,
+    known: list[Array],
     arrays: list[Array],
     order: Order | None,
+    whole: bool,
 ) -> list[Any] | None:
     """What a program is to know of the cotangents and results, and of the arguments: the fields of
-    a `_Value` of each, or None; ``arrays`` takes what is handed over of them. None if some are no
-    arrays of NumPy."""
+    a `_Value` of each, or None. What is handed over of them goes to ``arrays``, and to ``known``
+    what all calls of the kind have alike: numbers, and what tells shapes. Arrays that are given
+    ``whole`` are taken as row-major. None if some are no arrays of NumPy."""
     values: list[Any] = []
     count = len(results)
     for i, v in enumerate((*results, *args)):
         data = getattr(v, "_data", None)
         if data is None:
-            values.append(None if i < count else _describe(v, dtype, arrays))
+            values.append(None if i < count else _describe(v, dtype, known))
         elif type(data) is not np.ndarray:
             return None
-        elif data.flags.c_contiguous:
+        elif whole or data.flags.c_contiguous:
             values.append((data.dtype, data.shape))
             arrays.append(data)
-        elif order and (whole := _row_major_in(data, order)) is not None:
+        elif order and (turned := _row_major_in(data, order)) is not None:
             values.append((data.dtype, data.shape, (), False, None, True))
-            arrays.append(whole)
+            arrays.append(turned)
         else:
-            values.append(_without_repeats(data, arrays))
+            values.append(_without_repeats(data, known, arrays))
     return values
 
 
@@ -201,20 +210,20 @@ def _row_major_in(array: Array, order: Order) -> Array | None:
     return part if part.flags.c_contiguous else None
 
 
-def _describe(a: Any, dtype: Any, arrays: list[Array]) -> Any:
+def _describe(a: Any, dtype: Any, known: list[Array]) -> Any:
     """Hand over an argument that was not kept as what tells its shape, and a number, unless it is a
     constant of the program, as an array of no dims."""
     if type(a) not in BY_PYTHON:
         array = _shape_of(a.shape, a.dtype.numpy)
-        arrays.append(array)
+        known.append(array)
         return array.dtype, a.shape, (), True
     if is_apart(a):
         return dtype, (), (), False, a
-    arrays.append(np.asarray(a, dtype))
-    return dtype, ()
+    known.append(np.asarray(a, dtype))
+    return dtype, (), (), False, None, False, True
 
 
-def _without_repeats(array: Array, arrays: list[Array]) -> Any:
+def _without_repeats(array: Array, known: list[Array], arrays: list[Array]) -> Any:
     """Hand an array over, without what repeats in it, and then what tells its shape."""
     # (an array of no elements may have any strides)
     steps = zip(array.shape, array.strides, strict=True) if array.size else ()
@@ -222,7 +231,7 @@ def _without_repeats(array: Array, arrays: list[Array]) -> Any:
     if stretched:
         part = tuple(slice(1) if d in stretched else slice(None) for d in range(array.ndim))
         arrays.append(array[part])
-        arrays.append(_shape_of(array.shape, array.dtype))
+        known.append(_shape_of(array.shape, array.dtype))
     else:
         arrays.append(array)
     return array.dtype, array.shape, stretched
@@ -295,8 +304,9 @@ def _compile(vjp: _Vjp, values: Sequence[_Value | None]) -> _Program:
 def _trace(
     vjp: _Vjp, values: Sequence[_Value | None]
 ) -> tuple[list[Node], Sequence[Any], list[Equality]]:
-    """The params, one for each array and then for each of the numbers among the attributes; the
-    cotangents as symbols; and what is assumed of sizes."""
+    """The params, those of what all calls of the kind have alike, the numbers among the attributes
+    last of them, and then those of arrays; the cotangents as symbols; and what is assumed of
+    sizes."""
     op, results, attrs = vjp.op, vjp.results, dict(vjp.attrs)
     outs, args = values[results : 2 * results], values[2 * results :]
     facts = Facts()
@@ -307,16 +317,17 @@ def _trace(
     equal, equalities = unify(assumed)
     types = [t.substitute(equal) for t in types]
     given = types_of(op.infer(Facts(), *types, **any_numbers))
-    params: list[Node] = []
+    known: list[Node] = []
+    arrays: list[Node] = []
 
-    def add_param(type: TensorType) -> Symbol:
-        params.append(new_param(type, f"x{len(params)}"))
+    def add_param(type: TensorType, params: list[Node] = arrays) -> Symbol:
+        params.append(new_param(type, f"x{len(known) + len(arrays)}"))
         return Symbol(params[-1])
 
     def symbol(value: _Value | None, type: TensorType) -> Any:
         if value is None or value.is_shape:
             if value is not None:
-                add_param(TensorType(type.dtype, (*type.shape, 0)))
+                add_param(TensorType(type.dtype, (*type.shape, 0)), known)
             return Symbol(new_param(type, "unkept"))  # whose type alone may be used
         if value.number is not None:
             return value.number
@@ -326,9 +337,10 @@ def _trace(
             back = [vjp.order.index(d) for d in range(type.ndim)]
             return permute(add_param(as_it_lies), back)
         shape = [1 if d in value.stretched else n for d, n in enumerate(type.shape)]
-        array = add_param(TensorType(type.dtype, tuple(shape)))
+        kind = known if value.is_number else arrays
+        array = add_param(TensorType(type.dtype, tuple(shape)), kind)
         if value.stretched:
-            add_param(TensorType(type.dtype, (*type.shape, 0)))
+            add_param(TensorType(type.dtype, (*type.shape, 0)), known)
         with using(()):
             return expand(array, type.shape)
 
@@ -336,11 +348,11 @@ def _trace(
     out = tuple(map(symbol, outs, given))
     operands = list(map(symbol, args, types))
     for name in vjp.numbers:
-        attrs[name] = add_param(TensorType(number_dtype(types[-1].dtype.numpy), ()))
+        attrs[name] = add_param(TensorType(number_dtype(types[-1].dtype.numpy), ()), known)
     assert op.vjp is not None
     ct, result = (cts, out) if results > 1 else (cts[0], out[0])
     with using(()):  # which takes the place of the operation: no view in it has a history
-        return params, op.vjp(vjp.needs, ct, result, *operands, **attrs), equalities
+        return known + arrays, op.vjp(vjp.needs, ct, result, *operands, **attrs), equalities
 
 
 def _is_worth_it(y: Node) -> bool:

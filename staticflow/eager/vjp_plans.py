@@ -1,7 +1,8 @@
 """Vjps whose ops are remembered: backward without a frame of Python for each op.
 
-A vjp asks of tensors only their shapes and dtypes, so the ops that it comes to follow from the kind
-of a call, as those of a function that `ops.declaring.by_shape` marks do. From the third call of a
+A vjp asks of tensors only their shapes and dtypes, so the ops that it comes to, or the program that
+stands for them (`staticflow.eager.pullback`), follow from the kind of a call, as those of a
+function that `ops.declaring.by_shape` marks do. From the third call of a
 kind on native code runs them at once (`staticflow.eager.fast.recall`).
 """
 
@@ -10,9 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
+from staticflow.eager.pullback import pull_by_program
 from staticflow.eager.saved import ResultType, SavedType
 from staticflow.graph.op import Op
 from staticflow.ops import OPS
+from staticflow.ops.declaring.eager_side import eager
 
 __all__ = ["VJPS", "install_native", "pull_by_plan", "vjp_of"]
 
@@ -84,8 +89,15 @@ def vjp_of(
     assert vjp is not None
     several = type(out) is list
     result = tuple([_restore(o, ct) for o in out]) if several else _restore(out, ct)
-    found = vjp(needs, ct, result, *[_restore(a, ct) for a in args], **attrs)
-    wanted = [f for f, need in zip(found, needs, strict=False) if need]
+    given = [_restore(a, ct) for a in args]
+    found = pull_by_program(OPS[name], needs, ct, result, given, attrs)
+    if found is None:
+        found = vjp(needs, ct, result, *given, **attrs)
+    wanted = [
+        eager.wrap(f) if type(f) is np.ndarray else f
+        for f, need in zip(found, needs, strict=False)
+        if need
+    ]
     return () if any(f is None for f in wanted) else tuple(wanted)
 
 

@@ -413,6 +413,12 @@ def PySequence_Tuple(things: Object) -> Owned[Tuple | None]:
 
 
 @external()
+def PyDict_New() -> Owned[Dict | None]:
+    """An empty dict; null with an error set."""
+    raise NotImplementedError
+
+
+@external()
 def PyDict_GetItemWithError(table: Dict, key: Object) -> Object | None:
     """What a dict has of a key; null if it has none, or with an error set."""
     raise NotImplementedError

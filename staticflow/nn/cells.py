@@ -26,8 +26,10 @@ State = tuple[Any, ...]
 @dataclass(frozen=True, slots=True)
 class Gates:
     """``step(state, x, h)`` is the new state, from the projections of the input and of the state's
-    ``h``. The bias of the state's is added to its projection, or, ``at_input``, to the input's."""
+    ``h``. The bias of the state's is added to its projection, or, ``at_input``, to the input's. The
+    ``name`` is that under which `GATES` has it."""
 
+    name: str
     step: Callable[[State, Any, Any], State]
     at_input: bool = True
 
@@ -50,17 +52,18 @@ def _gru(state: State, x: Any, h: Any) -> State:
     return (new + F.sigmoid(x_z + h_z) * (state[0] - new),)
 
 
-LSTM_GATES = Gates(_lstm)
-GRU_GATES = Gates(_gru, at_input=False)  # the reset gate scales the bias, too
+LSTM_GATES = Gates("lstm", _lstm)
+GRU_GATES = Gates("gru", _gru, at_input=False)  # the reset gate scales the bias, too
 RNN_GATES = {
-    "tanh": Gates(lambda state, x, h: (F.tanh(x + h),)),
-    "relu": Gates(lambda state, x, h: (F.relu(x + h),)),
+    "tanh": Gates("tanh", lambda state, x, h: (F.tanh(x + h),)),
+    "relu": Gates("relu", lambda state, x, h: (F.relu(x + h),)),
 }
+GATES = {gates.name: gates for gates in (LSTM_GATES, GRU_GATES, *RNN_GATES.values())}
 
 
 @fused("CellBackward0")
-def _step(gates: Gates, x: Any, h: Any, *state: Any) -> State:
-    return gates.step(state, x, h)
+def _step(name: str, x: Any, h: Any, *state: Any) -> State:
+    return GATES[name].step(state, x, h)
 
 
 class _Cell(Module):
@@ -112,7 +115,7 @@ class _Cell(Module):
             state = tuple(hx) if self.states > 1 else (hx,)
         biases = (self.bias_ih, self.bias_hh) if self.bias else (None, None)
         x = F.linear(input, self.weight_ih, biases[0])
-        new = _step(self._gates, x, F.linear(state[0], self.weight_hh, biases[1]), *state)
+        new = _step(self._gates.name, x, F.linear(state[0], self.weight_hh, biases[1]), *state)
         return new if self.states > 1 else new[0]
 
     def extra_repr(self) -> str:

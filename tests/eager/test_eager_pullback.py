@@ -13,7 +13,7 @@ from opinfo.core import Sample
 from opinfo.modes import arrays_of, call, weights
 
 import staticflow as sf
-from staticflow.eager import pullback, vertex
+from staticflow.eager import noted_programs, pullback, vertex
 from staticflow.eager.programs import Programs, compile_graph
 from staticflow.eager.tape import WALK
 from staticflow.graph.dtypes import float64
@@ -141,8 +141,10 @@ def test_what_is_turned_alike_is_not_copied(
     made: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given: list[Any] = []
-    run = pullback.run
-    monkeypatch.setattr(pullback, "run", lambda p, arrays: given.append(arrays) or run(p, arrays))
+    run = noted_programs.run
+    monkeypatch.setattr(
+        noted_programs, "run", lambda p, arrays: given.append(arrays) or run(p, arrays)
+    )
     x, y, ct = (np.random.default_rng(i).uniform(0.5, 1.5, (3, 4, 5)) for i in range(3))
     order = (1, 2, 0)
     expected = back(lambda x, y: x / y, x.transpose(order).copy(), y.transpose(order).copy(),

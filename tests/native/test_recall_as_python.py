@@ -75,7 +75,7 @@ def replaced(monkeypatch: pytest.MonkeyPatch) -> Any:
             "PyTuple_New": world.row, "pair": lambda x, y: world.triple(x, y),
             "PyBytes_FromStringAndSize": world.get, "PyObject_CallObject": world.get,
             "PyObject_VectorcallMethod": world.get, "forward": world.get, "current_state": world.get,
-            "is_usual": lambda state: True, "clear_error": lambda: True, "memcmp": compare,
+            "is_usual": lambda state: True, "is_recording": lambda state: False, "clear_error": lambda: True, "memcmp": compare,
             "apply": lambda op, *of: op.object(world),
         }  # fmt: skip
         for thing in CONSTANTS:
@@ -103,7 +103,7 @@ def described(*args: Any) -> list[int] | None:
     """The words that arguments are told by."""
     written: Any = zero_record(Key)
     written.words, written.tensors = space(int, key.WORDS + 1), space(Object, 32)
-    function = Remembered()
+    function = Remembered(fuses=0)
     row = Row([as_object(a) for a in args])
     if not key.describe_call(written, function, None, row, len(args), None):
         return None
@@ -195,8 +195,8 @@ def a_plan(words: Row[int], count: int) -> Plan:
     product = KnownOp(object=lambda world: world.make(Counted()))
     largest = KnownOp(object=pair_of_results)
     steps = [
-        Step(op=product, attrs=None, count=2, operands=Row([0, 1]), results=0),
-        Step(op=largest, attrs=None, count=2, operands=Row([3, 2]), results=2),
+        Step(op=product, attrs=None, count=2, operands=Row([0, 1]), results=0, program=None),
+        Step(op=largest, attrs=None, count=2, operands=Row([3, 2]), results=2, program=None),
     ]
     return Plan(
         key=words, words=count, numbers=Row([Counted()]), number_count=1, steps=Row(steps),
@@ -222,7 +222,7 @@ def test_nothing_is_lost_where_a_call_fails(replaced: Any, fails: int) -> None:
     world = World()
     replaced(world)
     x, y = a_tensor(3), a_tensor(3)
-    function = Remembered(itself=Object(), learner=Object())
+    function = Remembered(itself=Object(), learner=Object(), fuses=0)
 
     def call() -> Any:
         return recall.recall(function, x, Row([y]), 1, None)

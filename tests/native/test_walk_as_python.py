@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from staticflow.eager.fast import followed, pull, sums, walk
 from staticflow.eager.fast import kept as held
-from staticflow.eager.fast import pull, sums, walk
 from staticflow.eager.fast.classes import entry_type, row_type
 from staticflow.eager.fast.records import KnownOp
 from staticflow.native import cpython
@@ -58,6 +58,11 @@ class Table(Counted):
     def held(self) -> list[Any]:
         return [one for row in self.rows.values() for one in row]
 
+    @property
+    def value(self) -> Any:
+        """The values of cotangents by the numbers of results."""
+        return {number: one.value for number, (_, one) in self.rows.items()}
+
 
 def read(number: Any, overflow: Row[int]) -> int:
     """``PyLong_AsLongLongAndOverflow``."""
@@ -98,8 +103,10 @@ class Outside:
             "call_ufunc_into": self.add_into, "is_recording": lambda state: False,
             "is_tensor": lambda thing: hasattr(thing, "data"), "count_elements": lambda array: 4,
             "is_entry": lambda vertex: hasattr(vertex, "edges"), "pull_entry": self.pull,
+            "is_output": lambda vertex: hasattr(vertex, "entry"),
+            "PyDict_New": lambda: world.make(Table(world)),
         }  # fmt: skip
-        for module in (cpython, sums, walk):
+        for module in (cpython, followed, sums, walk):
             for name, fn in outside.items():
                 if hasattr(module, name):
                     monkeypatch.setattr(module, name, fn)
@@ -261,6 +268,33 @@ def test_python_comes_again(monkeypatch: pytest.MonkeyPatch) -> None:
     given, good = start(world, top)
     assert good and len(outside.pulls) == walk.MOST_VERTICES
     assert given.vertex.serial.number == 2 * walk.MOST_VERTICES - 1
+
+
+def an_output(serial: int, entry: Any, index: int) -> Any:
+    number, position = (Number(number=n, type=int_type) for n in (serial, index))
+    return Counted(type=None, serial=number, entry=entry, index=position, hooks=NONE)
+
+
+@pytest.mark.parametrize("why", ["", "hooks", "wanted", "nothing followed"])
+def test_results_are_passed_with_their_numbers(monkeypatch: pytest.MonkeyPatch, why: str) -> None:
+    world = World()
+    outside = Outside(world, monkeypatch)
+    entry = vertex(1, a_leaf(), by_python=True)
+    result = an_output(2, entry, 3)
+    given = a_walk(world)
+    if why == "hooks":
+        result.hooks = Object()
+    elif why == "wanted":
+        given.wanted = Table(world)
+        given.wanted.put(result, Counted())
+    elif why:
+        given.followed = Table(world)
+        given.followed.put(result, Items(type=tuple_type, items=[]))
+    edges, pulled = Items(type=tuple_type, items=[result]), Items(type=tuple_type, items=[ct(5.0)])
+    assert walk.walk_from(given, edges, pulled)
+    assert given.vertex is (result if why else entry)
+    assert given.ct.value == (5.0 if why else {3: 5.0})
+    assert outside.pulls == ([] if why else [(1, {3: 5.0})])
 
 
 def reached(thing: Any, found: dict[int, Any]) -> dict[int, Any]:

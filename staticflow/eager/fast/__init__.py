@@ -27,6 +27,9 @@ The way of ``loss.backward()``: `tape` lets `walk.walk_on` go from vertex to ver
 step back by the partials of an elementwise op, or by the plan of the vjp, of what `kept` has looked
 at; `sums` adds what several users of a vertex give. Python pulls a vertex that is not usual.
 
+The way of ``F.layer_norm(x, ...)``, which is fused: the plan has one step, a program, that
+`program_calls` runs; it leaves one entry, through which `pull_fused` goes back by another.
+
 The way of ``x.add_(y)``: `in_place.call_in_place` computes the elements where they belong, in steps
 that `change` has.
 
@@ -64,10 +67,12 @@ path calls `staticflow.eager.work` on shapes::
     in_place.store_value      in_place.assign
     recall.draw_state         random.Generator.draw
     walk.walk_from            tape._walk
-    walk.edges_of             tape._walk, of one vertex
+    followed.edges_of         tape._walk, of one vertex
     sums.add_any              tape.sum_cotangents
     pull.pull_by_partials     vertex.PerElementEntry.pull
     pull.pull_by_plan         vertex.TapeEntry.pull, vjp_plans.pull_by_plan
+    program_calls.call_program  fused.fused_form
+    pull_fused.pull_fused     fused.FusedEntry.pull
     kept.open_saved           saved.check_unchanged
     kept.load_value           saved.load_value
 """

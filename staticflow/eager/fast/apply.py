@@ -9,7 +9,7 @@ from staticflow.eager.fast.calls import call_python, clear_error, forward
 from staticflow.eager.fast.classes import State, finish, general, op_call
 from staticflow.eager.fast.compute import compute_call, is_unrecorded
 from staticflow.eager.fast.entry import record
-from staticflow.eager.fast.objects import bit_of, has_flag, tensor_of
+from staticflow.eager.fast.objects import bit_of, has_flag, tensor_of, tensors_of
 from staticflow.eager.fast.operands import current_state, is_recording, open_operands
 from staticflow.eager.fast.records import FLAGS, MOST, Call, KnownOp, Operand, Step
 from staticflow.eager.fast.view import wrap_view
@@ -198,32 +198,12 @@ def may_record(call: Call, state: State, data: Array) -> bool:
 def wrap_several(call: Call, state: State, data: Tuple) -> Owned[Object | None]:
     """The tensors on several arrays that were computed; null with an error set."""
     if is_unrecorded(call, state):
-        tensors = tensors_of(data)
+        tensors = tensors_of(data, cpython.PyTuple_Size(data))
         if tensors is not None:
             return tensors
     if not clear_error():  # an error is met again, but for an interrupt
         return None
     return finish_call(call, data)
-
-
-@native
-def tensors_of(data: Tuple) -> Owned[Tuple | None]:
-    """The arrays of a tuple as tensors; null if they are not all arrays, or with an error set. The
-    garbage collector knows the new tuple only when it is full; the empty one is everybody's."""
-    count = cpython.PyTuple_Size(data)
-    tensors = cpython.PyTuple_New(count)
-    if tensors is None or count == 0:
-        return tensors
-    cpython.PyObject_GC_UnTrack(tensors)
-    for i in range(count):
-        array = data.items[i]
-        tensor = tensor_of(array) if is_array(array) else None
-        if tensor is None:
-            drop(tensors)
-            return None
-        cpython.PyTuple_SetItem(tensors, i, tensor)
-    cpython.PyObject_GC_Track(tensors)
-    return tensors
 
 
 @native

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from staticflow.eager import memory, numbers, saved, tape, vertex, views
+from staticflow.eager import fused, memory, numbers, saved, tape, vertex, views
 from staticflow.graph import dtypes
 from staticflow.graph.dtypes import BY_PYTHON, DType
 from staticflow.graph.op import Op
@@ -20,11 +20,13 @@ from staticflow.ops.declaring import thread as threads
 from staticflow.runtime.free_lists import Row
 
 __all__ = [
-    "Entry", "Memory", "SavedType", "State", "Tensor", "View", "asarray", "bfloat16",
-    "default_dtypes", "dtype_type", "entry_type", "example_of", "finish", "general",
+    "Entry", "FusedProgram", "Memory", "Output", "SavedType", "State", "Tensor", "View", "asarray",
+    "bfloat16", "default_dtypes", "dtype_type", "entry_type", "example_of", "finish",
+    "fixed_memory", "fused_program_type", "fused_type", "general",
     "heappop", "heappush", "leaf", "memory_example", "multiply", "name_alpha",
-    "name_current_vertex", "name_hasten", "name_serial", "name_shape", "name_state",
+    "name_current_vertex", "name_fused", "name_hasten", "name_serial", "name_shape", "name_state",
     "name_version", "no_attrs", "no_state", "note_saves", "number_beside", "one", "op_call",
+    "output_example",
     "per_element_type", "plus", "row_type", "saved_type_example", "serials", "state_type",
     "sum_cotangents", "tensor_example", "tensor_type", "thread", "users", "view_example",
     "zero",
@@ -79,6 +81,21 @@ class Entry(Object):
     serial: Object | None
 
 
+class Output(Object):
+    """`staticflow.eager.vertex.Output`."""
+
+    entry: Object | None
+    hooks: Object | None
+    index: Object | None
+    serial: Object | None
+
+
+class FusedProgram(Object):
+    """`staticflow.eager.fused.FusedProgram`."""
+
+    ways: Object | None
+
+
 class State(Object):
     """`staticflow.ops.declaring.thread.State`."""
 
@@ -112,6 +129,10 @@ saved_type_example = constant(
     SavedType, "saved_type_example", example_of(saved.SavedType, "__sf_gpu__")
 )
 view_example = constant(View, "view_example", example_of(views.View))
+output_example = constant(Output, "output_example", example_of(vertex.Output, "hooks"))
+fused_type = constant(Type, "fused_type", fused.FusedEntry)
+fused_program_type = constant(Type, "fused_program_type", fused.FusedProgram)
+fixed_memory = constant(Memory, "fixed_memory", fused.FIXED)
 leaf = constant(Object, "leaf", vertex.LEAF)
 entry_type = constant(Type, "entry_type", vertex.TapeEntry)
 per_element_type = constant(Type, "per_element_type", vertex.PerElementEntry)
@@ -138,6 +159,7 @@ state_type = constant(Type, "state_type", threads.State)
 no_state = constant(Object, "no_state", "thread.state is to be a State")
 
 name_alpha = constant(Object, "name_alpha", "alpha")
+name_fused = constant(Object, "name_fused", "fused")
 name_current_vertex = constant(Object, "name_current_vertex", "_current_vertex")
 name_hasten = constant(Object, "name_hasten", "hasten")
 name_serial = constant(Object, "name_serial", "serial")

@@ -3,6 +3,8 @@ that did so last on large arrays, or by NumPy."""
 
 from __future__ import annotations
 
+from typing import TypeGuard
+
 from staticflow.eager.costs import LARGE, STARTED, SUMMED_ROW
 from staticflow.eager.fast.classes import State, asarray
 from staticflow.eager.fast.entry import find_edges
@@ -12,20 +14,25 @@ from staticflow.eager.fast.records import FLAGS, MOST, Call, Cell, KnownOp, Step
 from staticflow.eager.fast.view import part_of
 from staticflow.eager.work import joint_work, work_by_rows
 from staticflow.native import cpython
-from staticflow.native.cpython import is_array, is_tuple
+from staticflow.native.cpython import Array, is_array, is_tuple
 from staticflow.native.language import (
     Object,
     Owned,
     Row,
     drop,
+    drop_row,
     hold,
     inline,
     native,
     space,
     trust,
 )
+from staticflow.runtime.object_layout import CONTIGUOUS
 
-__all__ = ["call_in_context", "compute_call", "is_unrecorded", "kernel_at", "try_compute"]
+__all__ = [
+    "call_in_context", "compute_call", "compute_in_order", "is_unrecorded", "kernel_at",
+    "try_compute",
+]  # fmt: skip
 
 RECORDABLE, NUMBERS, REDUCES = FLAGS["RECORDABLE"], FLAGS["NUMBERS"], FLAGS["REDUCES"]
 
@@ -48,6 +55,66 @@ def try_compute(kernel: Object, arrays: Row[Object], count: int) -> Owned[Object
         drop(data)
         return None
     return data
+
+
+MOST_ARRAYS = 128
+"""Arrays that `compute_in_order` copies at most."""
+
+
+@native
+def compute_in_order(kernel: Object, arrays: Row[Object], count: int) -> Owned[Object | None]:
+    """`try_compute`, where the kernel declines of copies of those arrays that are not row-major."""
+    data = try_compute(kernel, arrays, count)
+    if data is not None or cpython.PyErr_Occurred() is not None:
+        return data
+    if count > MOST_ARRAYS or not lies_apart(arrays, count):
+        return None
+    copies = space(Owned[Object], MOST_ARRAYS)
+    known = copy_in_order(copies, arrays, count)
+    if known == count:
+        data = compute_of_held(kernel, copies, count)
+    drop_row(copies, known)
+    return data
+
+
+@native
+def compute_of_held(kernel: Object, held: Row[Owned[Object]], count: int) -> Owned[Object | None]:
+    """`try_compute`, of arrays that the caller holds."""
+    given = space(Object, MOST_ARRAYS)
+    for i in range(count):
+        given[i] = held[i]
+    return try_compute(kernel, given, count)
+
+
+@native
+def copy_in_order(copies: Row[Owned[Object]], arrays: Row[Object], count: int) -> int:
+    """Write arrays, those that are not row-major as copies. How many these are: fewer with an error
+    set."""
+    for i in range(count):
+        array = arrays[i]
+        if is_apart(array):
+            copy = cpython.PyArray_NewCopy(array, 0)
+            if copy is None:
+                return i
+            copies[i] = copy
+        else:
+            copies[i] = hold(array)
+    return count
+
+
+@native
+def lies_apart(arrays: Row[Object], count: int) -> bool:
+    """Whether one of some arrays is not row-major."""
+    for i in range(count):
+        if is_apart(arrays[i]):
+            return True
+    return False
+
+
+@inline
+def is_apart(thing: Object) -> TypeGuard[Array]:
+    """Whether this is an array that is not row-major."""
+    return is_array(thing) and thing.flags & CONTIGUOUS == 0
 
 
 @inline

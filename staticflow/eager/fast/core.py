@@ -13,6 +13,7 @@ from staticflow.eager.fast.in_place import IN_PLACE
 from staticflow.eager.fast.recall import RECALL
 from staticflow.eager.fast.records import CODES, MEMO, NO_DTYPE, KnownCodeRecord, NumberMemoRecord
 from staticflow.eager.fast.walk import WALK
+from staticflow.eager.fused import FusedEntry, FusedProgram
 from staticflow.eager.memory import Memory
 from staticflow.eager.saved import SavedType
 from staticflow.eager.vertex import Output, PerElementEntry, TapeEntry
@@ -35,7 +36,8 @@ NAMES = [fn.__name__ for fn in FUNCTIONS]
 
 _CLASSES: Mapping[type[Object], type] = {
     classes.Memory: Memory, classes.View: View, classes.SavedType: SavedType,
-    classes.Entry: TapeEntry, classes.State: State,
+    classes.Entry: TapeEntry, classes.State: State, classes.Output: Output,
+    classes.FusedProgram: FusedProgram,
 }  # fmt: skip
 """What the classes are whose slots are read, beside that of tensors."""
 
@@ -54,7 +56,8 @@ def compile_core(
     text = render_core(tensor)
     symbols, held = _symbols(tensor, python)
     symbols |= c_symbols(text)
-    symbols |= recycle((TapeEntry, PerElementEntry, Output, View), hidden=(Memory, SavedType))
+    entries = (TapeEntry, PerElementEntry, FusedEntry)
+    symbols |= recycle((*entries, Output, View), hidden=(Memory, SavedType))
     symbols |= {**tables, "wanted": wanted_address()}
     return compile_native(text, NAMES, symbols), held
 

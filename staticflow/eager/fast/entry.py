@@ -50,7 +50,7 @@ from staticflow.native.language import (
 )
 from staticflow.runtime.new_objects import like
 
-__all__ = ["find_edges", "has_no_edge", "is_like", "record"]
+__all__ = ["find_edges", "has_no_edge", "is_like", "number_entry", "record", "save_value"]
 
 PER_ELEMENT = FLAGS["PER_ELEMENT"]
 
@@ -257,6 +257,12 @@ def fill_entry(entry: Entry, call: Call, out: Tensor, data: Array, wanted: int) 
         entry.result = result
     else:
         entry.result = hold(NONE)
+    return number_entry(entry)
+
+
+@native
+def number_entry(entry: Entry) -> bool:
+    """Write the next serial number and the user's line into an entry; false with an error set."""
     serial = cpython.PyIter_Next(serials)
     if serial is None:
         return False

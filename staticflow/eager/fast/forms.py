@@ -21,6 +21,7 @@ from staticflow.eager.fast.methods import render_methods
 from staticflow.eager.fast.plans import Planner, parameters_of
 from staticflow.eager.fast.pull import place_of
 from staticflow.eager.fast.records import FLAGS, OPS_ROOM, KnownOpRecord, OpPlaceRecord
+from staticflow.eager.noted_programs import program_op
 from staticflow.eager.pullback import when_compiled
 from staticflow.eager.vertex import PerElementEntry, TapeEntry
 from staticflow.eager.vjp_plans import vjp_of
@@ -54,6 +55,7 @@ class FastForms:
     remembered_methods: Mapping[Function, Any]
     in_place: Mapping[str, Any]  # methods by name
     walk_on: Function | None  # of the walk back, where `vjp_of` is remembered
+    remember: Callable[[Function], Function] | None  # gives the form of one more function
 
 
 def fast_forms(
@@ -74,14 +76,16 @@ def fast_forms(
     objects.
     """
     if not can_be_read(tensor):
-        return FastForms({}, {}, {}, {}, {}, {}, {}, None)
+        return FastForms({}, {}, {}, {}, {}, {}, {}, None, None)
     ops = [op for op in ops if has_fast_form(op)]
     kernels = [op for op in ops if _has_own_plan(op)]  # which are remembered, too
     records = (KnownOpRecord * len(ops))()
     known = [_fill_record(record, op) for record, op in zip(records, ops, strict=True)]
     addresses = {op: ctypes.addressof(record) for op, record in zip(ops, records, strict=True)}
     # (what only the run can type is counted in Python each time, see `ops.loops.inner_sizes`)
-    typed = {op: at for op, at in addresses.items() if op.lowering or op.decompose}
+    typed = {
+        op: at for op, at in addresses.items() if op.lowering or op.decompose or op is program_op
+    }
     plans = Planner([*remembered, *kernels], typed)
     note_saves = partial(_note_saves, dict(zip(ops, records, strict=True)))
     python = {"general": general, "finish": finish, "note_saves": note_saves}
@@ -102,6 +106,9 @@ def fast_forms(
     def builtins(entry: str, of: Mapping[Any, int]) -> dict[Any, Function]:
         code = core.address(entry)
         return {fn: builtin_function(code, _name_and_text(fn)[0], at) for fn, at in of.items()}
+
+    def remember(fn: Function) -> Function:
+        return builtin_function(core.address("recall_at"), fn.__name__, plans.add(fn))
 
     walk_on = builtin_function(core.address("walk_on"), "walk_on", 0)
     recalled = builtins("recall_at", plans.addresses)
@@ -138,6 +145,7 @@ def fast_forms(
         remembered_methods={fn: remembering[fn] for fn in remembered},
         in_place={name: method("changed", name, m.general) for name, m in in_place.items()},
         walk_on=walk_on if pulled_by and add in addresses else None,
+        remember=remember,
     )
 
 
@@ -216,7 +224,7 @@ def _flags(op: Op) -> dict[str, bool]:
         "VIEW": type(op.lowering) is lowering.View and op.numpy == "faster",
         "REDUCES": reduces(op),
         "PARTIALS": isinstance(op.vjp, PerElement) and op.vjp.self_contained,
-        "PLANNED": OPS.get(op.name) is op and when_compiled(op) != "always",
+        "PLANNED": OPS.get(op.name) is op,
         "COMPILED": when_compiled(op) == "large",
     }
 

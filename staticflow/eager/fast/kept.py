@@ -6,13 +6,13 @@ from __future__ import annotations
 from typing import TypeGuard
 
 from staticflow.eager.costs import LARGE
-from staticflow.eager.fast.classes import SavedType, row_type, saved_type_example
+from staticflow.eager.fast.classes import Entry, SavedType, State, row_type, saved_type_example
 from staticflow.eager.fast.objects import count_elements, is_memory, is_tensor, tensor_of
 from staticflow.native import cpython
 from staticflow.native.cpython import NONE, Array, Tuple, int_type, is_array, is_tuple, tuple_type
 from staticflow.native.language import Int32, Object, Owned, drop, hold, inline, native, space
 
-__all__ = ["describe_value", "is_row", "open_saved"]
+__all__ = ["describe_value", "forget", "is_row", "open_saved"]
 
 
 @inline
@@ -36,6 +36,29 @@ def open_saved(kept: Tuple) -> Owned[Array | None]:
     if version is None or not is_same_number(version, cpython.PyTuple_GetItem(kept, 2)):
         return None
     return hold(array)
+
+
+@native
+def keeps_values(args: Tuple, result: Object) -> bool:
+    """Whether an entry keeps a value that backward frees."""
+    if is_row(result):
+        return True
+    for i in range(cpython.PyTuple_Size(args)):
+        if is_row(cpython.PyTuple_GetItem(args, i)):
+            return True
+    return False
+
+
+@native
+def forget(entry: Entry, args: Tuple, result: Object, retain: bool, state: State) -> bool:
+    """Let an entry forget the values that it keeps, if backward is to free them; whether it did."""
+    if retain or not keeps_values(args, result):
+        return False
+    at = state.last_backward
+    last = hold(at if at is not None else NONE)
+    entry.args = hold(NONE)
+    entry.result = last
+    return True
 
 
 @native

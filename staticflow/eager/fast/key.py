@@ -3,7 +3,8 @@
 A kind of call is a row of words, the *key*: the function, the default dtype, and what each argument
 is. Of a tensor that is its dtype, sizes and strides, or which one before it is the same; of an int
 or a float its value, of what else may be (None, bools, strings, dtypes) the object, of a list, a
-tuple or a slice what is in it.
+tuple or a slice what is in it. Where operations are recorded and the function calls fused ones, it
+tells of tensors whether a gradient may go there, too.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TypeGuard
 
 from staticflow.eager.fast.calls import given_count
 from staticflow.eager.fast.classes import Tensor, default_dtypes, dtype_type, tensor_type
-from staticflow.eager.fast.objects import dtype_of, is_tensor, pair
+from staticflow.eager.fast.objects import dtype_of, is_tensor, is_there, pair
 from staticflow.eager.fast.records import MOST, NO_DTYPE, Key, Remembered
 from staticflow.native import cpython
 from staticflow.native.cpython import (
@@ -55,6 +56,8 @@ WORDS = 96
 
 A_TENSOR, THE_SAME, AN_INT, A_FLOAT, A_TUPLE, A_LIST, A_SLICE = range(1, 8)
 """What words of a key begin with; no object has so low an address."""
+
+MAY_BE_WANTED = 1 << 32
 
 _GOLDEN = 11400714819323198485 - (1 << 64)  # 2**64 over the golden ratio, as a signed int
 
@@ -230,16 +233,18 @@ def describe_tensor(key: Key, tensor: Tensor) -> bool:
         return False
     tensors[count] = tensor
     key.tensor_count = count + 1
-    return describe_array(key, array, dtype)
+    wanted = MAY_BE_WANTED if key.tells_wanted and is_there(tensor.vertex) else 0
+    return describe_array(key, array, dtype, wanted)
 
 
 @inline
-def describe_array(key: Key, array: Array, dtype: int) -> bool:
-    """Write the dims, the dtype, the sizes and the strides of an array."""
+def describe_array(key: Key, array: Array, dtype: int, wanted: int) -> bool:
+    """Write the dims, the dtype, the sizes and the strides of an array, and what is said of its
+    gradient."""
     ndim = array.ndim
     sizes = array.dims
     strides = array.strides
-    if not write_word(key, ndim << 16 | dtype << 8 | A_TENSOR):
+    if not write_word(key, wanted | ndim << 16 | dtype << 8 | A_TENSOR):
         return False
     for i in range(ndim):
         if not write_two_words(key, sizes[i], strides[i]):

@@ -37,7 +37,7 @@ from staticflow.runtime.new_objects import like
 __all__ = [
     "bit_of", "count_elements", "dtype_of", "has_flag", "is_memory", "is_tensor", "is_there",
     "is_view", "new_row", "operand_array", "operand_tensor", "pair", "same_shape",
-    "tensor_of", "triple",
+    "tensor_of", "tensors_of", "triple", "tuple_of_one",
 ]  # fmt: skip
 
 COUNT = len(DTYPES)
@@ -123,7 +123,38 @@ def tensor_of(array: Array) -> Owned[Tensor | None]:
     return new
 
 
-# -- calls and errors ----------------------------------------------------------------------------
+@native
+def tuple_of_one(array: Array) -> Owned[Tuple | None]:
+    """A tuple of a new tensor that holds an array; null with an error set."""
+    tensor = tensor_of(array)
+    if tensor is None:
+        return None
+    row = cpython.PyTuple_New(1)
+    if row is None:
+        drop(tensor)
+        return None
+    cpython.PyTuple_SetItem(row, 0, tensor)
+    return row
+
+
+@native
+def tensors_of(data: Tuple, count: int) -> Owned[Tuple | None]:
+    """The first arrays of a tuple as tensors; null if they are not all arrays, or with an error
+    set. The garbage collector knows the new tuple only when it is full; the empty one is
+    everybody's."""
+    tensors = cpython.PyTuple_New(count)
+    if tensors is None or count == 0:
+        return tensors
+    cpython.PyObject_GC_UnTrack(tensors)
+    for i in range(count):
+        array = data.items[i]
+        tensor = tensor_of(array) if cpython.is_array(array) else None
+        if tensor is None:
+            drop(tensors)
+            return None
+        cpython.PyTuple_SetItem(tensors, i, tensor)
+    cpython.PyObject_GC_Track(tensors)
+    return tensors
 
 
 # -- operands ------------------------------------------------------------------------------------

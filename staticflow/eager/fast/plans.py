@@ -25,11 +25,13 @@ from staticflow.eager.fast.recall import MOST_VALUES, SLOTS
 from staticflow.eager.fast.records import (
     PlannedViewRecord,
     PlanRecord,
+    ProgramStepRecord,
     RememberedRecord,
     SlotRecord,
     StepRecord,
 )
 from staticflow.eager.memory import note_exchange
+from staticflow.eager.noted_programs import ProgramCall, program_op
 from staticflow.eager.vertex import LEAF
 from staticflow.graph.dtypes import BY_PYTHON
 from staticflow.graph.op import Op
@@ -108,19 +110,33 @@ class Planner:
         self._records = records
         self._held: list[Any] = []
         for row, fn in zip(self.table, functions, strict=True):
-            plain = fn.call if isinstance(fn, Op) else refuses_foreign(fn)
-            learner = partial(self._learn, plain)
-            self._held += (plain, learner)
-            row.itself, row.learner = id(plain), id(learner)
+            self._fill(row, fn.call if isinstance(fn, Op) else refuses_foreign(fn))
+
+    def add(self, fn: Callable[..., Any]) -> int:
+        """The address of what native code knows of one more function, which is called as it is
+        where its calls are not remembered."""
+        row = RememberedRecord()
+        self._held.append(row)
+        self._fill(row, fn)
+        return ctypes.addressof(row)
+
+    def _fill(self, row: Any, plain: Callable[..., Any]) -> None:
+        learner = partial(self._learn, plain, row)
+        self._held += (plain, learner)
+        row.itself, row.learner = id(plain), id(learner)
 
     def install_by(self, address: int) -> None:
         """Let native code at an address, `recall.install_plan`, take plans from now on."""
         function = ctypes.PYFUNCTYPE(None, ctypes.c_uint64, ctypes.c_void_p, ctypes.py_object)
         self._install = function(address)
 
-    def _learn(self, fn: Callable[..., Any], kind: _Kind, /, *args: Any, **kwargs: Any) -> Any:
-        """Call the function, and remember what it came to for calls of a ``kind``. What came of
-        other arrays, where a tensor was given one meanwhile, is not remembered."""
+    def _learn(
+        self, fn: Callable[..., Any], row: Any, kind: _Kind, /, *args: Any, **kwargs: Any
+    ) -> Any:
+        """Call the function of a ``row``, and remember what it came to for calls of a ``kind``.
+        What came of other arrays, where a tensor was given one meanwhile, is not remembered; nor
+        is the first call that is fused, since from then on kinds tell which gradients are
+        wanted."""
         words, arrays = kind
         key, code = words[:-_WORD], int.from_bytes(words[-_WORD:], "little")
         objects = [*_flatten(args), *_flatten(kwargs.values())]
@@ -136,6 +152,9 @@ class Planner:
         finally:
             state.noted, state.usual = None, plain
         if not (as_described and _are_still_on(arrays, tensors) and note_exchange() == looked + 1):
+            return out
+        if not row.fuses and any(map(_is_program, filter(None, noted))):
+            row.fuses = 1
             return out
         plan = PlanOwner(key, others, list(kwargs))
         if None not in noted and len(noted) <= MOST_STEPS:
@@ -239,6 +258,9 @@ def _plan_step(
     """Write what is known of a step beside its op: a view as where it begins and its strides, a
     kernel, or what fills an array."""
     arrays = [a if hasattr(o, "_vertex") else o for o, a in zip(operands, on, strict=True)]
+    if op is program_op:
+        _plan_program(plan, step, attrs["program"])
+        return
     if type(result) is not tuple and result._view is not None:
         array, part = arrays[0], result._data
         _plan_view(plan, step, array, _address(part) - _address(array), part)
@@ -268,6 +290,26 @@ def _plan_step(
                 plan.compute_by(step, kernel)
 
         plan.waiting.append(bind)
+
+
+def _is_program(noted: Any) -> bool:
+    """Whether what was noted is the call of a program, of which something may be recorded."""
+    op, *_ = noted
+    return op is program_op
+
+
+def _plan_program(plan: PlanOwner, step: Any, call: ProgramCall) -> None:
+    """Write what is known of a call of a program."""
+    plan.held.append(call)
+    plan.compute_by(step, call.entry)
+    record = ProgramStepRecord(
+        example=None if call.example is None else id(call.example),
+        outputs=call.outputs,
+        wanted=call.wanted,
+        is_tuple=call.is_tuple,
+        otherwise=id(call.otherwise),
+    )
+    step.program = plan.hold(record)
 
 
 def _without_memory(array: _Array) -> _Array:

@@ -18,16 +18,18 @@ from staticflow.eager.fast.classes import (
     Tensor,
     bfloat16,
     entry_type,
+    fused_type,
     per_element_type,
 )
 from staticflow.eager.fast.compute import array_of, call_in_context
-from staticflow.eager.fast.kept import describe_value, is_row, open_saved
+from staticflow.eager.fast.kept import describe_value, forget, is_row, open_saved
 from staticflow.eager.fast.objects import (
     count_elements,
     has_flag,
     is_tensor,
     tensor_of,
 )
+from staticflow.eager.fast.pull_fused import is_fused, pull_fused
 from staticflow.eager.fast.recall import recall
 from staticflow.eager.fast.records import FLAGS, MOST, OPS_ROOM, KnownOp, OpPlace, Remembered
 from staticflow.native import cpython
@@ -106,7 +108,7 @@ def place_of(at: int) -> int:
 def is_entry(vertex: Object) -> TypeGuard[Entry]:
     """Whether a vertex is an entry of the classes that are pulled here."""
     kind = vertex.type
-    return kind is entry_type or kind is per_element_type
+    return kind is entry_type or kind is per_element_type or kind is fused_type
 
 
 @native
@@ -128,6 +130,8 @@ def pull_entry(
 ) -> Owned[Tuple | None]:
     """The cotangents of the arguments of an entry, of all or of those alone that have an edge; null
     if it is not usual, with nothing done, or with an error set."""
+    if is_fused(entry):
+        return pull_fused(entry, ct, edges, retain, state)
     named = entry.op
     if named is None or not is_tensor(ct) or state.recording is TRUE:
         return None
@@ -166,32 +170,6 @@ def pull_back(back: Back) -> Owned[Tuple | None]:
     return found
 
 
-# -- what it keeps -------------------------------------------------------------------------------
-
-
-@native
-def keeps_values(args: Tuple, result: Object) -> bool:
-    """Whether an entry keeps a value that backward frees."""
-    if is_row(result):
-        return True
-    for i in range(cpython.PyTuple_Size(args)):
-        if is_row(cpython.PyTuple_GetItem(args, i)):
-            return True
-    return False
-
-
-@native
-def forget(back: Back, args: Tuple, result: Object) -> bool:
-    """Let an entry forget the values that it keeps, if backward is to free them; whether it did."""
-    if back.retain or not keeps_values(args, result):
-        return False
-    at = back.state.last_backward
-    last = hold(at if at is not None else NONE)
-    back.entry.args = hold(NONE)
-    back.entry.result = last
-    return True
-
-
 # -- by partials ---------------------------------------------------------------------------------
 
 
@@ -207,7 +185,7 @@ def pull_by_partials(back: Back, args: Tuple, result: Object) -> Owned[Tuple | N
     if known == cpython.PyTuple_Size(args) + 2:
         found = run_partials(back, values, known)
         if found is not None:
-            forget(back, args, result)
+            forget(back.entry, args, result, back.retain, back.state)
         else:
             clear_error()  # Python's way raises it again
     drop_row(values, known)
@@ -344,7 +322,7 @@ def run_vjp(
 ) -> Owned[Tuple | None]:
     """What `vjp_of` gives of values and attributes, when the entry has forgotten what it kept; if
     it gives nothing, it keeps that again."""
-    forgotten = forget(back, args, result)
+    forgotten = forget(back.entry, args, result, back.retain, back.state)
     given = space(Object, 2 * MOST + BEFORE)
     for i in range(
         BEFORE + count if names is None else BEFORE + count + cpython.PyTuple_Size(names)

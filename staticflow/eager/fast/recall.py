@@ -18,7 +18,8 @@ from staticflow.eager.fast.objects import (
     operand_tensor,
     tensor_of,
 )
-from staticflow.eager.fast.operands import current_state, is_usual, open_operand
+from staticflow.eager.fast.operands import current_state, is_recording, is_usual, open_operand
+from staticflow.eager.fast.program_calls import call_program
 from staticflow.eager.fast.records import MOST, Key, Operand, Plan, Remembered, Slot, Step
 from staticflow.eager.fast.view import memory_of
 from staticflow.graph.dtypes import DTYPES, int64
@@ -68,8 +69,9 @@ def recall(
     if state is None:
         return None
     plain = is_usual(state)
-    drop(state)
     key = zero_record(Key)
+    key.tells_wanted = function.fuses != 0 and is_recording(state)
+    drop(state)
     key.words = space(int, WORDS + 1)  # a hash stands behind the last
     key.tensors = space(Tensor, MOST)
     if plain and describe_call(key, function, first, args, count, names):
@@ -197,6 +199,9 @@ def run_step(step: Step, values: Row[Owned[Object]]) -> Owned[Object | None]:
     operands = space(Object, count, MOST_VALUES)
     for i in range(count):
         operands[i] = values[which[i]]
+    program = step.program
+    if program is not None:
+        return call_program(step, program, operands, count)
     return apply(op, operands, count, step.attrs, step)
 
 

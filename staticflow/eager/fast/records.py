@@ -17,8 +17,8 @@ __all__ = [
     "CODES", "FLAGS", "MEMO", "MOST", "NO_DTYPE", "OPS_ROOM", "Call", "Cell", "InPlace",
     "InPlaceRecord", "Key", "KnownCode", "KnownCodeRecord", "KnownOp", "KnownOpRecord",
     "NumberMemo", "NumberMemoRecord", "OpPlace", "OpPlaceRecord", "Operand", "OperandRecord",
-    "Plan", "PlanRecord", "PlannedView", "PlannedViewRecord", "Remembered",
-    "RememberedRecord", "Slot", "SlotRecord", "Step", "StepRecord", "Walk",
+    "Plan", "PlanRecord", "PlannedView", "PlannedViewRecord", "ProgramStep", "ProgramStepRecord",
+    "Remembered", "RememberedRecord", "Slot", "SlotRecord", "Step", "StepRecord", "Walk",
 ]  # fmt: skip
 
 MOST = 32
@@ -99,6 +99,16 @@ class PlannedView(Record):
     from_strides: Row[int]
 
 
+class ProgramStep(Record):
+    """What is known of a call of a program: `staticflow.eager.noted_programs.ProgramCall`."""
+
+    example: Entry | None  # null if nothing is recorded
+    outputs: int
+    wanted: int
+    is_tuple: Byte
+    otherwise: Object
+
+
 class Step(Record):
     """A step of a plan: an op, with what is known of this very call; or a draw from a generator,
     which is in ``compute``."""
@@ -112,6 +122,7 @@ class Step(Record):
     view: PlannedView | None  # that it gives
     vector: Object | None  # that `compute` takes for the second operand
     by_numpy: Object | None  # the function that computes it else, of arrays alone
+    program: ProgramStep | None  # what is known of the call of a program
 
 
 class Call(Record):
@@ -130,6 +141,7 @@ class Remembered(Record):
 
     itself: Object
     learner: Object  # which takes the key and its hash as bytes before the arguments
+    fuses: int  # whether it runs programs, so that kinds tell which gradients are wanted
 
 
 class Key(Record, shared=True):
@@ -140,6 +152,7 @@ class Key(Record, shared=True):
     count: int
     tensors: Row[Tensor]
     tensor_count: int
+    tells_wanted: bool  # whether it tells of which tensors a gradient may be wanted
 
 
 class Plan(Record):
@@ -221,6 +234,7 @@ KnownOpRecord, OperandRecord, RememberedRecord = (
     structure(Remembered),
 )
 SlotRecord, PlanRecord, StepRecord = structure(Slot), structure(Plan), structure(Step)
+ProgramStepRecord = structure(ProgramStep)
 PlannedViewRecord, InPlaceRecord = structure(PlannedView), structure(InPlace)
 OpPlaceRecord = structure(OpPlace)
 NumberMemoRecord, KnownCodeRecord = structure(NumberMemo), structure(KnownCode)

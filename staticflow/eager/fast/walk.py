@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from staticflow.eager.fast.classes import (
     Entry,
+    Output,
     State,
     heappop,
     heappush,
     name_serial,
 )
+from staticflow.eager.fast.followed import edges_of, is_output, is_passed
 from staticflow.eager.fast.kept import is_row
 from staticflow.eager.fast.objects import is_tensor
 from staticflow.eager.fast.operands import current_state
@@ -129,6 +131,8 @@ def take_step(walk: Walk, vertex: Object, ct: Object) -> int:
     """Pull a vertex, put down what comes of it, and choose the next."""
     if cpython.PyErr_CheckSignals() < 0:
         return FAILED
+    if is_output(vertex):
+        return pass_output(walk, vertex, ct)
     edges = edges_of(walk, vertex) if is_entry(vertex) else None
     if edges is None:
         return PULL if cpython.PyErr_Occurred() is None else FAILED
@@ -144,26 +148,32 @@ def take_step(walk: Walk, vertex: Object, ct: Object) -> int:
 
 
 @native
-def edges_of(walk: Walk, entry: Entry) -> Owned[Tuple | None]:
-    """The edges of an entry that are followed; null if it has hooks, if it is asked for, if nothing
-    leads on, or with an error set."""
-    if entry.hooks is not NONE:
-        return None
-    wanted = walk.wanted
-    if wanted is not NONE:
-        table = trust(wanted, Dict, "the walk in Python makes it")
-        if cpython.PyDict_GetItemWithError(table, entry) is not None:
-            return None
-        if cpython.PyErr_Occurred() is not None:
-            return None
-    followed = walk.followed
-    edges = entry.edges
-    if followed is not NONE:
-        ways = trust(followed, Dict, "the walk in Python makes it")
-        edges = cpython.PyDict_GetItemWithError(ways, entry)
-    if not is_row(edges) or cpython.PyTuple_Size(edges) == 0:
-        return None
-    return hold(edges)
+def pass_output(walk: Walk, output: Output, ct: Object) -> int:
+    """Put the cotangent of a result down at its entry, with its number, and choose the next."""
+    entry = hold(output.entry)
+    index = hold(output.index)
+    step = PULL
+    if entry is not None and index is not None and is_passed(walk, output):
+        step = pass_on(walk, entry, index, ct)
+    elif cpython.PyErr_Occurred() is not None:
+        step = FAILED
+    drop(entry)
+    drop(index)
+    return step
+
+
+@native
+def pass_on(walk: Walk, entry: Object, index: Object, ct: Object) -> int:
+    """Put a cotangent down at an entry of several results, and choose the next."""
+    cts = cpython.PyDict_New()
+    if cts is None:
+        return FAILED
+    good = cpython.PyDict_SetItem(cts, index, ct) == 0
+    if good:
+        move_to(walk, 0, None, None)
+        good = put_at(walk, entry, cts) and choose(walk)
+    drop(cts)
+    return GO_ON if good else FAILED
 
 
 # -- what was pulled -----------------------------------------------------------------------------
@@ -268,14 +278,18 @@ def serial_of(vertex: Object) -> int:
         serial = vertex.serial
         if serial is not None and serial.type is int_type:
             return number_of(serial)
+    if is_output(vertex):
+        number = vertex.serial
+        if number is not None and number.type is int_type:
+            return number_of(number)
     if is_tensor(vertex):
         return 0
     asked = cpython.PyObject_GetAttr(vertex, name_serial)
     if asked is None:
         return -1
-    number = number_of(asked)
+    found = number_of(asked)
     drop(asked)
-    return number
+    return found
 
 
 @native

@@ -12,6 +12,7 @@ from staticflow.ops.along.class_losses import cross_entropy_op, nll_op
 from staticflow.ops.along.softmax import log_softmax
 from staticflow.ops.basics.arithmetic import where
 from staticflow.ops.basics.autocast import by_autocast
+from staticflow.ops.declaring.by_shape import by_shape
 from staticflow.ops.declaring.declare import same_size
 from staticflow.ops.declaring.fused import fused
 from staticflow.ops.declaring.required import require_shape
@@ -22,6 +23,7 @@ __all__ = [
 ]  # fmt: skip
 
 
+@by_shape
 @by_autocast
 def nll_loss(
     input: Any,
@@ -77,6 +79,7 @@ def _weigh(each: Any, target: Any, weight: Any, ignore_index: int) -> tuple[Any,
     return each * counts, counts
 
 
+@by_shape
 @by_autocast
 def cross_entropy(
     input: Any,

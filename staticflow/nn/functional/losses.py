@@ -15,9 +15,11 @@ from staticflow.graph.types import Shape
 from staticflow.ops.basics.arithmetic import logical_not, where
 from staticflow.ops.basics.autocast import by_autocast
 from staticflow.ops.basics.creation import ones_like
+from staticflow.ops.declaring.by_shape import by_shape
 from staticflow.ops.declaring.declare import same_size
 from staticflow.ops.declaring.fused import fused
 from staticflow.ops.declaring.required import require_shape, require_true
+from staticflow.ops.declaring.thread import thread
 from staticflow.ops.elementwise.activation import logsigmoid
 from staticflow.ops.elementwise.losses import bce_op, mse_loss_op
 from staticflow.ops.elementwise.maths import abs, exp, log
@@ -66,6 +68,7 @@ def _differ(input: Any, target: Any) -> str | None:
 def _expect_one_shape(what: str, input: Any, target: Any) -> None:
     """Warn of a target that is broadcast against the input."""
     if differ := _differ(input, target):
+        thread.state.note_more()
         warn(f"{what}: {differ} are broadcast, which is rarely meant; give both one shape")
 
 
@@ -88,6 +91,7 @@ def _reduce_weighted(what: str, each: Any, input: Any, weight: Any, reduction: s
 # -- distances ----------------------------------------------------------------------------------
 
 
+@by_shape
 @by_autocast
 def mse_loss(input: Any, target: Any, reduction: str = "mean", weight: Any = None) -> Any:
     """``(input - target) ** 2``, broadcast; each times its ``weight``, a tensor of the shape of
@@ -112,6 +116,7 @@ def _mse_loss(input: Any, target: Any, reduction: str) -> Any:
     return reduce((input - target) ** 2, reduction)
 
 
+@by_shape
 @by_autocast
 def l1_loss(input: Any, target: Any, reduction: str = "mean", weight: Any = None) -> Any:
     """``|input - target|``, broadcast; each times its ``weight``, a tensor of the shape of
@@ -127,6 +132,7 @@ def _l1_loss(input: Any, target: Any, reduction: str) -> Any:
     return reduce(abs(input - target), reduction)
 
 
+@by_shape
 @by_autocast
 def huber_loss(
     input: Any, target: Any, reduction: str = "mean", delta: float = 1.0, weight: Any = None
@@ -150,6 +156,7 @@ def _huber_loss(input: Any, target: Any, reduction: str, delta: float) -> Any:
     return reduce(_huber(input, target, delta), reduction)
 
 
+@by_shape
 @by_autocast
 def smooth_l1_loss(input: Any, target: Any, reduction: str = "mean", beta: float = 1.0) -> Any:
     """``d ** 2 / (2 beta)`` up to ``d = |input - target| = beta``, and ``d - beta / 2`` beyond."""
@@ -202,6 +209,7 @@ def _bce(input: Any, target: Any, weight: Any, reduction: str) -> Any:
     return reduce(each if weight is None else each * weight, reduction)
 
 
+@by_shape
 @by_autocast
 def binary_cross_entropy_with_logits(
     input: Any,
@@ -226,6 +234,7 @@ def _bce_with_logits(input: Any, target: Any, weight: Any, reduction: str, pos_w
     return reduce(each if weight is None else each * weight, reduction)
 
 
+@by_shape
 @by_autocast
 def kl_div(input: Any, target: Any, reduction: str = "mean", log_target: bool = False) -> Any:
     """``target * (log(target) - input)`` of log-probabilities ``input``; with ``log_target`` the

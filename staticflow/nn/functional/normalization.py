@@ -30,6 +30,7 @@ from staticflow.ops.basics.joining import cat
 from staticflow.ops.basics.reduce import mean_op, narrow_as, widen
 from staticflow.ops.basics.splitting import narrow
 from staticflow.ops.basics.view import reshape
+from staticflow.ops.declaring.by_shape import by_shape
 from staticflow.ops.declaring.declare import same_size
 from staticflow.ops.declaring.fused import fused, in_place
 from staticflow.ops.declaring.promote import one_number
@@ -105,6 +106,7 @@ def _differ(a: Any, b: Any) -> bool:
     return isinstance(a, int) and isinstance(b, int) and a != b
 
 
+@by_shape
 def layer_norm(
     input: Any, normalized_shape: int | Sequence[int], weight: Any = None, bias: Any = None,
     eps: float = 1e-5,
@@ -128,6 +130,7 @@ def _layer_norm(input: Any, sizes: Shape, weight: Any, bias: Any, eps: float) ->
     return _apply(layer_norm_op, input, weight, bias, sizes, ndim=len(sizes), eps=eps)
 
 
+@by_shape
 def group_norm(
     input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5
 ) -> Any:
@@ -304,6 +307,7 @@ def _by_instance(x: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, ...]:
     return out, *(m.mean(0) for m in instance_statistics(x))
 
 
+@by_shape
 def rms_norm(
     input: Any, normalized_shape: int | Sequence[int], weight: Any = None,
     eps: float | None = None,
@@ -329,6 +333,7 @@ def _precision(x: Any) -> float:
     return float(np.finfo(x.dtype.numpy).eps)
 
 
+@by_shape
 def normalize(input: Any, p: float = 2.0, dim: int | Sequence[int] = 1, eps: float = 1e-12) -> Any:
     """``x / max(norm(x), eps)`` with the ``p``-norm along ``dim``.
 

@@ -14,7 +14,7 @@ from staticflow.data_classes import dataclass
 from staticflow.graph.out import into
 from staticflow.ops.declaring.foreign import refuses_foreign
 
-__all__ = ["BY_SHAPE", "Marked", "by_shape"]
+__all__ = ["BY_SHAPE", "REMEMBERING", "Marked", "by_shape", "remember_by"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -27,6 +27,25 @@ class Marked:
     form: Callable[..., Any]
 
 
+class _Remembering:
+    """``form(fn)`` gives the function by which calls of ``fn`` are remembered; None as long as
+    there is no native code. The modules of layers are imported when a program first asks for them,
+    perhaps later: what they declare gets its form at once."""
+
+    __slots__ = ("form",)
+
+    def __init__(self) -> None:
+        self.form: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None
+
+
+REMEMBERING = _Remembering()
+
+
+def remember_by(form: Callable[[Callable[..., Any]], Callable[..., Any]] | None) -> None:
+    """Let a form remember the calls of functions that are declared from now on, if there is one."""
+    REMEMBERING.form = form
+
+
 BY_SHAPE: dict[Callable[..., Any], Marked] = {}
 """All of them, by what their names stand for."""
 
@@ -35,6 +54,8 @@ def by_shape(fn: F) -> F:
     """``fn``, which asks of tensors, and lists of them, among its arguments only shape, dtype and
     strides. Its further arguments are numbers, strings, dtypes, None and tuples of them."""
     marked = Marked(fn, refuses_foreign(fn))
+    if REMEMBERING.form is not None:
+        marked.form = REMEMBERING.form(marked.form)
 
     @wraps(fn)
     def call(*args: Any, **kwargs: Any) -> Any:

@@ -48,7 +48,8 @@ class State:
     - ``guards``: while ``jit`` traces, what the trace depends on beside its arguments, or None.
     - ``noted``: the operations of the general path (the op, operands, attributes and what it gave),
       while somebody wants to know them, or None. Among them are draws (None, nothing, what draws,
-      and the state), and None for each time that Python asked for the values of a tensor.
+      and the state), and None for each time that Python asked for the values of a tensor, or did
+      what is no operation.
     - ``regions``: how many functions are being traced into regions, or by ``jit``, and ``left``:
       the marks of their effects that no result depends on.
     - ``within``: the numbers of the regions that are being traced, the outermost first; 0 is none.
@@ -120,10 +121,15 @@ class State:
         rare = self.tracing or self.inference or self.saved_hooks or self.autocast is not None
         self.usual = not rare and self.noted is None
 
-    def note_values(self, tensor: Any) -> None:
-        """Note that Python asks for the values of a tensor, if anybody wants to know."""
+    def note_more(self) -> None:
+        """Note that a call does more than its operations say, as to warn, if anybody wants to
+        know."""
         if self.noted is not None:
             self.noted.append(None)
+
+    def note_values(self, tensor: Any) -> None:
+        """Note that Python asks for the values of a tensor, if anybody wants to know."""
+        self.note_more()
         if self.guards is not None:
             self.guards[id(tensor), "_values"] = (tensor, "_values", tensor._values)
 

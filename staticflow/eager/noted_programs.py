@@ -1,0 +1,98 @@
+"""Programs as steps of plans: a program that a remembered call runs is an op to who notes its ops.
+
+What makes a plan (`staticflow.eager.fast.plans`) knows ops alone. While ops are noted, a program of
+tensors is noted as `program_op`, with a `ProgramCall` as its attribute, and native code runs it
+from then on (`staticflow.eager.fast.program_calls`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NoReturn
+
+import numpy as np
+
+from staticflow.data_classes import dataclass
+from staticflow.eager.programs import run
+from staticflow.errors import IndexRangeError, SymbolicError
+from staticflow.graph.locs import format_locs, here
+from staticflow.graph.op import Op
+from staticflow.ops.declaring.eager_side import eager
+from staticflow.ops.declaring.thread import thread
+from staticflow.runtime.executable import Executable
+
+__all__ = ["ProgramCall", "note_program", "program_op", "run_noted"]
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramCall:
+    """A call of a program of tensors. ``entry`` computes it of their arrays; ``otherwise`` takes
+    the tensors where that declines. Of what the program gives the first are the ``outputs``, in a
+    tuple or one alone.
+
+    The gradients that are ``wanted``, a bit for each tensor, are those of an entry of the tape that
+    is like the ``example``, and keeps the tensors and the results behind the outputs. Without an
+    example nothing is recorded.
+    """
+
+    entry: Callable[..., Any]
+    otherwise: Callable[..., Any]
+    outputs: int
+    is_tuple: bool
+    wanted: int = 0
+    example: Any = None
+
+
+def _refuse(*_: Any, **__: Any) -> NoReturn:
+    raise SymbolicError(
+        f"a program of the eager side is no part of a graph, at {format_locs(here())}"
+    )
+
+
+program_op = Op(
+    name="program", doc="What a compiled program gives.",
+    infer=_refuse, reference=_refuse, vjp=None,
+)  # fmt: skip
+
+
+def note_program(
+    call: ProgramCall, tensors: Sequence[Any], arrays: Sequence[Array], out: Any
+) -> None:
+    """Note that a program of tensors, which are on ``arrays``, gave ``out``, if anybody wants to
+    know."""
+    noted = thread.state.noted
+    if noted is not None:
+        noted.append((program_op, tensors, arrays, {"program": call}, out))
+
+
+def run_noted(
+    executable: Executable, known: Sequence[Array], arrays: Sequence[Array], values: Sequence[Any]
+) -> Any:
+    """What a program, of which nothing is recorded, gives of arrays, of which the ``known`` come
+    first, as `programs.run` gives it. Where ops are noted, and the other arrays are those of
+    tensors among ``values``, it is noted, too, and gives tensors."""
+    found = run(executable, [*known, *arrays])
+    if found is None or thread.state.noted is None:
+        return found
+    by_array = {id(v._data): v for v in values if isinstance(v, eager.tensor)}
+    tensors = [by_array.get(id(a)) for a in arrays]
+    if not tensors or None in tensors:
+        return found
+    several = type(found) is tuple
+    entry = partial(executable.fast, *known) if known else executable.fast
+    otherwise = partial(_run_again, executable, known)
+    call = ProgramCall(entry, otherwise, len(found) if several else 1, several)
+    out = tuple(map(eager.wrap, found)) if several else eager.wrap(found)
+    note_program(call, tensors, arrays, out)
+    return out
+
+
+def _run_again(executable: Executable, known: Sequence[Array], *tensors: Any) -> Any:
+    """What a program gives of the known arrays and of tensors. Raises `IndexRangeError`."""
+    found = run(executable, [*known, *(t._data for t in tensors)])
+    if found is None:
+        raise IndexRangeError("an index is out of range")
+    return tuple(map(eager.wrap, found)) if type(found) is tuple else eager.wrap(found)
