@@ -25,7 +25,12 @@ from staticflow.ops import OPS
 from staticflow.ops.declaring.by_shape import BY_SHAPE, remember_by
 from staticflow.ops.declaring.eager_side import EagerSide, install
 from staticflow.ops.declaring.fused import FUSED
-from staticflow.ops.indexing.data_dependent import masked_select_op, nonzero_op
+from staticflow.ops.indexing.data_dependent import (
+    bincount_op,
+    masked_select_op,
+    nonzero_op,
+    unique_op,
+)
 from staticflow.ops.tensors.methods import REFLECTED, Methods
 from staticflow.runtime.once import once
 
@@ -77,7 +82,7 @@ def _install_forms(tensor: Any) -> Mapping[Op, Any]:
         vjp_of,
     ]
     fast = fast_forms(
-        [*OPS.values(), nonzero_op, masked_select_op, program_op],
+        [*OPS.values(), nonzero_op, masked_select_op, bincount_op, unique_op, program_op],
         {*methods.values()}, {*reflected.values()},
         tensor, EAGER.general, EAGER.finish, remembered, in_place_methods(own),
     )  # fmt: skip

@@ -272,6 +272,8 @@ def _word_error(op: Op, args: Sequence[Any], attrs: Mapping[str, Any], error: Ex
         op.infer(Facts(), *_types(op, args), **attrs)
     except (ShapeError, DTypeError) as rule:
         raise type(rule)(f"{what}: {rule}, {at}") from None
+    except SymbolicError:  # of an op whose result has no type before it has run
+        pass
     if isinstance(error, StaticflowError):
         said = str(error) == attrs.get("what")  # by the function that asked for it
         raise type(error)(f"{error}, {at}" if said else f"{what}: {error}, {at}") from None

@@ -25,12 +25,16 @@ from staticflow.graph.node import Node, constant, item, make_node, param, toposo
 from staticflow.graph.op import Op
 from staticflow.graph.types import TensorType
 from staticflow.measure.work import Kernel, work_of_program, work_of_routine
+from staticflow.ops.along.counts import bincount
+from staticflow.ops.along.sets import unique
 from staticflow.ops.declaring.lowering import View
 from staticflow.ops.indexing.data_dependent import (
+    bincount_op,
     masked_select,
     masked_select_op,
     nonzero,
     nonzero_op,
+    unique_op,
 )
 from staticflow.ops.symbols.effect import settle
 from staticflow.ops.symbols.symbol import Symbol
@@ -84,7 +88,14 @@ class Attribute:
         return getattr(thing, self.name)
 
 
-IN_GRAPHS: dict[Op, Callable[..., Any]] = {nonzero_op: nonzero, masked_select_op: masked_select}
+def _unique(x: Any, *, inverse: bool, counts: bool) -> Any:
+    return unique(x, return_inverse=inverse, return_counts=counts)
+
+
+IN_GRAPHS: dict[Op, Callable[..., Any]] = {
+    nonzero_op: nonzero, masked_select_op: masked_select, bincount_op: bincount,
+    unique_op: _unique,
+}  # fmt: skip
 """What says in ops what an op does that only runs eagerly."""
 
 

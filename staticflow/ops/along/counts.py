@@ -18,7 +18,9 @@ from staticflow.ops.basics.view import reshape
 from staticflow.ops.declaring.fused import fused
 from staticflow.ops.declaring.required import require_shape
 from staticflow.ops.declaring.sizes import as_size
+from staticflow.ops.declaring.thread import thread
 from staticflow.ops.elementwise.maths import floor
+from staticflow.ops.indexing.data_dependent import bincount_op, is_found_eagerly
 from staticflow.ops.indexing.gather_ops import scatter_add_op
 
 __all__ = ["Histogram", "bincount", "histc", "histogram"]
@@ -78,6 +80,9 @@ def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
             f"bincount: minlength is {minlength}; it must be 0 or more, at {format_locs(here())}"
         )
     numbers = input if input.dtype is int64 else cast(input, dtype=int64)
+    if weights is None and isinstance(minlength, int) and is_found_eagerly(input):
+        thread.state.sizes += 1
+        return numbers.__sf_mode__.apply(bincount_op, (numbers,), {"minlength": minlength})
     size = as_size(_size_for(numbers, minlength))
     if isinstance(size, int) and size < 0:
         raise ShapeError(f"bincount: a number below 0, at {format_locs(here())}")

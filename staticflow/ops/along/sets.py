@@ -20,7 +20,13 @@ from staticflow.ops.basics.view import atleast_1d, ravel, reshape, unsqueeze
 from staticflow.ops.declaring.declare import normalize_dim
 from staticflow.ops.declaring.fused import fused
 from staticflow.ops.declaring.promote import result_type
-from staticflow.ops.indexing.data_dependent import masked_select, nonzero
+from staticflow.ops.declaring.thread import thread
+from staticflow.ops.indexing.data_dependent import (
+    is_found_eagerly,
+    masked_select,
+    nonzero,
+    unique_op,
+)
 from staticflow.ops.indexing.index_functions import index_select
 from staticflow.ops.indexing.scatter_ops import scatter
 
@@ -77,6 +83,14 @@ def unique(
     >>> sf.unique(sf.tensor([3, 1, 3]), return_counts=True)
     (tensor([1, 3]), tensor([1, 2]))
     """
+    is_wide = input.dtype.kind in "iu" or (input.dtype.is_floating and input.dtype.itemsize > 2)
+    if dim is None and is_wide and is_found_eagerly(input):
+        thread.state.sizes += 1
+        attrs = {"inverse": bool(return_inverse), "counts": bool(return_counts)}
+        values, *more = input.__sf_mode__.apply(unique_op, (input,), attrs)
+        if return_inverse:
+            more[0] = reshape(more[0], input.shape)
+        return (values, *more) if more else values
     if dim is None and input.dtype is bool_ and not return_inverse and not return_counts:
         return masked_select(*_both_bools(ravel(input)))
     if dim is None:

@@ -1,11 +1,14 @@
-"""Selections whose size is known only when they have been made."""
+"""What has a size that is known only when it has been found: selections, distinct numbers. In a
+graph the latter are said in other ops (`ops.along.sets`, `ops.along.counts`)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from staticflow.errors import DTypeError, SymbolicError
+import numpy as np
+
+from staticflow.errors import DTypeError, ShapeError, SymbolicError
 from staticflow.graph.dims import fresh_sym, prod, same_shape
 from staticflow.graph.dtypes import bool_, int64
 from staticflow.graph.locs import format_locs, here
@@ -23,7 +26,10 @@ from staticflow.ops.declaring.thread import thread
 from staticflow.ops.declaring.tracing import tracing_state
 from staticflow.ops.indexing.mask_ops import masked_scatter_op, masked_take_op
 
-__all__ = ["argwhere", "masked_select", "nonzero", "where"]
+__all__ = [
+    "argwhere", "bincount_op", "is_found_eagerly", "masked_select", "masked_select_op", "nonzero",
+    "nonzero_op", "unique_op", "where",
+]  # fmt: skip
 
 
 # -- eagerly, where the size is that of the result ------------------------------------------------
@@ -31,8 +37,8 @@ __all__ = ["argwhere", "masked_select", "nonzero", "where"]
 
 def _refuse(*_: Any, **__: Any) -> NoReturn:
     raise SymbolicError(
-        "this op has no type before it has run; use sf.nonzero, sf.masked_select or x[mask], which "
-        f"bind their size in a graph, at {format_locs(here())}"
+        "this op has no type before it has run; use sf.nonzero, sf.masked_select, x[mask], "
+        f"sf.unique or sf.bincount, which bind their size in a graph, at {format_locs(here())}"
     )
 
 
@@ -58,11 +64,107 @@ masked_select_op = Op(
 )
 
 
+# -- distinct numbers, and how often each is there, eagerly ---------------------------------------
+
+_SPREAD = 4
+"""Integers are counted, and not sorted, where their range is at most so many times their number:
+the distinct ones of 1000 below 50 are found in 6 microseconds, and by sorting in 14; of a million
+in 2 milliseconds, not 23."""
+
+_MANY = 1 << 9
+"""So many integers, or more, are counted: 16 are sorted in less time."""
+
+
+def is_found_eagerly(x: Any) -> bool:
+    """Whether a tensor is on the host, outside of graphs, and nobody wants a gradient by it."""
+    return not (
+        tracing_state.active
+        or x.__sf_mode__.rank
+        or x.__sf_gpu__ is not None
+        or (x.requires_grad and thread.state.recording)
+    )
+
+
+def _count(xp: Any, x: Any, *, minlength: int) -> Any:
+    try:
+        return xp.bincount(x, minlength=minlength)
+    except ValueError as error:
+        if "negative" in str(error):
+            raise ShapeError("a number below 0") from None
+        raise
+
+
+bincount_op = Op(
+    name="bincount", doc="How often each integer from 0 on is in a vector of int64.",
+    infer=_refuse, reference=_count, vjp=None,
+)  # fmt: skip
+
+
+def _distinct(xp: Any, x: Any, *, inverse: bool, counts: bool) -> tuple[Any, ...]:
+    flat = x.reshape(-1)
+    if x.dtype.kind in "iu" and flat.size >= _MANY:
+        low, high = int(flat.min()), int(flat.max())
+        if high - low < _SPREAD * flat.size:
+            return _count_each(flat, low, high - low + 1, inverse, counts)
+    if inverse:
+        order = flat.argsort()
+        ordered = flat[order]
+        if flat.size and ordered[-1] != ordered[-1]:  # each NaN is one by itself, in their order
+            order = flat.argsort(kind="stable")
+    else:
+        ordered = np.sort(flat)
+    begins = np.empty(flat.size, np.bool_)
+    begins[:1] = True
+    np.not_equal(ordered[1:], ordered[:-1], out=begins[1:])
+    values = ordered[begins]
+    if x.dtype.kind == "f":
+        _give_first_zero(flat, values)
+    found = [values]
+    if inverse:
+        runs = np.empty(flat.size, np.int64)
+        runs[order] = begins.cumsum() - 1
+        found.append(runs)
+    if counts:
+        starts = begins.nonzero()[0]
+        found.append(np.diff(starts, append=flat.size))
+    return tuple(found)
+
+
+def _count_each(flat: Any, low: int, span: int, inverse: bool, counts: bool) -> tuple[Any, ...]:
+    """`_distinct`, of integers of a small range."""
+    places = flat.astype(np.int64) - low if low or flat.dtype != np.int64 else flat
+    every = np.bincount(places, minlength=span)
+    there = every.nonzero()[0]
+    found = [(there + low).astype(flat.dtype)]
+    if inverse:
+        numbers = np.empty(span, np.int64)
+        numbers[there] = np.arange(there.size)
+        found.append(numbers[places])
+    if counts:
+        found.append(every[there])
+    return tuple(found)
+
+
+def _give_first_zero(flat: Any, values: Any) -> None:
+    """Let a zero among ``values`` have the sign of the first one in ``flat``: 0 and -0 are equal,
+    and sorted in any order."""
+    at = values.searchsorted(0.0)
+    if at < values.size and values[at] == 0:
+        values[at] = flat[(flat == 0).argmax()]
+
+
+unique_op = Op(
+    name="unique", doc="The distinct elements in ascending order; which of them each is; how often "
+    "each is there.",
+    infer=_refuse, reference=_distinct, vjp=None,
+)  # fmt: skip
+
+
 # -- in both modes --------------------------------------------------------------------------------
 
 
-def _in_graph(*values: Any) -> bool:
-    return tracing_state.active or any(v.__sf_mode__.rank for v in values)
+def _in_graph(x: Any) -> bool:
+    return x.__sf_mode__.rank > 0 or tracing_state.active
 
 
 def _compact(values: Sequence[Any], mask: Any) -> tuple[Any, ...]:
@@ -124,7 +226,7 @@ def masked_select(input: Any, mask: Any) -> Any:
     if not same_shape(x.shape, mask.shape):
         shape = common_shape([x.shape, mask.shape], "masked_select")
         x, where_true = expand(x, shape), expand(mask, shape)
-    if _in_graph(x, where_true):
+    if _in_graph(x) or _in_graph(where_true):
         return _compact([x], where_true)[0]
     thread.state.sizes += 1
     return masked_select_op(x, where_true)
