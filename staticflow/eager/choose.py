@@ -251,11 +251,11 @@ def _orders_by_kernel(op: Op, x: Array, dim: int, k: int) -> bool:
         return True
     if op is topk_op and k <= FEW and k * k <= n:  # of which few are among the first meanwhile
         return True
-    if n < ROW or op is sort_op:
+    if op is sort_op or (n < ROW and op not in _RANKS):
         return False
     if x.size < CALLS:
         return True
-    return op in _RANKS and (x.strides[dim] > x.itemsize or n >= HALF_LONG)
+    return n >= ROW and op in _RANKS and (x.strides[dim] > x.itemsize or n >= HALF_LONG)
 
 
 _RANKS = frozenset((kthvalue_op, median_dim_op))
