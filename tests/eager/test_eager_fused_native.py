@@ -237,6 +237,20 @@ def test_a_target_that_is_broadcast_is_warned_of_each_time() -> None:
             F.mse_loss(x[:, :1], x[:, 0])
 
 
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda x: F.mse_loss(x, x, size_average=False), "no longer used"),
+        (lambda x: F.softmax(x), "no dim is given"),
+        (lambda x: F.log_softmax(x), "no dim is given"),
+    ],
+)
+def test_what_is_warned_of_is_at_each_call(call: Callable[[Any], Any], says: str) -> None:
+    for _ in range(CALLS):
+        with pytest.warns(UserWarning, match=says):
+            call(leaves()[0])
+
+
 def test_an_index_out_of_range_is_refused_from_any_call_on() -> None:
     for _ in range(CALLS):
         x = leaves()[0]

@@ -193,6 +193,9 @@ NO_SIZES: Mapping[str, str] = {
         "a row of `topk`, of `isin` or of products, whose samples have fewer and more": (
             "ops.along.order.FEW", "ops.along.sets._FEW", "ops.along.multiplication._IN_REGISTERS",
         ),
+        "elements of which tests/ops/test_distinct.py has fewer and more": (
+            "graph.mask_indices._SMALL", "ops.indexing.data_dependent._MANY",
+        ),
         "a share of a mask, of which tests/eager/test_eager_large.py has less and more": (
             "graph.mask_indices._DENSE",
         ),
@@ -227,6 +230,7 @@ NO_SIZES: Mapping[str, str] = {
             "codegen.kernel.ENDLESS", "graph.verify._LARGE", "ops.elementwise.gamma._MOST_DERIVATIVES", "ops.elementwise.gamma._MOST_DIMS", "ops.declaring.late.MOST", "runtime.block_cache.MOST_KEPT",
             "ops.tensors.shortcuts._MOST_CHOSEN", "ops.declaring.sizes.MOST_TENSORS",
             "runtime.executable._LARGEST", "runtime.fastcall_sizes._BITS",
+            "eager.fast.compute.MOST_ARRAYS", "eager.fast.pull_fused.MOST_KEPT",
             "runtime.fastcall_call.MOST_ARRAYS", "runtime.fastcall_call.MOST_NUMBERS",
             "runtime.fastcall_call.LONG", "runtime.counting.MOST_ENTRIES", "ops.loops.plain_scan.ENDLESS",
             "runtime.fastcall_text._MOST_APART", "runtime.interpreter_lock.PATIENCE",
@@ -242,7 +246,7 @@ NO_SIZES: Mapping[str, str] = {
             "codegen.llvm.poison.NOTHING", "codegen.llvm.poison._NO_NUMBER",
             "codegen.maths.bits.ROUNDS", "codegen.maths.erf.SPARE", "codegen.maths.far._AHEAD",
             "codegen.maths.far._LOW", "codegen.maths.normal.SPARE", "codegen.target.PORTABLE",
-            "eager.fast.records.FLAGS", "eager.fast.records.NO_DTYPE", "eager.fast.apply.FLOATS",
+            "eager.fast.records.FLAGS", "eager.fast.records.NO_DTYPE", "eager.fast.apply.FLOATS", "eager.fast.program_calls.FLOATS", "eager.fast.key.MAY_BE_WANTED",
             "eager.fast.recall._OPEN",
             "eager.fast.objects.COUNT", "runtime.pool.FUTEX", "runtime.pool.FAULTS",
             "runtime.pool.EVERYBODY", "runtime.pool.MASK_WORDS", "runtime.relocations._BYTES.1",

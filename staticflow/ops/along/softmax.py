@@ -26,6 +26,7 @@ from staticflow.ops.basics.view import reshape
 from staticflow.ops.declaring.by_shape import by_shape
 from staticflow.ops.declaring.declare import normalize_dims, per_arg
 from staticflow.ops.declaring.numpy_names import numpy_names
+from staticflow.ops.declaring.thread import thread
 from staticflow.ops.elementwise.maths import exp, isinf, log, reciprocal
 
 __all__ = [
@@ -205,6 +206,7 @@ def log_softmax(
 def default_dim(name: str, x: Any) -> int:
     """The dim that PyTorch takes where none is given, with a warning."""
     dim = 0 if x.ndim in (0, 1, 3) else 1
+    thread.state.note_more()
     warn(
         f"{name}: no dim is given, so {dim} is taken, which depends on how many there are; "
         f"write dim={dim}"

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 from staticflow.graph.locs import format_locs, here
+from staticflow.ops.declaring.thread import thread
 
 __all__ = ["NUMPY_NAMES", "refuse_twice", "with_own_names"]
 
@@ -33,6 +34,7 @@ def with_own_names(fn: Callable[..., Any], given: Mapping[str, Any]) -> dict[str
     if "reduction" in known and not known.keys() & {*_LEFT} and own.keys() & {*_LEFT}:
         average, reduce = (own.pop(name, None) for name in _LEFT)
         found = "none" if reduce in (False, 0) else "sum" if average in (False, 0) else "mean"
+        thread.state.note_more()
         warnings.warn(
             f"size_average and reduce are no longer used; use reduction={found!r}, at "
             f"{format_locs(here())}",
