@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import re
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -162,3 +163,19 @@ def test_a_loss_by_what_pytorch_has_left() -> None:
             TypeError, match=r"\w+\(\) got an unexpected keyword argument 'size_average', at"
         ):
             fn(sf.ones(2), size_average=False)
+
+
+@pytest.mark.parametrize(("fn", "other", "own"), CASES)
+def test_an_argument_may_have_its_name_of_numpy_beside_out(fn: Any, other: str, own: str) -> None:
+    """As without, and an error has the user's line."""
+
+    def call(**named: Any) -> str:
+        out = sf.zeros(0)
+        try:
+            fn(sf.ones(3, 3), out=out, **named)
+        except Exception as error:
+            assert re.search(r", at .*other_names.*:\d+", f"{error}"), error
+            return f"{type(error).__name__}: {error}".split(", at ")[0]
+        return repr(out)
+
+    assert call(**{other: 1}) == call(**{own: 1})

@@ -53,14 +53,15 @@ BY_SHAPE: dict[Callable[..., Any], Marked] = {}
 def by_shape(fn: F) -> F:
     """``fn``, which asks of tensors, and lists of them, among its arguments only shape, dtype and
     strides. Its further arguments are numbers, strings, dtypes, None and tuples of them."""
-    marked = Marked(fn, refuses_foreign(fn))
+    worded = refuses_foreign(fn)
+    marked = Marked(fn, worded)
     if REMEMBERING.form is not None:
-        marked.form = REMEMBERING.form(marked.form)
+        marked.form = REMEMBERING.form(worded)
 
     @wraps(fn)
     def call(*args: Any, **kwargs: Any) -> Any:
         if "out" in kwargs:
-            return into(fn.__name__, fn, args, kwargs)
+            return into(fn.__name__, worded, args, kwargs)
         return marked.form(*args, **kwargs)
 
     BY_SHAPE[call] = marked
