@@ -6,6 +6,8 @@ import math
 from collections.abc import Collection
 from typing import Any
 
+import numpy as np
+
 from staticflow.graph.dtypes import DType, bool_
 from staticflow.graph.op import Op
 from staticflow.ops.basics.arithmetic import (
@@ -100,20 +102,28 @@ def _as_choice(c: Any, x: Any, y: Any) -> Any:
 
 
 def _clamp_twice(x: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
-    """The bounds of bounds. Integers and floats are not told apart by a bound: both must be of the
-    kind of the elements."""
+    """The bounds of bounds. Integers and floats are not told apart by a bound: all must be of the
+    kind of the elements. Zeros have signs, so it is None where a bound gives another than two."""
     given = [n for n in (a, b, c, d) if n is not None]
     fits = float if x.dtype.is_floating else int
-    if not all(isinstance(n, fits | int) and n == n and n != 0 for n in given):
+    if not all(isinstance(n, fits | int) and n == n for n in given):
         return None
+    inner, outer = {"min": a, "max": b}, {"min": c, "max": d}
     a, c = (-math.inf if n is None else n for n in (a, c))
     b, d = (math.inf if n is None else n for n in (b, d))
     if a > b or c > d:
         return None
     least, most = min(max(a, c), d), min(max(b, c), d)
-    return clamp_op(
-        x, min=None if least == -math.inf else least, max=None if most == math.inf else most
-    )
+    bounds = {
+        "min": None if least == -math.inf else least,
+        "max": None if most == math.inf else most,
+    }
+    if 0 in given and x.dtype.is_floating:
+        zeros = np.array([-math.inf, -0.0, 0.0, math.inf], x.dtype.numpy)
+        twice = clamp_op.reference(np, clamp_op.reference(np, zeros, **inner), **outer)
+        if twice.tobytes() != clamp_op.reference(np, zeros, **bounds).tobytes():
+            return None
+    return clamp_op(x, **bounds)
 
 
 ALGEBRA: tuple[Rule, ...] = (

@@ -14,7 +14,7 @@ from staticflow.data_classes import dataclass
 from staticflow.graph.dims import Size
 from staticflow.graph.dtypes import float32, float64
 from staticflow.graph.graph import Graph
-from staticflow.graph.node import Node
+from staticflow.graph.node import Node, param
 from staticflow.ops.along.extremes import amax_op, supremum_op
 from staticflow.ops.basics.axes import permute_op
 from staticflow.ops.basics.view import reshape_op
@@ -128,7 +128,8 @@ def _rows_behind(graph: Graph, seed: Node) -> tuple[set[Node], dict[Node, Rows]]
 
 
 def _bind_operands(region: Region, graph: Graph, behind: set[Node]) -> bool:
-    """Name the operands of a region. What is large and made without it is made in it."""
+    """Name the operands of a region. What is large and made without it is made in it, and so is
+    what is reduced from what is large."""
     position = {n: i for i, n in enumerate(graph.nodes)}
     stack = list(region.rows)
     while stack:
@@ -147,13 +148,25 @@ def _bind_operands(region: Region, graph: Graph, behind: set[Node]) -> bool:
             elif rows == FIXED:  # a kernel reads it where it stands
                 region.rows[arg] = FIXED
                 stack.append(arg)
-            elif region.is_large(arg, rows) and rows_before(arg, rows) is not None:
+            elif _is_made_inside(region, arg, rows):
                 region.rows[arg] = rows
                 stack.append(arg)
             elif region.given.setdefault(arg, rows) != rows:
                 return False
     region.rows = dict(sorted(region.rows.items(), key=lambda entry: position[entry[0]]))
     return True
+
+
+def _is_made_inside(region: Region, node: Node, rows: Rows) -> bool:
+    """Whether an operand, with its rows in ``rows``, would have something large in memory outside,
+    and can be made row by row."""
+    before = rows_before(node, rows)
+    if before is None:
+        return False
+    made_of = zip(node.args, before, strict=True)
+    return region.is_large(node, rows) or any(
+        r != FIXED and a.op is not param and region.is_large(a, r) for a, r in made_of
+    )
 
 
 def _operand_rows(region: Region, node: Node) -> tuple[Rows, ...] | None:

@@ -58,6 +58,7 @@ from staticflow.passes.powers import NUMBERS, POWERS, PRODUCTS
 from staticflow.passes.reductions import REDUCTIONS, SUMS_OF_PARTS
 from staticflow.passes.selecting_products import SELECTING
 
+from staticflow.passes.row_indices import ROW_INDICES
 __all__ = ["CANONICAL", "FAST", "PARTS", "REORDER"]
 
 
@@ -270,6 +271,7 @@ CANONICAL: tuple[Rule, ...] = (
     *ALGEBRA,
     *NUMBERS,
     *REDUCTIONS,
+    *ROW_INDICES,
     *INVERSES,
 )  # fmt: skip
 """Rules that keep every IEEE result."""

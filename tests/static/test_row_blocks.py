@@ -98,6 +98,20 @@ def test_losses_of_unknown_rows(small_blocks: int, name: str) -> None:
         assert_equal(program(*arrays(rows)), other(*arrays(rows)))
 
 
+def test_an_index_of_each_row(small_blocks: int) -> None:
+    """The classes are chosen by an index of all rows and one of columns, of which some count from
+    the end."""
+
+    def loss(z: Any, t: Any, weight: Any) -> Any:
+        return -z.log_softmax(1)[sf.arange(z.shape[0]), t - WORDS * (t % 2)].mean()
+
+    program, other = (step(loss, None, passes=p) for p in (None, "-canonicalize,-simplify"))
+    assert fired(program) == 1 and not fired(other)
+    assert program.plan.peak_bytes(h_0=1600) < 1600 * WORDS * 8 / 10
+    for rows in (1, 16, 67):
+        assert_equal(program(*arrays(rows)), other(*arrays(rows)))
+
+
 def test_no_rows(small_blocks: int) -> None:
     program = step(LOSSES["sum"], None)
     loss, *grads = program(*arrays(0))

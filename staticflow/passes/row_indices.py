@@ -1,0 +1,56 @@
+"""One element of each row, by a tensor of columns: ``x[arange(n), i]`` is a gather.
+
+A gather along a dim leaves the others where they are, so that what is computed row by row is seen
+to be that, as in the losses of many classes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from staticflow.graph.dims import same
+from staticflow.ops.basics.arithmetic import where
+from staticflow.ops.basics.creation import iota
+from staticflow.ops.basics.view import squeeze_op, unsqueeze_op
+from staticflow.ops.indexing.gather_ops import gather_op, scatter_add_op
+from staticflow.ops.indexing.index_ops import index_op, index_put_op
+from staticflow.ops.symbols.pattern import Rule, rule
+
+__all__ = ["ROW_INDICES"]
+
+
+def _columns(x: Any, rows: Any, i: Any) -> Any:
+    """The columns ``i`` of a matrix, from 0 on, as a column; None where ``rows`` are not all rows
+    in their order, or not as many as there are columns."""
+    at, count = rows.node, x.__sf_shape__[0]
+    if x.ndim != 2 or at.op is not iota or at.tensor_type.ndim != 1 or i.ndim != 1:
+        return None
+    if not same(at.tensor_type.shape[0], count) or not same(i.__sf_shape__[0], count):
+        return None
+    inside = where(i < 0, i + x.__sf_shape__[1], i)
+    return unsqueeze_op(inside, dims=(1,))
+
+
+def _gather(x: Any, rows: Any, i: Any) -> Any:
+    columns = _columns(x, rows, i)
+    return None if columns is None else squeeze_op(gather_op(x, columns, dim=1), dims=(1,))
+
+
+def _scatter(x: Any, v: Any, rows: Any, i: Any) -> Any:
+    columns = _columns(x, rows, i)
+    if columns is None or v.ndim != 1 or not same(v.__sf_shape__[0], x.__sf_shape__[0]):
+        return None
+    return scatter_add_op(x, columns, unsqueeze_op(v, dims=(1,)), dim=1)
+
+
+ROW_INDICES: tuple[Rule, ...] = (
+    rule(
+        "one_of_each_row", "x[arange(n), i] = gather of x by i, in each of its n rows",
+        lambda x, rows, i: index_op(x, rows, i, dims=(0, 1)), _gather,
+    ),
+    rule(
+        "into_each_row", "x with v added at [arange(n), i] = scatter_add of v by i",
+        lambda x, v, rows, i: index_put_op(x, v, rows, i, dims=(0, 1), accumulate=True), _scatter,
+    ),
+)  # fmt: skip
+"""Rules for an index of rows that are all of them."""
