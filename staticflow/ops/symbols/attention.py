@@ -14,15 +14,16 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from staticflow.data_classes import dataclass
 from staticflow.graph.dims import same, same_shape
-from staticflow.graph.dtypes import float32, float64
+from staticflow.graph.dtypes import DType, bfloat16, float16, float32, float64
 from staticflow.graph.graph import bound_symbols, substitute_nodes
 from staticflow.graph.locs import using
 from staticflow.graph.node import Node, param, toposort
 from staticflow.graph.op import Op
-from staticflow.graph.types import Shape
-from staticflow.ops.along.softmax import softmax_op
+from staticflow.graph.types import Shape, TensorType
+from staticflow.ops.along.softmax import logsumexp_op, softmax_op
 from staticflow.ops.basics.arithmetic import (
     add,
+    cast,
     div,
     logical_and,
     logical_not,
@@ -35,8 +36,9 @@ from staticflow.ops.basics.axes import mT
 from staticflow.ops.basics.creation import full
 from staticflow.ops.basics.expand import expand
 from staticflow.ops.basics.reduce import all_op
-from staticflow.ops.basics.view import reshape, reshape_op
+from staticflow.ops.basics.view import reshape, reshape_op, unsqueeze_op
 from staticflow.ops.declaring.late import behind
+from staticflow.ops.elementwise.maths import exp
 from staticflow.ops.indexing.mask_ops import masked_fill_op
 from staticflow.ops.matrices.attention import ROLES, attend_op
 from staticflow.ops.matrices.contract import matmul_op
@@ -49,7 +51,13 @@ __all__ = ["attend_nodes", "attention_of"]
 _LEAST = 8
 """Queries below which the weights are few, and would fill no vector."""
 
-_DTYPES = (float32, float64)
+_DTYPES = (float32, float64, float16, bfloat16)
+
+_SHORT = (float16, bfloat16)
+"""Dtypes whose scores and weights are of float32, rounded no more than the result."""
+
+_ADDING = ("addmm", "baddbmm")
+"""Products with something added, by name: their module is not imported for this."""
 
 _DEEP = 24
 """Operations between two products, at most, that are looked through."""
@@ -103,7 +111,7 @@ def attention_of(
     node: Node, at: At, users: Mapping[Node, Collection[Node]], closed: Collection[Node]
 ) -> Any:
     """The symbol that computes the same as ``node`` without its weights in memory, if that is a
-    product of the weights of attention and values, in numbers of 32 or 64 bits; else None.
+    product of the weights of attention and values; else None.
 
     ``at`` gives what stands for the arguments. Nothing ``closed``, and nothing that others use,
     may lie between the two products.
@@ -136,7 +144,7 @@ def attend_nodes(outputs: Sequence[Node], closed: Collection[Node]) -> dict[Node
     in memory, often the node itself. A ``closed`` node is kept for what it is."""
     order = toposort(outputs)
     found = {node: node for node in order}
-    if not any(node.op is softmax_op for node in order):
+    if not any(map(_softmax_of, order)):
         return found
     users: dict[Node, list[Node]] = {node: [] for node in order}
     for node in order:
@@ -200,15 +208,22 @@ def _is_stretched(shape: Shape, to: Shape) -> bool:
 
 
 def _begin_scores(node: Node, at: At) -> _Scores | None:
-    if node.op is not matmul_op:
+    shape, bias, scale = node.tensor_type.shape, None, 1.0
+    if node.op is matmul_op:
+        query, key = node.args
+    elif node.op.name in _ADDING:
+        beside, query, key = node.args
+        scale, beta = float(node.attrs["alpha"]), node.attrs["beta"]
+        if beta and not _is_row(beside.tensor_type.shape):  # softmax(x + c) = softmax(x)
+            bias = at(beside) * beta if beta != 1 else at(beside)
+    else:
         return None
-    shape = node.tensor_type.shape
-    query, key = node.args
-    for one, other in (query.args, reversed(query.args)) if query.op is mul else ():
+    for one, other in (query.args, reversed(query.args)) if query.op is mul and scale == 1 else ():
         number = number_of(other)
         if number is not None and same_shape(one.tensor_type.shape, query.tensor_type.shape):
-            return _Scores(shape, at(one), mT(at(key)), (node,), scale=float(number))
-    return _Scores(shape, at(query), mT(at(key)), (node,))
+            query, scale = one, float(number)
+            break
+    return _Scores(shape, at(query), mT(at(key)), (node,), bias=bias, scale=scale)
 
 
 def _add(inner: _Scores, node: Node, position: int, at: At) -> _Scores | None:
@@ -294,17 +309,44 @@ def _masked_fill(inner: _Scores, node: Node, position: int, at: At) -> _Scores |
 
 
 def _reshape_scores(inner: _Scores, node: Node, position: int, at: At) -> _Scores | None:
-    """Scores under other leading sizes, and so are queries and keys."""
+    """Scores under other leading sizes, and so are queries and keys; or with the queries in groups,
+    each of which reads the same keys."""
     shape = node.tensor_type.shape
-    if not inner.is_plain or not _keeps_matrices(inner.shape, shape):
+    if not inner.is_plain:
         return None
-    parts = (_stretch(x, inner.shape[:-2]) for x in (inner.query, inner.key))
+    parts = [_stretch(x, inner.shape[:-2]) for x in (inner.query, inner.key)]
+    if _splits_queries(inner.shape, shape):
+        query, key = parts
+        lead = inner.shape[:-2]
+        ones = (1,) * (len(shape) - len(inner.shape))
+        query = reshape(query, (*shape[:-1], query.__sf_shape__[-1]))
+        key = reshape(key, (*lead, *ones, *key.__sf_shape__[-2:]))
+        return replace(inner, shape=shape, query=query, key=key)
+    if not _keeps_matrices(inner.shape, shape):
+        return None
     query, key = (reshape(x, (*shape[:-2], *x.__sf_shape__[-2:])) for x in parts)
     return replace(inner, shape=shape, query=query, key=key)
 
 
 def _keeps_matrices(before: Shape, after: Shape) -> bool:
     return min(len(before), len(after)) >= 2 and same_shape(before[-2:], after[-2:])
+
+
+def _splits_queries(before: Shape, after: Shape) -> bool:
+    """Whether a reshape of scores does nothing but put the queries into groups."""
+    lead = len(before) - 2
+    return (
+        len(after) > len(before) >= 2
+        and same_shape(before[:lead], after[:lead])
+        and same(before[-1], after[-1])
+    )
+
+
+def _round_less(inner: _Part, node: Node, position: int, at: At) -> _Part | None:
+    """Scores or weights in another float dtype, unless they were computed in float64 for it: of
+    16 bits they are computed in float32."""
+    before, after = node.args[0].tensor_type.dtype, node.tensor_type.dtype
+    return inner if after.is_floating and (before is not float64 or after is float64) else None
 
 
 def _stretch(x: Any, lead: Shape) -> Any:
@@ -315,19 +357,41 @@ def _stretch(x: Any, lead: Shape) -> Any:
 
 _SCORES = _Reading(_begin_scores, {
     add: _add, sub: _add, mul: _scale, div: _scale, where: _where, masked_fill_op: _masked_fill,
-    reshape_op: _reshape_scores,
+    reshape_op: _reshape_scores, cast: _round_less,
 })  # fmt: skip
 
 
 # -- weights --------------------------------------------------------------------------------------
 
 
+def _softmax_of(node: Node) -> tuple[Node, ...]:
+    """What a node is the softmax of along its last dim, and the nodes that are inside of what
+    writes it, ``exp(x - logsumexp(x))`` for one; nothing if it is none."""
+    last = node.tensor_type.ndim - 1 if isinstance(node.type, TensorType) else -1
+    if node.op is softmax_op:
+        return (node.args[0],) if node.attrs["dim"] == last else ()
+    if node.op is not exp or node.args[0].op is not sub:
+        return ()
+    x, total = node.args[0].args
+    inside = []
+    while total.op in (unsqueeze_op, reshape_op):
+        inside.append(total)
+        (total,) = total.args
+    if total.op is not logsumexp_op or total.args != (x,) or total.attrs["dims"] != (last,):
+        return ()
+    column = node.args[0].args[1].tensor_type.shape
+    if len(column) != last + 1 or not same(column[-1], 1):
+        return ()
+    return x, node.args[0], total, *inside
+
+
 def _begin_weights(node: Node, at: At) -> _Weights | None:
     shape = node.tensor_type.shape
-    if node.op is not softmax_op or node.attrs["dim"] != len(shape) - 1:
+    found = _softmax_of(node)
+    if not found:
         return None
-    scores = _SCORES.read(node.args[0], at)
-    return None if scores is None else _Weights(shape, scores, (*scores.inside, node))
+    scores = _SCORES.read(found[0], at)
+    return None if scores is None else _Weights(shape, scores, (*scores.inside, *found[1:], node))
 
 
 def _times(inner: _Weights, node: Node, position: int, at: At) -> _Weights | None:
@@ -372,12 +436,13 @@ def _drop(inner: _Weights, node: Node, position: int, at: At) -> _Weights | None
 
 def _reshape_weights(inner: _Weights, node: Node, position: int, at: At) -> _Weights | None:
     shape = node.tensor_type.shape
-    fits = _keeps_matrices(inner.shape, shape)
+    fits = _keeps_matrices(inner.shape, shape) or _splits_queries(shape, inner.shape)
     return replace(inner, shape=shape, reshaped=True) if fits else None
 
 
 _WEIGHTS = _Reading(_begin_weights, {
     mul: _times, div: _times, where: _choose, masked_fill_op: _drop, reshape_op: _reshape_weights,
+    cast: _round_less,
 })  # fmt: skip
 
 
@@ -390,7 +455,10 @@ def _write(weights: _Weights, node: Node, at: At) -> Any:
     if _is_stretched(outer, node.tensor_type.shape[:-2]):
         return None  # over the leading sizes of the values
     value = _stretch(value, outer)
-    if weights.reshaped:
+    if weights.reshaped and _splits_queries(weights.shape, scores.shape):
+        ones = (1,) * (len(lead) - len(outer))
+        value = _stretch(reshape(value, (*outer, *ones, *value.__sf_shape__[-2:])), lead)
+    elif weights.reshaped:
         value = reshape(value, (*lead, *value.__sf_shape__[-2:]))
     query, key = (_stretch(x, lead) for x in (scores.query, scores.key))
     extras = {"bias": scores.bias, "keep": scores.keep, "factor": weights.factor,
@@ -399,9 +467,17 @@ def _write(weights: _Weights, node: Node, at: At) -> Any:
     found = [_without(x, weights.inside, at) for x in extras.values()]
     if None in found:
         return None
-    out, *_ = attend_op(query, key, value, *found, roles=tuple(extras), fill=scores.fill,
-                        scale=scores.scale)  # fmt: skip
-    return reshape(out, node.tensor_type.shape) if weights.reshaped else out
+    dtype = node.tensor_type.dtype
+    parts = [_widen(x, float32 if dtype in _SHORT else dtype) for x in (query, key, value, *found)]
+    out, *_ = attend_op(*parts, roles=tuple(extras), fill=scores.fill, scale=scores.scale)
+    if weights.reshaped:
+        out = reshape(out, node.tensor_type.shape)
+    return out if out.dtype is dtype else cast(out, dtype=dtype)
+
+
+def _widen(x: Any, dtype: DType) -> Any:
+    """Floats in ``dtype``, and masks as they are."""
+    return x if x.dtype is dtype or not x.dtype.is_floating else cast(x, dtype=dtype)
 
 
 def _without(x: Any, inside: Collection[Node], at: At) -> Any:
