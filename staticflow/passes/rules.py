@@ -39,12 +39,14 @@ from staticflow.ops.basics.expand import expand_op
 from staticflow.ops.basics.reduce import sum_op
 from staticflow.ops.basics.slicing import embed_op, select_op, slice_op
 from staticflow.ops.basics.view import reshape, reshape_op, squeeze_op, unsqueeze_op, with_ones
+from staticflow.ops.elementwise.activation import logsigmoid
 from staticflow.ops.elementwise.maths import (
     exp,
     isinf,
     log,
     pow,
     reciprocal,
+    sigmoid,
     sqrt,
 )
 from staticflow.ops.indexing.gather_ops import scatter_add_op
@@ -56,9 +58,9 @@ from staticflow.passes.algebra import ALGEBRA
 from staticflow.passes.inverses import INVERSES
 from staticflow.passes.powers import NUMBERS, POWERS, PRODUCTS
 from staticflow.passes.reductions import REDUCTIONS, SUMS_OF_PARTS
+from staticflow.passes.row_indices import ROW_INDICES
 from staticflow.passes.selecting_products import SELECTING
 
-from staticflow.passes.row_indices import ROW_INDICES
 __all__ = ["CANONICAL", "FAST", "PARTS", "REORDER"]
 
 
@@ -269,9 +271,9 @@ CANONICAL: tuple[Rule, ...] = (
         lambda x, dims, keepdim: _drop(x, dims, keepdim),
     ),
     *ALGEBRA,
+    *ROW_INDICES,
     *NUMBERS,
     *REDUCTIONS,
-    *ROW_INDICES,
     *INVERSES,
 )  # fmt: skip
 """Rules that keep every IEEE result."""
@@ -329,6 +331,11 @@ PARTS: tuple[Rule, ...] = (
         "exp_of_log_softmax", "exp(x - m - log s) = exp(x - m) / s, s = sum exp(x - m), m = max x",
         lambda x: exp(x - _peak(x) - log(_sum_rows(exp(x - _peak(x))))),
         lambda x, dims: _over_sum(exp(x - _peak_of(x, dims)), dims),
+    ),
+    # what is right to differentiate takes two functions more to compute
+    rule(
+        "exp_of_logsigmoid", "exp log sigmoid(x) = sigmoid(x)",
+        lambda x: exp(logsigmoid(x)), lambda x: sigmoid(x),
     ),
 )  # fmt: skip
 

@@ -86,8 +86,8 @@ def test_an_import_makes_little() -> None:
     run = subprocess.run([sys.executable, "-c", COUNTS], capture_output=True, text=True, check=True)
     texts, signatures, modules = map(int, run.stdout.split())
     assert texts <= 190  # 120 dataclasses, 60 annotations of records, named tuples
-    assert signatures <= 56
-    assert modules <= 350
+    assert signatures <= 65  # an op that a rule names has its own taken
+    assert modules <= 351
 
 
 def test_an_import_looks_through_nothing_that_it_made() -> None:

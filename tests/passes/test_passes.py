@@ -81,7 +81,7 @@ def all_nodes(graph: Graph) -> list[Node]:
 COUNTS = [counts_of(case) for _, _, case in CASES]
 ALWAYS = {
     "stop_gradient", "keep_history", "squeeze_reshape", "unsqueeze_reshape", "transpose_permute",
-    "t_permute", "shard",
+    "t_permute", "shard", "sinc_near_0",
 }  # fmt: skip
 """Rules for ops that are said in others wherever they stand."""
 

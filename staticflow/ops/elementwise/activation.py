@@ -19,8 +19,8 @@ from staticflow.ops.elementwise.trig import tanh
 
 __all__ = [
     "celu", "elu", "gelu", "hardshrink", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu",
-    "logsigmoid", "mish", "relu6", "selu", "silu", "softplus", "softshrink", "softsign",
-    "tanhshrink", "threshold",
+    "logsigmoid", "mish", "relu6", "selu", "sigmoid_slope", "silu", "softplus", "softshrink",
+    "softsign", "tanhshrink", "threshold",
 ]  # fmt: skip
 
 # -- smooth ---------------------------------------------------------------------------------------
@@ -119,9 +119,15 @@ logsigmoid = compose(
     lambda k, x: k.sub(
         k.select(k.compare("gt", x, 0.0), 0.0, x), k.log1p(k.exp(k.neg(k.abs(x))))
     ),
-    (lambda ct, out, x: ct * sigmoid(-x),),
+    (lambda ct, out, x: ct * sigmoid_slope(-x),),
     grad_name="LogSigmoidBackward0", numpy="slower",
 )  # fmt: skip
+
+
+def sigmoid_slope(x: Any) -> Any:
+    """``sigmoid(x)`` as a slope: of a symbol it is written as what has derivatives that are right
+    where it is next to 1, too, and is compiled to a sigmoid."""
+    return exp(logsigmoid(x)) if hasattr(x, "node") else sigmoid(x)
 
 
 def _mish_emit(k: Any, x: Any) -> Any:

@@ -12,6 +12,7 @@ from staticflow.ops.basics.creation import ones_like, zeros_like
 from staticflow.ops.declaring.by_shape import by_shape
 from staticflow.ops.declaring.declare import compose, elementwise
 from staticflow.ops.declaring.promote import one_number, result_type
+from staticflow.ops.elementwise.activation import sigmoid_slope
 from staticflow.ops.elementwise.maths import log, pow, sigmoid, sign, trunc
 
 __all__ = [
@@ -119,7 +120,8 @@ logaddexp = compose(
     "logaddexp", "``log(exp(x) + exp(y))``, which does not overflow on the way.",
     lambda xp, x, y: xp.logaddexp(x, y),
     _logaddexp_emit,
-    (lambda ct, out, x, y: ct * sigmoid(x - y), lambda ct, out, x, y: ct * sigmoid(y - x)),
+    (lambda ct, out, x, y: ct * sigmoid_slope(x - y),
+     lambda ct, out, x, y: ct * sigmoid_slope(y - x)),
     numpy="slower",
 )  # fmt: skip
 

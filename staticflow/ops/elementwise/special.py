@@ -104,9 +104,23 @@ ndtr = real_function(
 log_ndtr = real_function(
     "log_ndtr", "The logarithm of `ndtr`, also where that is 0.",
     by_python("log_ndtr", _log_ndtr),
-    lambda ct, out, x: ct * (math.sqrt(2 / math.pi) / erfcx(x * -math.sqrt(0.5))),
+    lambda ct, out, x: ct * _log_ndtr_slope(x),
     numpy="slower",
 )  # fmt: skip
+
+
+def _log_ndtr_slope(x: Any) -> Any:
+    """The density over the probability. Both are numbers above 0, and below it their ratio is one
+    over a scaled complement of erf, which above is infinite, with derivatives that are NaN."""
+    above = x > 0
+    high, low = where(above, x, 0.0), where(above, 0.0, x)
+    return where(
+        above,
+        exp(high * high * -0.5) * DENSITY / ndtr(high),
+        math.sqrt(2 / math.pi) / erfcx(low * -math.sqrt(0.5)),
+    )
+
+
 erfinv = real_function(
     "erfinv", "The inverse of `erf`: infinite at -1 and 1, NaN outside.",
     by_python("erfinv", _erfinv),

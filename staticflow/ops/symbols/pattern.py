@@ -25,6 +25,7 @@ from staticflow.ops.tensors.methods import Methods
 
 __all__ = [
     "Pattern", "Rule", "RuleTable", "attr", "either", "match", "number_of", "rewrite_node", "rule",
+    "spellings",
 ]  # fmt: skip
 
 _SELECTIVE = (maximum, minimum)
@@ -107,12 +108,24 @@ def rule(
     name: str, identity: str, pattern: Callable[..., Any], replace: Callable[..., Any]
 ) -> Rule:
     """A rule from two functions of the same variables."""
-    code = pattern.__code__
-    variables = {v: Var(v) for v in code.co_varnames[: code.co_argcount]}
-    built = pattern(**variables)
-    if not isinstance(built, Pattern) or built.op is None:
-        raise SymbolicError(f"the pattern of rule {name} must be an operation")
-    return Rule(name, identity, built, replace)
+    (found,) = spellings(name, identity, replace, pattern)
+    return found
+
+
+def spellings(
+    name: str, identity: str, replace: Callable[..., Any], *patterns: Callable[..., Any]
+) -> tuple[Rule, ...]:
+    """A rule for each of several patterns of the same variables, each a function of these that
+    gives a pattern or several."""
+    found = []
+    for pattern in patterns:
+        code = pattern.__code__
+        built = pattern(**{v: Var(v) for v in code.co_varnames[: code.co_argcount]})
+        for each in built if isinstance(built, tuple) else (built,):
+            if not isinstance(each, Pattern) or each.op is None:
+                raise SymbolicError(f"the pattern of rule {name} must be an operation")
+            found.append(Rule(name, identity, each, replace))
+    return tuple(found)
 
 
 def number_of(node: Node) -> bool | int | float | None:

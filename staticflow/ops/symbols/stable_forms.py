@@ -8,53 +8,67 @@ and once more before the graph is compiled.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
-from staticflow.graph.dims import prod
-from staticflow.ops.along.extremes import supremum_op
 from staticflow.ops.along.softmax import log_softmax_op, logsumexp_op, softmax_op
-from staticflow.ops.basics.arithmetic import (
-    add,
-    div,
-    keep_history,
-    logical_and,
-    logical_or,
-    mul,
-    neg,
-    stop_gradient,
-    sub,
-    where,
-)
-from staticflow.ops.basics.creation import ones_like
+from staticflow.ops.basics.arithmetic import add, div, keep_history, mul, neg, sub
 from staticflow.ops.basics.reduce import mean_op, sum_op
 from staticflow.ops.basics.slicing import select_op, slice_op
-from staticflow.ops.basics.view import reshape_op, squeeze_op, unsqueeze_op
+from staticflow.ops.basics.view import reshape_op, unsqueeze_op
 from staticflow.ops.elementwise.activation import logsigmoid
 from staticflow.ops.elementwise.maths import (
     abs,
     exp,
     expm1,
-    isfinite,
     log,
     log1p,
+    log2,
+    log10,
     pow,
     reciprocal,
+    rsqrt,
     sigmoid,
-    sign,
     sqrt,
 )
 from staticflow.ops.elementwise.pairs import hypot, logaddexp, xlogy
-from staticflow.ops.elementwise.special import erf, erfc, log_ndtr, ndtr
+from staticflow.ops.elementwise.special import erf, erfc, log_ndtr, ndtr, sinc
 from staticflow.ops.elementwise.trig import acosh, asinh, atanh, cosh, sin, sinh, tanh
 from staticflow.ops.indexing.gather_ops import gather_op
 from staticflow.ops.indexing.index_ops import index_op
-from staticflow.ops.statistics.moments import vector_norm_op
-from staticflow.ops.symbols.pattern import Rule, attr, either, rule
+from staticflow.ops.matrices.contract import matmul_op
+from staticflow.ops.symbols.pattern import Rule, attr, either, rule, spellings
+from staticflow.ops.symbols.stable_values import (
+    LN2,
+    accurate_expm1,
+    accurate_sigmoid,
+    accurate_tanh,
+    direction,
+    expm1_over_x,
+    has_own_log,
+    hypotenuse,
+    log1p_over_x,
+    log_cosh,
+    log_divided,
+    log_erfc,
+    log_mean_exp,
+    log_of_inverse,
+    log_one_minus_exp,
+    log_ratio,
+    log_scaled,
+    log_sum,
+    log_sum_with,
+    norm,
+    root_of_squares,
+    sin_x_over_x,
+    sinc_near_0,
+    softmax,
+    softmax_times,
+    softplus,
+    variance,
+    x_over_expm1,
+)
 
 __all__ = ["STABLE_FORMS"]
-
-_LN2 = math.log(2)
 
 
 # -- spellings ------------------------------------------------------------------------------------
@@ -72,6 +86,24 @@ def _half(x: Any) -> Any:
     return either(mul(x, 0.5), div(x, 2))
 
 
+def _sigmoid(x: Any) -> Any:
+    return either(sigmoid(x), exp(logsigmoid(x)))
+
+
+def _expm1(x: Any) -> Any:
+    return either(expm1(x), keep_history(exp(x), expm1(x)))
+
+
+def _inverse(x: Any) -> tuple[Any, ...]:
+    """The patterns of one over ``x``."""
+    return reciprocal(x), div(1, x), pow(x, -1)
+
+
+def _ratios(x: Any, y: Any) -> tuple[Any, ...]:
+    """The patterns of ``x`` over ``y``."""
+    return div(x, y), mul(x, either(*_inverse(y)))
+
+
 def _sum(x: Any) -> Any:
     return sum_op(x, dims=attr("dims"), keepdim=attr("keepdim"))
 
@@ -87,134 +119,12 @@ def _row_sum(x: Any) -> Any:
     return either(kept, unsqueeze_op(dropped, dims=attr("dims")))
 
 
-def _spellings(
-    name: str,
-    identity: str,
-    replace: Callable[..., Any],
-    *patterns: Callable[..., Any],
-) -> tuple[Rule, ...]:
-    """A rule for each of several patterns of the same variables."""
-    return tuple(rule(name, identity, pattern, replace) for pattern in patterns)
+def _multiple(x: Any, c: Any) -> Any:
+    return either(x, mul(x, c))
 
 
-# -- what is said instead -------------------------------------------------------------------------
-
-
-def _softplus(x: Any) -> Any:
-    return neg(logsigmoid(neg(x)))
-
-
-def _log_cosh(x: Any) -> Any:
-    """``log(cosh(x))``; at -inf, where the sum would be inf - inf, it is ``-x``."""
-    return where(x == -math.inf, -x, x + _softplus(x * -2.0) - _LN2)
-
-
-def _log_one_minus_exp(x: Any) -> Any:
-    """``log(1 - exp(x))``, below ``-log 2`` by one function and above it by the other (Maechler
-    2012, "Accurately computing log(1 - exp(-|a|))"). Of a choice, as it is made of, it is none."""
-    if x.node.op is where:
-        return None
-    near = x > -_LN2
-    return where(near, log(neg(expm1(where(near, x, -1.0)))), log1p(neg(exp(where(near, -1.0, x)))))
-
-
-def _softmax(x: Any, dims: tuple[int, ...]) -> Any:
-    return softmax_op(x, dim=dims[0]) if len(dims) == 1 else None
-
-
-def _scale_of(x: Any, dims: tuple[int, ...]) -> Any:
-    """The largest magnitude along ``dims``, or 1 where that is no number to divide by."""
-    peak = supremum_op(abs(stop_gradient(x)), dims=dims, keepdim=True)
-    return where(logical_and(isfinite(peak), peak > 0), peak, 1.0)
-
-
-def _norm(x: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
-    """The Euclidean norm, whose squares neither over- nor underflow, and whose gradient is 0 where
-    it is 0."""
-    if not dims:
-        return abs(x)
-    scale = _scale_of(x, dims)
-    norm = vector_norm_op(x / scale, ord=2.0, dims=dims, keepdim=True) * scale
-    return norm if keepdim else squeeze_op(norm, dims=dims)
-
-
-def _log_mean_exp(x: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
-    total = logsumexp_op(x, dims=dims, keepdim=keepdim)
-    return total - log(ones_like(total) * prod(x.shape[d] for d in dims))
-
-
-def _variance(x: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
-    apart = x - mean_op(x, dims=dims, keepdim=True)
-    return mean_op(apart * apart, dims=dims, keepdim=keepdim)
-
-
-def _log_ratio(a: Any, b: Any) -> Any:
-    """``log(a / b)``: of the larger over the smaller by how much it exceeds 1, and as a difference
-    of logarithms where that overflows, and where the ratio is a zero of either sign, as what is
-    written makes no difference of these; its gradient is always that of the difference."""
-    if not hasattr(a, "dtype") or not hasattr(b, "dtype"):
-        return None
-    apart = log(abs(a)) - log(abs(b))
-    x, y = stop_gradient(a), stop_gradient(b)
-    above = abs(x) >= abs(y)
-    larger, smaller = where(above, x, y), where(above, y, x)
-    excess = (larger - smaller) / smaller
-    near = log1p(excess)
-    signed = where(above, near, -near)
-    is_lost = logical_and(excess == math.inf, logical_and(smaller != 0, isfinite(larger)))
-    is_zero = logical_or(x == 0, abs(y) == math.inf)
-    return keep_history(apart, where(logical_or(is_lost, is_zero), stop_gradient(apart), signed))
-
-
-_SERIES = (
-    0.08333333333333333, -0.001388888888888889, 3.306878306878307e-05, -8.267195767195768e-07,
-    2.08767569878681e-08, -5.284190138687493e-10, 1.3382536530684679e-11, -3.3896802963225827e-13,
-    8.586062056277845e-15, -2.174868698558062e-16,
-)  # fmt: skip
-"""``B(2 n) / (2 n)!`` from n = 1 on, with Bernoulli's numbers B."""
-
-
-def _x_over_expm1(x: Any) -> Any:
-    """``x / (exp(x) - 1)``: near 0 by its series (Abramowitz and Stegun 1964, 23.1.1), elsewhere
-    with the exponential that does not overflow."""
-    near, above = abs(x) < 1, x > 0
-    t = where(near, x, 0.0)
-    square, series = t * t, 0.0
-    for coefficient in reversed(_SERIES):
-        series = (series + coefficient) * square
-    far = where(near, 1.0, x)
-    fall = where(above, far, 1.0)
-    rise = where(above, -1.0, far)
-    beyond = where(above, fall * exp(-fall) / -expm1(-fall), abs(rise) / -expm1(rise))
-    return where(near, 1 - t * 0.5 + series, beyond)
-
-
-def _sin_x_over_x(x: Any) -> Any:
-    """``sin(x) / x``, near 0 by its series."""
-    near = abs(x) < 1
-    t = where(near, x, 0.0)
-    square, series = t * t, 0.0
-    for n in reversed(range(1, 10)):
-        series = (series + (-1) ** n / math.factorial(2 * n + 1)) * square
-    far = where(near, 1.0, x)
-    return where(near, series + 1.0, sin(far) * reciprocal(far))
-
-
-def _direction(x: Any) -> Any:
-    """``x / |x|``, whose slopes near 0 would be differences of numbers out of range. Of a choice,
-    as it is made of, it is none."""
-    if x.node.op is where:
-        return None
-    y = where(abs(x) < _SMALL, sign(x) * _SMALL, x)
-    return y / abs(y)
-
-
-_SMALL = 1e-4
-"""Its square, and one over it, are numbers in every dtype."""
-
-
-def _pick_log(pick: Callable[..., Any]) -> Callable[..., Any]:
-    """The rule's right side for the logarithm of a part of a softmax."""
+def _pick_log(pick: Any) -> Any:
+    """The right side of a rule for the logarithm of a part of a softmax."""
 
     def replace(x: Any, dim: int, **rest: Any) -> Any:
         return pick(log_softmax_op(x, dim=dim), **rest)
@@ -222,25 +132,62 @@ def _pick_log(pick: Callable[..., Any]) -> Callable[..., Any]:
     return replace
 
 
+def _in_base(base: int) -> Any:
+    """The right side of a rule for the logarithm to another base, of a value whose natural
+    logarithm a form says otherwise; of others it would round what is exact, as log2(8) is."""
+
+    def replace(x: Any) -> Any:
+        return log(x) * (1 / math.log(base)) if has_own_log(x.node) else None
+
+    return replace
+
+
 # -- the rules ------------------------------------------------------------------------------------
 
-_SIGMOID = (
-    *_spellings(
-        "sigmoid_by_hand", "1 / (1 + exp(-x)) = sigmoid(x)", lambda x: sigmoid(x),
-        lambda x: div(1, add(exp(neg(x)), 1)),
-        lambda x: reciprocal(add(exp(neg(x)), 1)),
-        lambda x: pow(add(exp(neg(x)), 1), -1),
-        lambda x: div(exp(x), add(exp(x), 1)),
+# What stands otherwise for the same bits, so that the forms need not be written in each way.
+_SIGNS = (
+    rule("minus_minus", "-(-x) = x", lambda x: neg(neg(x)), lambda x: x),
+    rule("add_minus", "y + (-x) = y - x", lambda x, y: add(y, neg(x)), lambda x, y: y - x),
+    rule("sub_minus", "y - (-x) = y + x", lambda x, y: sub(y, neg(x)), lambda x, y: y + x),
+    rule("sub_minus_one", "x - (-1) = x + 1", lambda x: sub(x, -1), lambda x: x + 1),
+    rule("times_minus_one", "x * -1 = -x", lambda x: mul(x, -1), lambda x: -x),
+    *spellings(
+        "half_of_twice",
+        "2 x / 2 = x",
+        lambda x: x,
+        lambda x: _half(mul(x, 2)).options,
     ),
-    *_spellings(
-        "sigmoid_of_minus", "1 / (1 + exp(x)) = sigmoid(-x)", lambda x: sigmoid(neg(x)),
-        lambda x: div(1, add(exp(x), 1)),
-        lambda x: reciprocal(add(exp(x), 1)),
-        lambda x: pow(add(exp(x), 1), -1),
+)
+
+_SIGMOID = (
+    *spellings(
+        "sigmoid_by_hand", "1 / (1 + exp(-x)) = sigmoid(x)", accurate_sigmoid,
+        lambda x: _inverse(add(exp(neg(x)), 1)),
+        lambda x: div(exp(x), add(exp(x), 1)),
+        lambda x: mul(exp(x), _sigmoid(neg(x))),
+    ),
+    *spellings(
+        "sigmoid_of_minus", "1 / (1 + exp(x)) = sigmoid(-x)", lambda x: accurate_sigmoid(-x),
+        lambda x: _inverse(add(exp(x), 1)),
+    ),
+    *spellings(
+        "times_sigmoid", "y / (1 + exp(-x)) = y sigmoid(x)",
+        lambda x, y: y * accurate_sigmoid(x),
+        lambda x, y: div(y, add(exp(neg(x)), 1)),
+        lambda x, y: div(mul(y, exp(x)), add(exp(x), 1)),
+    ),
+    rule(
+        "times_sigmoid", "y / (1 + exp(-x)) = y sigmoid(x)",
+        lambda x, y: div(y, add(exp(x), 1)), lambda x, y: y * accurate_sigmoid(-x),
+    ),
+    rule(
+        "density_of_sigmoid", "exp(x) / (1 + exp(x))^2 = sigmoid(x) sigmoid(-x)",
+        lambda x: div(exp(x), _square(add(exp(x), 1))),
+        lambda x: accurate_sigmoid(x) * accurate_sigmoid(-x),
     ),
     rule(
         "one_minus_sigmoid", "1 - sigmoid(x) = sigmoid(-x)",
-        lambda x: sub(1, sigmoid(x)), lambda x: sigmoid(neg(x)),
+        lambda x: sub(1, _sigmoid(x)), lambda x: accurate_sigmoid(-x),
     ),
     rule(
         "log_of_sigmoid", "log sigmoid(x) = min(x, 0) - log(1 + exp(-|x|))",
@@ -248,14 +195,40 @@ _SIGMOID = (
     ),
     rule(
         "log1p_minus_sigmoid", "log(1 - sigmoid(x)) = log sigmoid(-x)",
-        lambda x: log1p(neg(sigmoid(x))), lambda x: logsigmoid(neg(x)),
+        lambda x: log1p(neg(_sigmoid(x))), lambda x: logsigmoid(-x),
+    ),
+    rule(
+        "x_minus_logsigmoid", "x - log sigmoid(x) = -log sigmoid(-x)",
+        lambda x: sub(x, logsigmoid(x)), softplus,
+    ),
+    rule(
+        "x_plus_logsigmoid", "x + log sigmoid(-x) = log sigmoid(x)",
+        lambda x: add(x, logsigmoid(neg(x))), lambda x: logsigmoid(x),
+    ),
+    *spellings(
+        "log_one_plus_tanh", "log(1 + tanh(x)) = log sigmoid(2 x) + log 2",
+        lambda x: logsigmoid(x * 2.0) + LN2,
+        lambda x: log(add(tanh(x), 1)), lambda x: log1p(tanh(x)),
+    ),
+    *spellings(
+        "log_one_minus_tanh", "log(1 - tanh(x)) = log sigmoid(-2 x) + log 2",
+        lambda x: logsigmoid(x * -2.0) + LN2,
+        lambda x: log(sub(1, tanh(x))), lambda x: log1p(neg(tanh(x))),
     ),
 )  # fmt: skip
 
 _SOFTMAX = (
     rule(
         "softmax_by_hand", "exp(x) / sum exp(x) = softmax(x)",
-        lambda x: div(exp(x), _row_sum(exp(x))), lambda x, dims: _softmax(x, dims),
+        lambda x: div(exp(x), _row_sum(exp(x))), lambda x, dims: softmax(x, dims),
+    ),
+    rule(
+        "exp_of_log_of_softmax", "exp log softmax(x) = softmax(x)",
+        lambda x: exp(log_softmax_op(x, dim=attr("dim"))), lambda x, dim: softmax_op(x, dim=dim),
+    ),
+    rule(
+        "mean_by_exponentials", "(exp(x) v) / sum exp(x) = softmax(x) v",
+        lambda x, v: div(matmul_op(exp(x), v), _row_sum(exp(x))), softmax_times,
     ),
     rule(
         "log_of_softmax", "log softmax(x) = x - logsumexp(x)",
@@ -303,6 +276,10 @@ _SOFTMAX = (
 )  # fmt: skip
 
 _SUMS_OF_EXPONENTIALS = (
+    *spellings(
+        "one_over_exp", "1 / exp(x) = exp(-x)", lambda x: exp(-x), lambda x: _inverse(exp(x))
+    ),
+    rule("log_of_exp", "log exp(x) = x", lambda x: log(exp(x)), lambda x: x),
     rule(
         "log_sum_exp", "log sum exp(x) = m + log sum exp(x - m), m = max x",
         lambda x: log(_sum(exp(x))),
@@ -311,139 +288,204 @@ _SUMS_OF_EXPONENTIALS = (
     rule(
         "log_mean_exp", "log mean exp(x) = log sum exp(x) - log n",
         lambda x: log(_mean(exp(x))),
-        lambda x, dims, keepdim: _log_mean_exp(x, dims, keepdim),
+        lambda x, dims, keepdim: log_mean_exp(x, dims, keepdim),
     ),
     rule(
-        "log_of_two_exps", "log(exp(x) + exp(y)) = logaddexp(x, y)",
-        lambda x, y: log(add(exp(x), exp(y))), lambda x, y: logaddexp(x, y),
+        "log_of_cosh_by_exp", "log(exp(x) + exp(-x)) = log cosh(x) + log 2",
+        lambda x: log(add(exp(x), exp(neg(x)))), lambda x: log_cosh(x) + LN2,
     ),
-    rule("softplus", "log(1 + exp(x)) = -log sigmoid(-x)", lambda x: log1p(exp(x)), _softplus),
     rule(
-        "log_one_minus_exp", "log(1 - exp(x)) = log(-expm1(x))",
-        lambda x: log1p(neg(exp(x))), _log_one_minus_exp,
+        "log_of_two_exps", "log(c exp(x) + d exp(y)) = logaddexp(x + log c, y + log d)",
+        lambda x, y, c, d: log(add(_multiple(exp(x), c), _multiple(exp(y), d))), log_sum,
+    ),
+    rule(
+        "log_of_three_exps", "log(exp(x) + exp(y) + exp(z)) by logaddexp, twice",
+        lambda x, y, z: log(add(add(exp(x), exp(y)), exp(z))),
+        lambda x, y, z: logaddexp(logaddexp(x, y), z),
+    ),
+    rule("softplus", "log(1 + exp(x)) = -log sigmoid(-x)", lambda x: log1p(exp(x)), softplus),
+    rule(
+        "log_of_exp_and_number", "log(c exp(x) + n) = log(1 + exp(x + log c - log n)) + log n",
+        lambda x, c, n: log(add(_multiple(exp(x), c), n)), log_sum_with,
+    ),
+    *spellings(
+        "log_one_minus_exp", "log(1 - exp(x)) = log(-expm1(x))", log_one_minus_exp,
+        lambda x: log1p(neg(exp(x))), lambda x: log(neg(_expm1(x))),
     ),
     rule(
         "log_exp_minus_one", "log(exp(x) - 1) = x + log(1 - exp(-x))",
-        lambda x: log(expm1(x)), lambda x: x + _log_one_minus_exp(neg(x)),
+        lambda x: log(_expm1(x)), lambda x: x + log_one_minus_exp(neg(x)),
     ),
-    rule(
-        "log_cosh", "log cosh(x) = x + log(1 + exp(-2 x)) - log 2",
-        lambda x: log(cosh(x)), _log_cosh,
-    ),
+    rule("log_cosh", "log cosh(x), near 0 by sinh", lambda x: log(cosh(x)), log_cosh),
+    rule("log_scaled", "log(c x) = log x + log c", lambda x, c: log(mul(x, c)), log_scaled),
+    rule("log_divided", "log(x / c) = log x - log c", lambda x, c: log(div(x, c)), log_divided),
 )  # fmt: skip
 
 
 _LOGARITHMS = (
     rule("log_one_plus", "log(1 + x) = log1p(x)", lambda x: log(add(x, 1)), lambda x: log1p(x)),
-    rule(
-        "log_one_minus", "log(1 - x) = log1p(-x)",
-        lambda x: log(sub(1, x)), lambda x: log1p(neg(x)),
+    *spellings(
+        "log_one_minus", "log(1 - x) = log1p(-x)", lambda x: log1p(-x),
+        lambda x: log(sub(1, x)), lambda x: log(neg(sub(x, 1))),
     ),
     rule(
-        "log_of_ratio", "log(a / b) = log |a| - log |b| where a / b over- or underflows",
-        lambda a, b: log(div(a, b)), _log_ratio,
+        "log_of_inverse", "log(1 / x) = -log x",
+        lambda x: log(either(*_inverse(x))), log_of_inverse,
+    ),
+    *spellings(
+        "log_of_ratio", "log(a / b) = log |a| - log |b| where a / b over- or underflows", log_ratio,
+        lambda a, b: log(div(a, b)), lambda a, b: log(mul(a, either(*_inverse(b)))),
     ),
     rule(
-        "log_of_erfc", "log erfc(x) = log(2 ndtr(-sqrt(2) x))",
-        lambda x: log(erfc(x)), lambda x: log_ndtr(x * -math.sqrt(2)) + _LN2,
+        "log_of_erfc", "log erfc(x), from 1 on by log ndtr",
+        lambda x: log(erfc(x)), log_erfc,
+    ),
+    rule(
+        "log1p_of_minus_erf", "log(1 - erf(x)) = log erfc(x)",
+        lambda x: log1p(neg(erf(x))), log_erfc,
+    ),
+    rule(
+        "log1p_of_erf", "log(1 + erf(x)) = log erfc(-x)",
+        lambda x: log1p(erf(x)), lambda x: log_erfc(-x),
     ),
     rule("one_minus_erf", "1 - erf(x) = erfc(x)", lambda x: sub(1, erf(x)), lambda x: erfc(x)),
+    rule("one_plus_erf", "1 + erf(x) = erfc(-x)", lambda x: add(erf(x), 1), lambda x: erfc(-x)),
     rule(
         "log_of_ndtr", "the logarithm where ndtr is 0",
         lambda x: log(ndtr(x)), lambda x: log_ndtr(x),
     ),
     rule("x_log_x", "x log x is 0 at 0", lambda x: mul(x, log(x)), lambda x: xlogy(x, x)),
+    *(
+        rule(
+            "other_base", "log2 x = log x / log 2, of a logarithm that a form says otherwise",
+            (lambda x: log2(x)) if base == 2 else (lambda x: log10(x)), _in_base(base),
+        )
+        for base in (2, 10)
+    ),
 )  # fmt: skip
 
 _EXPONENTIALS = (
-    *_spellings(
-        "exp_minus_one", "exp(x) - 1 = expm1(x)", lambda x: expm1(x),
+    *spellings(
+        "exp_minus_one", "exp(x) - 1 = expm1(x)", accurate_expm1,
         lambda x: sub(exp(x), 1), lambda x: add(exp(x), -1),
     ),
     rule(
-        "x_over_expm1", "x / (exp(x) - 1) is 1 at 0", lambda x: div(x, expm1(x)), _x_over_expm1
+        "one_minus_exp", "1 - exp(x) = -expm1(x)",
+        lambda x: sub(1, exp(x)), lambda x: -accurate_expm1(x),
+    ),
+    *spellings(
+        "x_over_expm1", "x / (exp(x) - 1) is 1 at 0", x_over_expm1,
+        lambda x: _ratios(x, _expm1(x)), lambda x: div(neg(x), neg(_expm1(x))),
     ),
     rule(
-        "sin_x_over_x", "sin(x) / x is 1 at 0",
-        lambda x: div(sin(x), x), _sin_x_over_x,
+        "x_over_one_minus_exp", "x / (1 - exp(-x)) is 1 at 0",
+        lambda x: div(x, neg(_expm1(neg(x)))), lambda x: x_over_expm1(-x),
+    ),
+    *spellings(
+        "expm1_over_x", "(exp(x) - 1) / x is 1 at 0", expm1_over_x,
+        lambda x: _ratios(_expm1(x), x),
+    ),
+    *spellings(
+        "log1p_over_x", "log(1 + x) / x is 1 at 0", log1p_over_x, lambda x: _ratios(log1p(x), x),
+    ),
+    *spellings(
+        "sin_x_over_x", "sin(x) / x is 1 at 0", sin_x_over_x,
+        lambda x: _ratios(sin(x), x), lambda x: div(neg(sin(x)), neg(x)),
+    ),
+    rule(
+        "sinc_near_0", "sin(pi x) / (pi x), near 0 by its series",
+        lambda x: sinc(x), sinc_near_0,
     ),
 )  # fmt: skip
 
 _HYPERBOLIC = (
-    *_spellings(
-        "tanh_by_exp", "(e^x - e^-x) / (e^x + e^-x) = tanh(x)", lambda x: tanh(x),
+    *spellings(
+        "tanh_by_exp", "(e^x - e^-x) / (e^x + e^-x) = tanh(x)", accurate_tanh,
         lambda x: div(sub(exp(x), exp(neg(x))), add(exp(x), exp(neg(x)))),
         lambda x: div(sinh(x), cosh(x)),
     ),
-    rule(
-        "tanh_by_expm1", "(e^x - 1) / (e^x + 1) = tanh(x / 2)",
-        lambda x: div(expm1(x), add(exp(x), 1)), lambda x: tanh(x * 0.5),
+    *spellings(
+        "tanh_by_expm1", "(e^x - 1) / (e^x + 1) = tanh(x / 2)", lambda x: accurate_tanh(x * 0.5),
+        lambda x: div(_expm1(x), add(exp(x), 1)), lambda x: mul(_expm1(x), _sigmoid(neg(x))),
     ),
     rule(
         "tanh_by_one_minus_exp", "(1 - e^x) / (1 + e^x) = -tanh(x / 2)",
-        lambda x: div(sub(1, exp(x)), add(exp(x), 1)), lambda x: tanh(x * -0.5),
+        lambda x: div(neg(_expm1(x)), add(exp(x), 1)), lambda x: accurate_tanh(x * -0.5),
     ),
     rule(
         "tanh_by_sigmoid", "2 sigmoid(x) - 1 = tanh(x / 2)",
-        lambda x: sub(mul(sigmoid(x), 2), 1), lambda x: tanh(x * 0.5),
+        lambda x: sub(mul(_sigmoid(x), 2), 1), lambda x: accurate_tanh(x * 0.5),
     ),
     rule(
-        "sinh_by_exp", "(e^x - e^-x) / 2 = sinh(x)",
-        lambda x: _half(sub(exp(x), exp(neg(x)))).options[0], lambda x: sinh(x),
+        "tanh_by_sigmoid_of_minus", "1 - 2 sigmoid(x) = -tanh(x / 2)",
+        lambda x: sub(1, mul(_sigmoid(x), 2)), lambda x: accurate_tanh(x * -0.5),
     ),
-    rule(
-        "sinh_by_exp", "(e^x - e^-x) / 2 = sinh(x)",
-        lambda x: _half(sub(exp(x), exp(neg(x)))).options[1], lambda x: sinh(x),
+    *spellings(
+        "sinh_by_exp", "(e^x - e^-x) / 2 = sinh(x)", lambda x: sinh(x),
+        lambda x: _half(sub(exp(x), exp(neg(x)))).options,
+        lambda x: sub(_half(exp(x)), _half(exp(neg(x)))),
     ),
-    rule(
-        "atanh_by_log", "log((1 + x) / (1 - x)) = 2 atanh(x)",
-        lambda x: log(div(add(x, 1), sub(1, x))), lambda x: atanh(x) * 2,
+    *spellings(
+        "atanh_by_log", "log((1 + x) / (1 - x)) = 2 atanh(x)", lambda x: atanh(x) * 2,
+        lambda x: log(div(add(x, 1), sub(1, x))), lambda x: sub(log1p(x), log1p(neg(x))),
     ),
-    rule(
-        "acosh_by_log", "log(x + sqrt(x x - 1)) = acosh(x)",
+    *spellings(
+        "atanh_by_log_of_inverse", "log((1 - x) / (1 + x)) = -2 atanh(x)", lambda x: atanh(x) * -2,
+        lambda x: log(div(sub(1, x), add(x, 1))), lambda x: sub(log1p(neg(x)), log1p(x)),
+    ),
+    *spellings(
+        "acosh_by_log", "log(x + sqrt(x x - 1)) = acosh(x)", lambda x: acosh(x),
         lambda x: log(add(x, _root(either(sub(_square(x), 1), add(_square(x), -1))))),
-        lambda x: acosh(x),
+        lambda x: log(add(x, _root(mul(sub(x, 1), add(x, 1))))),
     ),
-    rule(
-        "asinh_by_log", "log(x + sqrt(x x + 1)) = asinh(x)",
-        lambda x: log(add(x, _root(add(_square(x), 1)))), lambda x: asinh(x),
+    *spellings(
+        "asinh_by_log", "log(x + sqrt(x x + 1)) = asinh(x)", lambda x: asinh(x),
+        lambda x: log(add(x, _root(add(_square(x), 1)))),
+        lambda x: log(add(x, either(hypot(x, 1), hypot(1, x)))),
     ),
 )  # fmt: skip
 
 _SQUARES = (
-    *_spellings(
+    *spellings(
         "root_of_square", "sqrt(x x) = |x|", lambda x: abs(x),
         lambda x: sqrt(_square(x)), lambda x: pow(_square(x), 0.5),
     ),
-    rule("direction", "x / |x| is 1 or -1", lambda x: div(x, abs(x)), _direction),
-    *_spellings(
-        "root_of_two_squares", "sqrt(x x + y y) = hypot(x, y)", lambda x, y: _hypot(x, y),
+    *spellings(
+        "inverse_root_of_square", "1 / sqrt(x x) = 1 / |x|", lambda x: reciprocal(abs(x)),
+        lambda x: rsqrt(_square(x)), lambda x: pow(_square(x), -0.5),
+    ),
+    *spellings("direction", "x / |x| is 1 or -1", direction, lambda x: _ratios(x, abs(x))),
+    *spellings(
+        "root_of_two_squares", "sqrt(x x + y y) = hypot(x, y)", hypotenuse,
         lambda x, y: sqrt(add(_square(x), _square(y))),
         lambda x, y: pow(add(_square(x), _square(y)), 0.5),
     ),
-    *_spellings(
-        "norm_by_hand", "sqrt(sum x x) = m sqrt(sum (x / m)^2), m = max |x|",
-        lambda x, dims, keepdim: _norm(x, dims, keepdim),
+    *spellings(
+        "root_of_squares", "sqrt(s + z z) = hypot(sqrt(s), z), s a sum of squares", root_of_squares,
+        lambda squares, z: sqrt(add(squares, _square(z))),
+        lambda squares, z: pow(add(squares, _square(z)), 0.5),
+    ),
+    *spellings(
+        "norm_by_hand", "sqrt(sum x x) = m sqrt(sum (x / m)^2), m = max |x|", norm,
         lambda x: sqrt(_sum(_square(x))), lambda x: pow(_sum(_square(x)), 0.5),
+    ),
+    *spellings(
+        "inverse_norm", "1 / sqrt(sum x x) = 1 / (m sqrt(sum (x / m)^2)), m = max |x|",
+        lambda x, dims, keepdim: reciprocal(norm(x, dims, keepdim)),
+        lambda x: rsqrt(_sum(_square(x))), lambda x: pow(_sum(_square(x)), -0.5),
     ),
     rule(
         "variance_by_hand", "mean(x x) - mean(x)^2 = mean((x - mean x)^2)",
-        lambda x: sub(_mean(_square(x)), _square(_mean(x))),
-        lambda x, dims, keepdim: _variance(x, dims, keepdim),
+        lambda x: sub(_mean(_square(x)), _square(_mean(x))), variance,
     ),
 )  # fmt: skip
-
-
-def _hypot(x: Any, y: Any) -> Any:
-    return hypot(x, y) if hasattr(x, "dtype") and x.dtype.is_floating else None
-
 
 # A clone, and a view of all, are a node of their own for whoever asks for their gradient: such a
 # node is closed, and the others say nothing.
 _CLONES = (rule("clone", "a copy has the same value", lambda x: keep_history(x, x), lambda x: x),)
 
 STABLE_FORMS: tuple[Rule, ...] = (
-    *_SIGMOID, *_SOFTMAX, *_SUMS_OF_EXPONENTIALS, *_HYPERBOLIC, *_EXPONENTIALS, *_SQUARES,
+    *_SIGNS, *_HYPERBOLIC, *_SIGMOID, *_SOFTMAX, *_SUMS_OF_EXPONENTIALS, *_EXPONENTIALS, *_SQUARES,
     *_LOGARITHMS, *_CLONES,
 )  # fmt: skip
 """The rules, those first that another one would hide."""
