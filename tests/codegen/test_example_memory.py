@@ -16,6 +16,7 @@ from staticflow.comparison.contest import leaves_of, static_contestant
 from staticflow.comparison.job import Job
 from staticflow.config import config
 from staticflow.runtime import recipe
+from staticflow.static.compile import Program
 
 ROOT = Path(__file__).parents[2]
 
@@ -31,8 +32,39 @@ MOST = {
 }
 """Bytes of the arena with known and with open sizes, at most, on a machine of two processors."""
 
+
+@pytest.fixture(scope="module")
+def transformer_job() -> Job:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(ROOT / "benchmarks")
+        return importlib.import_module("plan_memory").example_job("transformer")
+
+
+@pytest.fixture(scope="module")
+def transformer(transformer_job: Job) -> Program:
+    program = static_contestant(transformer_job).program
+    assert program is not None
+    return program
+
+
+@pytest.fixture(scope="module")
+def transformer_sizes(transformer_job: Job, transformer: Program) -> dict[str, int]:
+    """The example of each open size."""
+    return {s.name: transformer_job.sizes[s.name] for s in transformer.plan.routine.sizes}
+
+
 LONG = ("lenet", "lstm_classifier", "transformer")
 """What takes a second to compile with open sizes."""
+
+
+@pytest.mark.parametrize("times", [0.02, 0.1, 0.5, 4, 20])
+def test_a_step_takes_little_more_at_other_sizes(
+    times: float, transformer: Program, transformer_sizes: dict[str, int]
+) -> None:
+    """Offsets of open sizes were made for usual ones: of single words the arena was 1.11 bounds."""
+    sizes = {name: max(int(n * times), 1) for name, n in transformer_sizes.items()}
+    plan = transformer.plan
+    assert plan.arena_bytes(**sizes) <= 1.05 * plan.bound_bytes(**sizes) + 128
 
 
 @pytest.mark.parametrize(

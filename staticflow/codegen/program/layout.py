@@ -116,10 +116,11 @@ def _pad(bytes_: Size) -> Size:
 # -- unknown sizes ---------------------------------------------------------------------------------
 
 _EXAMPLES = (
-    (64, 64), (64, 16), (16, 64), (16, 16), (512, 512), (8, 8), (256, 32), (32, 256), (40, 10),
-    (10, 40),
+    (64, 64), (4, 8), (512, 512), (1, 64), (64, 16), (16, 64), (2, 32), (1, 1), (8, 8), (256, 32),
+    (32, 256), (4, 512), (16, 16), (40, 10), (10, 40),
 )  # fmt: skip
-"""Examples at which buffers are packed: values of the symbols of an even and of an odd number."""
+"""Examples at which buffers are packed: values of the symbols of an even and of an odd number. The
+first few, which a large program has alone, are usual sizes, small and large ones."""
 
 _WORK = 1 << 11
 """Buffers that are packed, those of all examples: of a large program there are fewer examples."""
