@@ -14,6 +14,7 @@ from calling import call_path
 from filetests import pytest_addoption, pytest_collect_file
 from gpus import gpu
 from hypothesis import HealthCheck
+from kept_code import keep_code
 from kept_programs import keep_none
 from slices import DAY, today
 
@@ -46,6 +47,8 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ[CACHE] = tempfile.mkdtemp(prefix="staticflow-tests-")
         config.add_cleanup(lambda folder=os.environ[CACHE]: shutil.rmtree(folder, True))
     settings.cache_dir = os.environ[CACHE]
+    if hasattr(os, "getuid"):
+        keep_code()
     if not os.environ.get(KEPT):
         keep_none()
     paths = os.environ.get("PYTHONPATH")
