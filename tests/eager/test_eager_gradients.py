@@ -13,13 +13,14 @@ from op_derivatives import gradients, is_real, leaves_at, or_zeros, second_gradi
 from opinfo import ROWS
 from opinfo.core import Array, finfo
 from opinfo.modes import arrays_of
+from slices import by_days
 
 import staticflow as sf
 from staticflow.graph.dtypes import float64
 from staticflow.ops import OPS
 
 NAMES = [n for n, op in OPS.items() if op.vjp]
-ABOUT_STRIDES = {"as_strided"}
+OF_ANY_LAYOUT = [n for n in NAMES if n != "as_strided"]
 UNITS = {"group_norm": 100}
 """Of the last place: two elements that are nearly equal lose digits in their variance."""
 
@@ -36,7 +37,7 @@ def shared_leaves(arrays: Sequence[Array]) -> list[sf.Tensor]:
     return [sf.from_numpy(a).requires_grad_(is_real(a)) for a in arrays]
 
 
-@pytest.mark.parametrize("name", [n for n in NAMES if n not in ABOUT_STRIDES])
+@pytest.mark.parametrize("name", by_days(OF_ANY_LAYOUT, 110, "layouts"))
 def test_layout_does_not_matter(name: str) -> None:
     info = ROWS[name]
     for sample in info.samples(float64, True):
@@ -52,7 +53,7 @@ def test_layout_does_not_matter(name: str) -> None:
         assert all(np.array_equal(m, a) for m, a in zip(moved, arrays, strict=True))
 
 
-@pytest.mark.parametrize("name", [n for n in NAMES if n not in ABOUT_STRIDES])
+@pytest.mark.parametrize("name", OF_ANY_LAYOUT)
 def test_layout_does_not_matter_in_second_order(name: str, monkeypatch: Any) -> None:
     info = ROWS[name]
     for sample in list(info.samples(float64, True))[:3]:
@@ -81,7 +82,7 @@ def test_nothing_has_gradients_of_its_shape(name: str) -> None:
         assert g is None or (g.shape, g.dtype) == (x.shape, x.dtype), "second"
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", by_days(NAMES, 110, "dtypes"))
 def test_each_floating_dtype_has_the_gradient_of_float64(name: str) -> None:
     """As near as its digits allow."""
     info = ROWS[name]

@@ -49,7 +49,7 @@ def gradients(info: Any, sample: Any, arrays: Any) -> Any:
     return [None if t.grad is None else t.grad.numpy().tobytes() for t in tensors]
 
 
-@pytest.mark.parametrize("name", by_days(list(ROWS), 130, "vjp plans"))
+@pytest.mark.parametrize("name", by_days(list(ROWS), 60, "vjp plans"))
 def test_gradients_of_samples(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """On the samples of the op's row, and then on other values of the same kinds."""
     info = ROWS[name]

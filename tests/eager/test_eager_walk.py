@@ -195,7 +195,7 @@ def test_any_graph(seed: int) -> None:
     the_same(Program(seed).run)
 
 
-@pytest.mark.parametrize("name", by_days(list(ROWS), 130, "walks"))
+@pytest.mark.parametrize("name", by_days(list(ROWS), 60, "walks"))
 def test_samples_of_ops(name: str) -> None:
     info = ROWS[name]
     for dtype in {sf.float32, info.dtypes[-1]} & {*info.dtypes}:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from slices import DAY, by_days, daily, today
+from slices import DAY, by_days, by_turns, daily, today
 
 
 def test_the_day_is_handed_to_every_process_of_a_run():
@@ -39,6 +39,20 @@ def test_a_case_that_is_not_of_the_day_is_the_campaigns(monkeypatch):
     rare = [c for c in found if type(c) is not tuple]
     assert len(rare) == 6 and {c.marks[0].name for c in rare} == {"campaign"}
     assert [tuple(c.values) if type(c) is not tuple else c for c in found] == cases
+
+
+def test_each_case_takes_one_of_its_ways_a_day(monkeypatch):
+    monkeypatch.setenv("STATICFLOW_TEST_DAY", "2026-01-31")
+    found = by_turns(range(9), ["left", "right"], "a")
+    today = [c for c in found if type(c) is tuple]
+    assert [case for case, _ in today] == [*range(9)] and len({way for _, way in today}) == 2
+    rare = [c for c in found if type(c) is not tuple]
+    assert {c.marks[0].name for c in rare} == {"campaign"}
+    assert {*today, *(c.values for c in rare)} == {
+        (i, w) for i in range(9) for w in ("left", "right")
+    }
+    monkeypatch.setenv("STATICFLOW_TEST_DAY", "2026-02-01")
+    assert today != [c for c in by_turns(range(9), ["left", "right"], "a") if type(c) is tuple]
 
 
 def test_hypothesis_draws_the_same_all_day_however_busy_the_machine_is():

@@ -4,13 +4,14 @@ it refuses. Its derivatives and its native code have files of their own."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 from opinfo import ROWS
 from opinfo.core import Failure, OpInfo, Sample
 from opinfo.modes import arrays_of, assert_agree, expected_of, graph_of, run_eagerly
+from slices import daily
 
 import staticflow as sf
 from staticflow.graph.dtypes import DTYPES, DType, dtype_of, float64
@@ -64,7 +65,10 @@ def test_every_dtype_is_sampled() -> None:
 # -- forward --------------------------------------------------------------------------------------
 
 
-def each_sample(info: OpInfo) -> list[tuple[DType, Sample, str]]:
+Described = tuple[DType, Sample, str]
+
+
+def each_sample(info: OpInfo) -> list[Described]:
     return [
         (dtype, sample, f"{info.op.name}({sample})")
         for dtype in info.dtypes
@@ -74,9 +78,20 @@ def each_sample(info: OpInfo) -> list[tuple[DType, Sample, str]]:
 
 @every_op
 def test_eager_and_interpreted_give_what_is_expected(name: str) -> None:
+    """On half of the samples a day; the campaign takes all."""
+    samples = each_sample(ROWS[name])
+    check_modes(ROWS[name], daily(samples, -(-len(samples) // 2), f"eager {name}"))
+
+
+@pytest.mark.campaign
+@every_op
+def test_eager_and_interpreted_give_on_all_samples_what_is_expected(name: str) -> None:
+    check_modes(ROWS[name], each_sample(ROWS[name]))
+
+
+def check_modes(info: OpInfo, samples: Sequence[Described]) -> None:
     """Also: the type that was inferred is the type that came out."""
-    info = ROWS[name]
-    for _, sample, what in each_sample(info):
+    for _, sample, what in samples:
         wanted = expected_of(info, sample)
         eager = run_eagerly(info, sample)
         assert_agree(info, eager, wanted, what)

@@ -20,6 +20,7 @@ from op_derivatives import (
 from opinfo import ROWS
 from opinfo.core import OpInfo, Sample, values
 from opinfo.modes import arrays_of, call, expected_of, gradient_graph, params_for, weights
+from slices import by_days
 
 import staticflow as sf
 from staticflow.graph.dtypes import dtype_of, float64
@@ -31,25 +32,31 @@ from staticflow.ops.symbols.symbol import Symbol
 differentiable = pytest.mark.parametrize("name", differentiable_names)
 
 
+def half_a_day(subject: str) -> pytest.MarkDecorator:
+    """Half of the ops, other ones on other days and for other subjects."""
+    half = len(differentiable_names) // 2
+    return pytest.mark.parametrize("name", by_days(differentiable_names, half, subject))
+
+
 def smooth_samples(info: OpInfo) -> list[tuple[Sample, str]]:
     return [(s, f"gradient of {info.op.name}({s})") for s in info.samples(float64, True)]
 
 
-@differentiable
+@half_a_day("differences")
 def test_gradient_is_that_of_finite_differences(name: str) -> None:
     info = ROWS[name]
     for sample, what in smooth_samples(info):
         check_gradient(info, sample, what)
 
 
-@differentiable
+@half_a_day("second differences")
 def test_second_derivative_is_that_of_finite_differences(name: str) -> None:
     info = ROWS[name]
     for sample, what in smooth_samples(info):
         check_second_derivative(info, sample, what)
 
 
-@differentiable
+@half_a_day("symbolic second derivatives")
 def test_symbolic_second_derivative_is_the_eager_one(name: str) -> None:
     info = ROWS[name]
     for sample, what in smooth_samples(info):
@@ -84,7 +91,7 @@ def test_symbolic_gradient_is_the_eager_one(name: str) -> None:
             np.testing.assert_allclose(a, e.numpy(), 1e-12, 1e-12, err_msg=what)
 
 
-@differentiable
+@half_a_day("forward derivatives")
 def test_forward_derivative_is_that_of_the_gradient(name: str) -> None:
     """The sum of the weighted outputs changes by gradient times move, whichever way it is taken."""
     info = ROWS[name]

@@ -10,7 +10,7 @@ import pytest
 from opinfo import ROWS
 from opinfo.core import OpInfo, Sample
 from opinfo.modes import STOPS, arrays_of, assert_agree, call, expected_of, gradient_graph, weights
-from slices import daily
+from slices import by_turns, daily
 
 import staticflow as sf
 from staticflow.config import config
@@ -78,10 +78,11 @@ def check_native(name: str, unknown: bool) -> None:
         assert_program_agrees(info, samples[start : start + 50], unknown)
 
 
-@pytest.mark.parametrize("unknown", [False, True], ids=["known", "unknown"])
-@every_op
-def test_native_code(name: str, unknown: bool) -> None:
-    check_native(name, unknown)
+@pytest.mark.parametrize(
+    ("name", "sizes"), by_turns(list(OPS), ["known", "unknown"], "native code")
+)
+def test_native_code(name: str, sizes: str) -> None:
+    check_native(name, sizes == "unknown")
 
 
 @pytest.mark.parametrize("name", daily(list(OPS), 4, "poison"))

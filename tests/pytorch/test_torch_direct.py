@@ -35,7 +35,7 @@ def check(direct: Any, names: list[str], dtype: str, count: int, is_jit: bool = 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_functions_of_the_day_are_pytorchs(direct: Any, dtype: str) -> None:
-    check(direct, daily(direct.NAMES, 40, f"torch direct {dtype}"), dtype, 5)
+    check(direct, daily(direct.NAMES, 20, f"torch direct {dtype}"), dtype, 5)
 
 
 def test_programs_of_the_day_are_pytorchs(direct: Any) -> None:

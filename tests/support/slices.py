@@ -41,6 +41,18 @@ def by_days(cases: Sequence[Any], count: int, subject: str = "") -> list[Any]:
     return [c if i in today else _rare(c) for i, c in enumerate(cases)]
 
 
+def by_turns(cases: Sequence[Any], ways: Sequence[Any], subject: str = "") -> list[Any]:
+    """Each of the ``cases`` in each of the ``ways`` as parameters of a test, case and way. Every case
+    runs today, in one way, other cases and on other days in others; all else is the campaign's."""
+    draw = random.Random(f"{today()} {subject}")
+    turns = [(case, draw.randrange(len(ways))) for case in cases]
+    return [
+        (case, way) if i == turn else _rare((case, way))
+        for case, turn in turns
+        for i, way in enumerate(ways)
+    ]
+
+
 def _rare(case: Any) -> Any:
     values = case if isinstance(case, tuple) else (case,)
     return pytest.param(*values, marks=pytest.mark.campaign)
