@@ -392,3 +392,15 @@ def test_reflections_inside_autocast_keep_their_digits() -> None:
     with sf.autocast("cpu", dtype=sf.bfloat16):
         found = sf.linalg.householder_product(a, tau)
     assert found.tolist() == wanted.tolist()
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
+@pytest.mark.parametrize("n", [1, 2, 3, 10])
+def test_determinants_have_the_digits_of_products(n: int, scale: float) -> None:
+    """Not those of the exponential of a sum of logarithms, whose errors grow with the exponent."""
+    a = (np.random.default_rng(n).standard_normal((500, n, n)) * scale).astype("f4")
+    wanted = np.linalg.det(a.astype("f8"))
+    usual = (abs(wanted) > 1e-34) & (abs(wanted) < 1e34)
+    for found in (sf.linalg.det(sf.tensor(a)), sf.jit(sf.linalg.det)(sf.tensor(a))):
+        errors = abs(found.numpy() / wanted - 1)[usual]
+        assert len(errors) > 300 and np.quantile(errors, 0.9) < 6e-8 * (3 * n if n < 10 else 40)

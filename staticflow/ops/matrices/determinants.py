@@ -18,7 +18,7 @@ from staticflow.ops.basics.view import flatten, unsqueeze
 from staticflow.ops.declaring.declare import strict
 from staticflow.ops.declaring.lowering import LoopNest
 from staticflow.ops.declaring.tracing import is_traced, may_be_differentiated
-from staticflow.ops.elementwise.maths import abs, exp, log
+from staticflow.ops.elementwise.maths import abs, log
 from staticflow.ops.matrices.contract import matmul
 from staticflow.ops.matrices.elimination import each_matrix, eliminate
 from staticflow.ops.matrices.factors import svd
@@ -33,23 +33,26 @@ __all__ = ["LogDeterminant", "det", "logdet", "slogdet", "slogdet_op"]
 def _slogdet_infer(facts: Facts, a: TensorType) -> Any:
     square(facts, a)
     one = TensorType(a.dtype, a.shape[:-2])
-    return one, one
+    return one, one, one
 
 
 def _slogdet_reference(xp: Any, a: Any) -> Any:
     sign, logarithm = xp.linalg.slogdet(a)
-    return xp.where(xp.isnan(logarithm), logarithm, sign), logarithm
+    product = xp.linalg.det(a.astype(xp.float64)).astype(a.dtype)
+    return xp.where(xp.isnan(logarithm), logarithm, sign), logarithm, product
 
 
 def _slogdet_emit(nest: Any) -> None:
     k, dtype = nest.k, nest.in_type(0).dtype
     with each_matrix(nest) as (b, work):
         sign, total = k.var(k.const(1.0, dtype)), k.var(k.const(0.0, dtype))
+        product = k.var(k.const(1.0, dtype))
 
         def visit(c: Size, row: Any) -> None:
             stays = k.compare("eq", row, k.index_value(c))
             k.set(sign, k.select(stays, sign, k.neg(sign)))
             value = work.at(c, c)
+            k.set(product, k.mul(product, k.select(stays, value, k.neg(value))))
             k.set(sign, k.mul(sign, k.select(k.compare("eq", value, value), k.sign(value), 1.0)))
             k.set(total, k.add(total, k.log(k.abs(value))))
 
@@ -58,17 +61,21 @@ def _slogdet_emit(nest: Any) -> None:
         logarithm = k.select(zero, float("-inf"), total)
         nest.store(0, b, k.select(k.compare("eq", logarithm, logarithm), sign, logarithm))
         nest.store(1, b, logarithm)
+        nest.store(2, b, k.select(zero, k.const(0.0, dtype), product))
 
 
 def _slogdet_vjp(needs: Any, cts: Any, out: Any, a: Any) -> list[Any]:
-    if cts[1] is None or not needs[0]:
+    parts = [ct for ct in (cts[1], None if cts[2] is None else cts[2] * out[2]) if ct is not None]
+    if not parts or not needs[0]:
         return [None]
-    return [mT(inv(a)) * unsqueeze(unsqueeze(cts[1], -1), -1)]
+    total = parts[0] if len(parts) == 1 else parts[0] + parts[1]
+    return [mT(inv(a)) * unsqueeze(unsqueeze(total, -1), -1)]
 
 
 slogdet_op = Op(
     name="slogdet",
-    doc="The sign and the logarithm of the absolute value of determinants.",
+    doc="The sign and the logarithm of the absolute value of determinants, and these: the products "
+    "of the pivots, which have more digits than the exponential of their logarithm.",
     infer=_slogdet_infer,
     reference=strict(_slogdet_infer, _slogdet_reference),
     vjp=_slogdet_vjp,
@@ -88,7 +95,7 @@ class LogDeterminant(NamedTuple):
 def slogdet(A: Any) -> LogDeterminant:
     """The sign and the logarithm of the absolute value of the determinants of (..., n, n); 0 and
     -inf of a singular matrix, which has no gradient."""
-    return LogDeterminant(*slogdet_op(A))
+    return LogDeterminant(*slogdet_op(A)[:2])
 
 
 @by_autocast
@@ -101,8 +108,7 @@ def det(A: Any) -> Any:
     >>> sf.linalg.det(sf.tensor([[1.0, 2.0], [3.0, 5.0]]))
     tensor(-1.0000)
     """
-    sign, size = slogdet_op(A)
-    value = sign * exp(size)
+    value = slogdet_op(A)[2]
     if not may_be_differentiated(A):
         return value
     near = _near_singular(A)
@@ -126,9 +132,9 @@ def _value_of_both(A: Any, near: Any, value: Any) -> Any:
     """The determinants ``value`` with derivatives by elimination, or by singular values where
     matrices are ``near`` singular."""
     is_near = unsqueeze(unsqueeze(near, -1), -1)
-    sign, size = slogdet_op(where(is_near, identity(A), A))
+    usual = slogdet_op(where(is_near, identity(A), A))[2]
     other = _by_singular_values(where(is_near, A, identity(A)))
-    return keep_history(where(near, other, sign * exp(size)), stop_gradient(value))
+    return keep_history(where(near, other, usual), stop_gradient(value))
 
 
 def _by_singular_values(A: Any) -> Any:
@@ -141,11 +147,11 @@ def _by_singular_values(A: Any) -> Any:
     step = where(largest > 0, largest, 1.0) * PRECISION[A.dtype] ** 0.5
     middle = matmul(matmul(mT(u), A), mT(vh))
     moves = diag_embed(where(s < step / 2, step, 0.0))
-    (up, larger), (down, smaller) = slogdet_op(middle + moves), slogdet_op(middle - moves)
-    return slogdet_op(matmul(u, vh))[0] * (up * exp(larger) + down * exp(smaller)) * 0.5
+    up, down = slogdet_op(middle + moves)[2], slogdet_op(middle - moves)[2]
+    return slogdet_op(matmul(u, vh))[0] * (up + down) * 0.5
 
 
 def logdet(input: Any) -> Any:
     """The logarithm of the determinants of (..., n, n); NaN of negative ones."""
-    sign, size = slogdet_op(input)
+    sign, size, _ = slogdet_op(input)
     return log(sign) + size

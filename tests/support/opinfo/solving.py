@@ -111,8 +111,11 @@ def _triangular(upper: bool) -> OpInfo:
 
 
 _SLOGDET = OpInfo(
-    OPS["slogdet"], lambda x: tuple(sf.linalg.slogdet(x)),
-    lambda x: tuple(np.asarray(v, x.dtype) for v in np.linalg.slogdet(x.astype(np.float64))),
+    OPS["slogdet"], lambda x: tuple(OPS["slogdet"](x)),
+    lambda x: tuple(
+        np.asarray(v, x.dtype)
+        for v in (*np.linalg.slogdet(x.astype(np.float64)), np.linalg.det(x.astype(np.float64)))
+    ),
     lambda dtype, smooth: (Sample((_regular(s, dtype),)) for s in _SHAPES),
     (float32, float64), grad=True, failures=_REFUSED,
     sized=lambda dtype, n: Sample((_regular((n, 3, 3), dtype),)),
