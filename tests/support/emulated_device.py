@@ -186,8 +186,9 @@ class EmulatedDevice:
     ) -> None:
         out, a, b = map(_array_at, (target, left, right))
 
-        def work() -> None:
-            np.matmul(a, b, out=out)
+        def work() -> None:  # of 16 bits as a library does, which adds up in 32
+            wide = np.promote_types(np.float32, out.dtype)
+            out[...] = np.matmul(a.astype(wide), b.astype(wide))
             ctypes.memset(workspace, 0xFF, self.workspace_bytes)  # as a library writes there
 
         self._ask("multiply", work, *(m.address for m in (target, left, right)), workspace)
@@ -339,12 +340,14 @@ class _Memory:
     def __init__(self, m: MatricesAt) -> None:
         self.__array_interface__ = {
             "data": (m.address, False), "shape": m.shape, "strides": m.strides,
-            "typestr": m.dtype.str, "version": 3,
+            "typestr": f"|V{m.dtype.itemsize}", "version": 3,  # bfloat16 has no code
         }  # fmt: skip
 
 
 def _array_at(m: MatricesAt) -> Array:
-    return np.empty(m.shape, m.dtype) if 0 in m.shape else np.asarray(_Memory(m))
+    if 0 in m.shape:
+        return np.empty(m.shape, m.dtype)
+    return np.asarray(_Memory(m)).view(m.dtype)
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -22,8 +23,8 @@ class FakeCublas:
     def __init__(self, *, computes: bool) -> None:
         self.calls: list[Any] = []
         self.computes = computes
-        self.cublasSgemmStridedBatched = _Gemm(self, "cublasSgemmStridedBatched", np.float32)
-        self.cublasDgemmStridedBatched = _Gemm(self, "cublasDgemmStridedBatched", np.float64)
+        self.cublasGemmStridedBatchedEx = _Gemm(self)
+        self.math_mode = 0  # CUBLAS_DEFAULT_MATH
 
     @classmethod
     @contextmanager
@@ -48,6 +49,10 @@ class FakeCublas:
         handle._obj.value = 11
         return 0
 
+    def cublasSetMathMode(self, handle: Any, mode: int) -> int:
+        self.math_mode = mode
+        return 0
+
     def cublasSetStream_v2(self, handle: Any, stream: Any) -> int:
         self.calls.append(("cublasSetStream_v2", stream.value))
         return 0
@@ -57,38 +62,56 @@ class FakeCublas:
         return 0
 
 
-class _Gemm:
-    """``C = alpha op(A) op(B) + beta C`` of matrices that lie by columns, as cuBLAS documents it."""
+_DTYPES = {
+    0: (np.float32, 68, ctypes.c_float),
+    1: (np.float64, 70, ctypes.c_double),
+    2: (np.float16, 68, ctypes.c_float),
+    14: (ml_dtypes.bfloat16, 68, ctypes.c_float),
+}
+"""What CUDA_R_32F, CUDA_R_64F, CUDA_R_16F and CUDA_R_16BF stand for, the type that cuBLAS documents
+for sums of such (CUBLAS_COMPUTE_32F or CUBLAS_COMPUTE_64F), and for the factors."""
 
-    def __init__(self, library: FakeCublas, name: str, dtype: Any) -> None:
-        self.library, self.name, self.dtype = library, name, np.dtype(dtype)
+
+class _Gemm:
+    """``C = alpha op(A) op(B) + beta C`` of matrices that lie by columns, as cuBLAS documents it:
+    added up in 32 bits at least, and rounded once if the mode forbids sums in fewer."""
+
+    def __init__(self, library: FakeCublas) -> None:
+        self.library = library
         self.argtypes: Any = None
 
     def __call__(
         self, handle: Any, opa: int, opb: int, m: int, n: int, k: int, alpha: Any,
-        a: int, lda: int, stride_a: int, b: int, ldb: int, stride_b: int, beta: Any,
-        c: int, ldc: int, stride_c: int, count: int,
+        a: int, type_a: int, lda: int, stride_a: int,
+        b: int, type_b: int, ldb: int, stride_b: int, beta: Any,
+        c: int, type_c: int, ldc: int, stride_c: int, count: int, sums: int, algorithm: int,
     ) -> int:  # fmt: skip
-        assert handle.value == 11 and len(self.argtypes) == 18
-        self.library.calls.append((self.name, a, b, c))
+        assert handle.value == 11 and len(self.argtypes) == 23
+        assert type_a == type_b == type_c and algorithm == -1
+        assert self.library.math_mode == 16  # CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION
+        dtype, wanted, factor = _DTYPES[type_a]
+        assert sums == wanted and type(alpha._obj) is type(beta._obj) is factor
+        self.library.calls.append((np.dtype(dtype).name, a, b, c))
         if lda < max(1, k if opa else m) or ldb < max(1, n if opb else k) or ldc < max(1, m):
             return _INVALID_VALUE
         if not self.library.computes:
             return 0
-        scale, keep = alpha._obj.value, beta._obj.value
-        assert (scale, keep) == (1.0, 0.0)
+        assert (alpha._obj.value, beta._obj.value) == (1.0, 0.0)
+        wide = np.promote_types(np.float32, dtype)
         for i in range(count):
-            left = self._matrix(a, i * stride_a, (k, m) if opa else (m, k), lda)
-            right = self._matrix(b, i * stride_b, (n, k) if opb else (k, n), ldb)
-            out = self._matrix(c, i * stride_c, (m, n), ldc)
+            left = _matrix(np.dtype(dtype), a, i * stride_a, (k, m) if opa else (m, k), lda)
+            right = _matrix(np.dtype(dtype), b, i * stride_b, (n, k) if opb else (k, n), ldb)
+            left, right = (x.astype(wide) for x in (left, right))
+            out = _matrix(np.dtype(dtype), c, i * stride_c, (m, n), ldc)
             out[...] = (left.T if opa else left) @ (right.T if opb else right)
         return 0
 
-    def _matrix(self, address: int, start: int, shape: tuple[int, int], ld: int) -> Any:
-        size = self.dtype.itemsize
-        rows, columns = shape
-        if 0 in shape:
-            return np.empty(shape, self.dtype)
-        reach = size * (ld * (columns - 1) + rows)
-        memory = (ctypes.c_char * reach).from_address(address + size * start)
-        return np.ndarray(shape, self.dtype, memory, strides=(size, size * ld))
+
+def _matrix(dtype: Any, address: int, start: int, shape: tuple[int, int], ld: int) -> Any:
+    size = dtype.itemsize
+    rows, columns = shape
+    if 0 in shape:
+        return np.empty(shape, dtype)
+    reach = size * (ld * (columns - 1) + rows)
+    memory = (ctypes.c_char * reach).from_address(address + size * start)
+    return np.ndarray(shape, dtype, memory, strides=(size, size * ld))

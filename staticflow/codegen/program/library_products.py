@@ -8,7 +8,6 @@ from staticflow.codegen.program.routine import Matrices, Place
 from staticflow.data_classes import dataclass
 from staticflow.graph.dim_queries import as_symbol, coefficient, substitute_dim
 from staticflow.graph.dims import Size, Sym
-from staticflow.graph.dtypes import float32, float64
 from staticflow.graph.graph import Graph, close, new_param, substitute_nodes
 from staticflow.graph.node import Node
 from staticflow.graph.proofs import is_provably_ge
@@ -32,11 +31,11 @@ class LibraryProduct:
 
 def find_product(body: Graph, places: Sequence[Place]) -> LibraryProduct | None:
     """The product in the body of a cluster whose params lie at ``places``, if a library computes
-    it: one of plain matrices of floats of 32 or 64 bits whose rows, or columns, lie in memory
-    without gaps and apart from each other."""
+    it: one of plain matrices of floats whose rows, or columns, lie in memory without gaps and
+    apart from each other."""
     (product,) = (n for n in body.nodes if isinstance(n.op.lowering, Contract))
     t = product.tensor_type
-    if type(product.op.lowering) is not Contract or t.dtype not in (float32, float64):
+    if type(product.op.lowering) is not Contract or not t.dtype.is_floating:
         return None
     lie = dict(zip(body.params, places, strict=True))
     left, right = (_operand(a, t.shape[:-2], lie) for a in product.args)

@@ -7,8 +7,10 @@ import itertools
 import sys
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
+from staticflow.data_classes import dataclass
 from staticflow.errors import DeviceError
 from staticflow.runtime.device.interface import MatricesAt
 
@@ -18,15 +20,40 @@ _MOST = 2**31 - 1  # of a size, which is an int of C
 
 _AS_IT_LIES, _TRANSPOSED = 0, 1  # CUBLAS_OP_N, CUBLAS_OP_T
 
-_KINDS: dict[np.dtype[Any], tuple[str, Any]] = {
-    np.dtype(np.float32): ("cublasSgemmStridedBatched", ctypes.c_float),
-    np.dtype(np.float64): ("cublasDgemmStridedBatched", ctypes.c_double),
+_GEMM = "cublasGemmStridedBatchedEx"
+
+_SUMS_OF_32_BITS, _SUMS_OF_64_BITS = 68, 70  # CUBLAS_COMPUTE_32F, CUBLAS_COMPUTE_64F
+_ANY_ALGORITHM = -1  # CUBLAS_GEMM_DEFAULT
+
+_NO_SUMS_OF_16_BITS = 16
+"""The math mode: that of cuBLAS, which multiplies float32 without TF32, and
+CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION, lest sums of parts of the inner dimension are
+added up in the 16 bits of a result."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """How cuBLAS calls a dtype of matrices (``cudaDataType``), what it adds up products in
+    (``cublasComputeType_t``), and the C type of the factors of a product."""
+
+    name: int
+    sums: int
+    factor: Any
+
+
+_KINDS: dict[np.dtype[Any], _Kind] = {
+    np.dtype(np.float32): _Kind(0, _SUMS_OF_32_BITS, ctypes.c_float),
+    np.dtype(np.float64): _Kind(1, _SUMS_OF_64_BITS, ctypes.c_double),
+    np.dtype(np.float16): _Kind(2, _SUMS_OF_32_BITS, ctypes.c_float),
+    np.dtype(ml_dtypes.bfloat16): _Kind(14, _SUMS_OF_32_BITS, ctypes.c_float),
 }
 
 
 class Cublas:
-    """A handle of cuBLAS of a major version, for the current GPU and one thread at a time. Raises
-    `DeviceError` where the library is not found, and for what it answers with an error."""
+    """A handle of cuBLAS of a major version, for the current GPU and one thread at a time. Matrices
+    of 16 bits are multiplied on tensor cores, and added up in 32 bits; those of float32 without
+    TF32. Raises `DeviceError` where the library is not found, and for what it answers with an
+    error."""
 
     def __init__(self, version: int) -> None:
         windows = sys.platform == "win32"
@@ -35,14 +62,14 @@ class Cublas:
             self._library: Any = ctypes.CDLL(name)
         except OSError as error:
             raise DeviceError(f"{name}, for products of matrices, is not found: {error}") from None
-        for function, number in _KINDS.values():
-            pointer, size, far = ctypes.c_void_p, ctypes.c_int, ctypes.c_longlong
-            operand, scalar = [pointer, size, far], [ctypes.POINTER(number)]
-            getattr(self._library, function).argtypes = [
-                pointer, *[size] * 5, *scalar, *operand, *operand, *scalar, *operand, size,
-            ]  # fmt: skip
+        pointer, size, far = ctypes.c_void_p, ctypes.c_int, ctypes.c_longlong
+        operand = [pointer, size, size, far]
+        getattr(self._library, _GEMM).argtypes = [
+            pointer, *[size] * 5, pointer, *operand, *operand, pointer, *operand, *[size] * 3,
+        ]  # fmt: skip
         self._handle = ctypes.c_void_p()
         self._ask("cublasCreate_v2", ctypes.byref(self._handle))
+        self._ask("cublasSetMathMode", self._handle, _NO_SUMS_OF_16_BITS)
 
     def begin(self, stream: int, workspace: int, bytes_: int) -> None:
         """What comes is done in a stream, and may write to a workspace. (A new stream takes the
@@ -61,9 +88,9 @@ class Cublas:
         To cuBLAS, whose matrices lie by columns, each of ours is its own transpose: what it is
         asked for is ``target.T = right.T @ left.T``.
         """
-        function, number = _KINDS[target.dtype]
+        kind = _KINDS[target.dtype]
         (m, n), k = target.shape[-2:], left.shape[-1]
-        one, zero = number(1), number(0)
+        one, zero = kind.factor(1), kind.factor(0)
         (a, lda), (b, ldb) = _lies(left), _lies(right)
         if max(m, n, k, lda, ldb) > _MOST:
             raise DeviceError(
@@ -75,9 +102,10 @@ class Cublas:
             return
         for at, at_left, at_right in outer:
             self._ask(
-                function, self._handle, b, a, n, m, k, ctypes.byref(one),
-                at_right, ldb, steps[2], at_left, lda, steps[1], ctypes.byref(zero),
-                at, max(n, 1), steps[0], count,
+                _GEMM, self._handle, b, a, n, m, k, ctypes.byref(one),
+                at_right, kind.name, ldb, steps[2], at_left, kind.name, lda, steps[1],
+                ctypes.byref(zero), at, kind.name, max(n, 1), steps[0], count,
+                kind.sums, _ANY_ALGORITHM,
             )  # fmt: skip
 
     def _ask(self, function: str, *arguments: Any) -> None:

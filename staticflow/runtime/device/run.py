@@ -268,14 +268,15 @@ class Run:
 
     def _multiply(self, step: Multiply) -> None:
         target, left, right = (self._matrices(m) for m in (step.target, step.left, step.right))
-        workspace = self.device.address(self._workspace)
-        if self.guards.mask is None:
-            self.device.multiply(target, left, right, workspace)
-            return
-        scratch = replace(target, address=self.guards.mask.scratch)
-        self.device.multiply(scratch, left, right, workspace)
         bytes_ = math.prod(target.shape) * target.dtype.itemsize
-        self.guards.copy(target.address, scratch.address, bytes_)
+        mask = self.guards.mask
+        to = target if mask is None else replace(target, address=mask.scratch)
+        if left.shape[-1]:
+            self.device.multiply(to, left, right, self.device.address(self._workspace))
+        elif bytes_:
+            self.device.clear(to.address, bytes_)  # of an inner dimension of nothing
+        if mask is not None:
+            self.guards.copy(target.address, to.address, bytes_)
 
     def _vote(self, _: Vote) -> None:
         self.guards.vote(self._count - 1)

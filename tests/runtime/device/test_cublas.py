@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from fake_cublas import FakeCublas
@@ -33,6 +34,9 @@ PAIRS = {
     "rows": (x, w),
     "transposed": (w.T, x.T),
     "float64": (values(5, 3, dtype=np.float64), values(3, 4, dtype=np.float64)),
+    "float16": (values(5, 3, dtype=np.float16), values(3, 4, dtype=np.float16)),
+    "bfloat16": (values(5, 3, dtype=ml_dtypes.bfloat16), values(3, 4, dtype=ml_dtypes.bfloat16)),
+    "float16, transposed": (values(3, 5, dtype=np.float16).T, values(4, 3, dtype=np.float16).T),
     "slices": (x[::2], w[:, 1:3]),
     "slices, transposed": (w[:, 1:3].T, x[1::2].T),
     "one row": (x[:1], w),
@@ -55,6 +59,10 @@ def test_what_it_is_asked_for(which: str, monkeypatch: pytest.MonkeyPatch) -> No
     with FakeCublas.put_in(monkeypatch, computes=True):
         out = np.full(np.matmul(a, b).shape, np.nan, a.dtype)
         Cublas(13).multiply(at(out), at(a), at(b))
+    if a.dtype.itemsize == 2:  # added up in 32 bits, and rounded once
+        a, b = (x.astype(np.float32) for x in (a, b))
+        assert (out == (a @ b).astype(out.dtype)).all()
+        return
     np.testing.assert_allclose(out, a @ b, rtol=1e-5, atol=1e-6)
 
 

@@ -83,9 +83,9 @@ def test_products_of_a_library(gpu: EmulatedDevice) -> None:
         compiled(by_library, arrays, "cuda", unknown=False)(*arrays),
         compiled(by_library, arrays, "cpu", unknown=False)(*arrays),
     )
-    assert gpu.counts["multiply"] == 5  # not with elements that are one in memory
+    assert gpu.counts["multiply"] == 4  # not with elements that are one in memory, nor of nothing
     compiled(lambda n: n @ n, arrays[3:], "cuda")(arrays[3])
-    assert gpu.counts["multiply"] == 5  # integers are for a kernel of ours
+    assert gpu.counts["multiply"] == 4  # integers are for a kernel of ours
     x, w, *_ = arrays
     program = compiled(lambda x, w: F.relu(x @ w), (x, w), "cuda")
     row = {kernel.name: kernel for kernel in program.work(x0_0=5, x0_1=3, x1_1=4)}["product"]
@@ -95,6 +95,26 @@ def test_products_of_a_library(gpu: EmulatedDevice) -> None:
 def attended(q: Any, k: Any, v: Any) -> Any:
     loss = F.scaled_dot_product_attention(q, k, v, is_causal=True).pow(2).sum()
     return loss, *sf.grad(loss, [q, k, v])
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_products_of_16_bits_are_of_the_library(gpu: EmulatedDevice, dtype: str) -> None:
+    """Which has tensor cores for them: two products forward, and of each two backward."""
+
+    def step(x: Any, w: Any) -> Any:
+        with sf.autocast("cuda" if w.is_cuda else "cpu", getattr(sf, dtype)):
+            h = F.relu(x @ w.T + 1)
+            loss = (h @ w).float().pow(2).mean()
+        return loss, *sf.grad(loss, [x, w])
+
+    for x, w in ((normal(5, 3), normal(4, 3)), (normal(2, 5, 3), normal(4, 3))):
+        gpu.counts.clear()
+        on_cpu, on_gpu = (compiled(step, [x, w], d) for d in ("cpu", "cuda"))
+        assert_alike(on_gpu(x, w), on_cpu(x, w), rtol=0.02)
+        assert gpu.counts["multiply"] == 6
+    nothing = np.zeros((3, 0), np.float16)
+    program = compiled(lambda a, b: a @ b, [nothing, nothing.T], "cuda")
+    assert_alike(program(nothing, nothing.T), sf.zeros(3, 3, dtype=sf.float16))
 
 
 def test_weights_of_attention_are_not_in_memory(gpu: EmulatedDevice) -> None:
