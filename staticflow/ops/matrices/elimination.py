@@ -52,9 +52,8 @@ def _each_work(nest: Any, rows: Size, columns: Size) -> Iterator[tuple[Any, Work
             yield b, work
         return
     is_small = is_provably_ge(_FEW, rows) and is_provably_ge(2 * _FEW, columns)
-    work = (SmallWork if is_small else TeamWork)(nest, rows, columns, prod(batch))
     with nest.k.loop("matrix", prod(batch), kind="grid" if is_small else "blocks") as number:
-        work.base = number * (rows * work.length)
+        work = (SmallWork if is_small else TeamWork)(nest, rows, columns, prod(batch), number)
         yield delinear(number, batch), work
 
 

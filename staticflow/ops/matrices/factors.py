@@ -28,9 +28,9 @@ from staticflow.ops.declaring.fused import fused
 from staticflow.ops.declaring.lowering import Host, LoopNest
 from staticflow.ops.declaring.tracing import is_traced, may_be_differentiated
 from staticflow.ops.matrices.contract import matmul
-from staticflow.ops.matrices.elimination import copy_in
-from staticflow.ops.matrices.householder import Reflections
-from staticflow.ops.matrices.matrix_work import Work
+from staticflow.ops.matrices.elimination import each_matrix
+from staticflow.ops.matrices.householder import reflections_of
+from staticflow.ops.matrices.matrix_work import TeamWork, Work
 from staticflow.ops.matrices.solving import identity, square, upper_op, with_our_errors
 from staticflow.ops.matrices.triangle import diag_embed, tril
 
@@ -88,30 +88,34 @@ def _qr_infer(facts: Facts, a: TensorType, *, complete: bool) -> Any:
 
 
 def _qr_emit(nest: Any) -> None:
-    k, (rows, width) = nest.k, nest.out_shape(0)[-2:]
-    *batch, _, columns = nest.in_shape(0)
-    work = Work(nest, rows, columns)
-    with nest.loops(tuple(batch), "serial") as b:
-        copy_in(nest, work, 0, b, columns, 0, turned=False)
+    width = nest.out_shape(0)[-1]
+    with each_matrix(nest) as (b, work):
         count = dim_min(work.rows, work.columns)
-        reflections = Reflections(work, count, dim_max(width, work.columns))
-        q = Work(nest, rows, width)
-        for i in nest.each("i", 0, rows):
-            for strip in q.strips(0, width):
-                for j, lanes, bound in strip:
-                    is_one = k.compare("eq", k.index_value(j, lanes), k.index_value(i))
-                    q.put(i, j, k.select(is_one, k.const(1.0, q.dtype, lanes), 0.0), bound)
+        reflections = reflections_of(work, count, dim_max(width, work.columns))
+        q = work.beside(work.rows, width)
+        q.set_identity()
         reflections.apply(q)
         reflections.restore()
-        for i in nest.each("i", 0, rows):
-            for j in nest.along("j", 0, width):
-                nest.store(0, (*b, i, j), q.at(i, j))
-        for i in nest.each("i", 0, nest.out_shape(1)[-2]):
-            end = nest.name_size(dim_min(i, work.columns))
-            for j in nest.along("j", 0, end):
-                nest.store(1, (*b, i, j), k.const(0.0, q.dtype))
-            for j in nest.along("j", end, work.columns):
-                nest.store(1, (*b, i, j), work.at(i, j))
+        for i, j in q.elements_along(work.rows, 0, width):
+            nest.store(0, (*b, i, j), q.at(i, j))
+        _store_upper(nest, b, work)
+
+
+def _store_upper(nest: Any, batch: Any, work: Work) -> None:
+    """Store the upper triangle of a matrix as the second result, with zeros below."""
+    k, rows = nest.k, nest.out_shape(1)[-2]
+    zero = k.const(0.0, work.dtype)
+    if isinstance(work, TeamWork):
+        for i, j in work.elements(rows, work.columns):
+            is_below = k.compare("lt", k.index_value(j), k.index_value(i))
+            nest.store(1, (*batch, i, j), k.select(is_below, zero, work.at(i, j)))
+        return
+    for i in nest.each("i", 0, rows):
+        end = nest.name_size(dim_min(i, work.columns))
+        for j in nest.along("j", 0, end):
+            nest.store(1, (*batch, i, j), zero)
+        for j in nest.along("j", end, work.columns):
+            nest.store(1, (*batch, i, j), work.at(i, j))
 
 
 def _qr_vjp(needs: Any, cts: Any, out: Any, a: Any, *, complete: bool) -> list[Any]:

@@ -7,17 +7,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from staticflow.graph.dims import Size, ceil_div, dim_min, is_provably_ge
+from staticflow.graph.dims import Size, ceil_div, dim_max, dim_min, is_provably_ge
 from staticflow.graph.dtypes import int64
 from staticflow.ops.declaring.lowering import delinear
 
-__all__ = ["BLOCK", "SmallWork", "TeamWork", "Work"]
+__all__ = ["BLOCK", "THREADS", "SmallWork", "TeamWork", "Work"]
 
 BLOCK = 32
 """Columns of a block: 768 x 768 float32 take up to 1.16 times as long with 16 or 64."""
 
 _STRIP = 4
 """Vectors of a row that are worked on side by side, so that none waits for its last sum."""
+
+THREADS = 256
+"""Threads of a block."""
 
 _TILE = 4
 """Rows of a product that a thread works on side by side, for all of which it reads the elements of
@@ -33,15 +36,27 @@ class Work:
 
     kind = "parallel"
 
-    def __init__(self, nest: Any, rows: Size, columns: Size, count: Size = 1) -> None:
-        """``count`` such matrices have room in the buffer."""
+    def __init__(
+        self, nest: Any, rows: Size, columns: Size, count: Size = 1, number: Size = 0
+    ) -> None:
+        """The matrix ``number`` of ``count`` that have room in the buffer."""
         self.nest, self.k, self.rows, self.columns = nest, nest.k, rows, columns
+        self.count, self.number = count, number
         self.dtype = nest.in_type(0).dtype
         self.lanes = nest.lanes(self.dtype, columns)
         self.length: Size = (ceil_div(columns, self.lanes) + 1) * self.lanes
         self.name = nest.scratch(self.dtype, count * rows * self.length)
-        self.base: Size = 0
+        self.base: Size = number * (rows * self.length)
         self._turned: Work | None = None
+
+    def beside(self, rows: Size, columns: Size) -> Work:
+        """Working memory of another size, in which each of the matrices has a matrix of its own."""
+        return type(self)(self.nest, rows, columns, self.count, self.number)
+
+    def room(self, rows: Size, columns: Size) -> Any:
+        """A further matrix of working memory, without gaps: what `Nest.matrix` gives."""
+        name = self.nest.scratch(self.dtype, self.count * rows * columns)
+        return self.nest.matrix(name, self.number * (rows * columns), columns, 1)
 
     def at(self, row: Size, column: Size, lanes: int = 1, bound: Size | None = None) -> Any:
         """An element, or several of a row."""
@@ -63,6 +78,23 @@ class Work:
         for i in self.nest.each("i", 0, rows):
             for j in self.nest.each("j", 0, columns):
                 yield i, j
+
+    def elements_along(self, rows: Size, lo: Size, hi: Size) -> Iterator[tuple[Size, Size]]:
+        """The indices of columns ``lo..hi``, each of which may be seen to by itself: lanes of
+        vectors, where a schedule makes such."""
+        for i in self.nest.each("i", 0, rows):
+            for j in self.nest.along("j", lo, hi):
+                yield i, j
+
+    def set_identity(self) -> None:
+        """Have ones on the diagonal, and zeros elsewhere."""
+        k = self.k
+        for i in self.nest.each("i", 0, self.rows):
+            for strip in self.strips(0, self.columns):
+                for j, lanes, bound in strip:
+                    is_one = k.compare("eq", k.index_value(j, lanes), k.index_value(i))
+                    one = k.const(1.0, self.dtype, lanes)
+                    self.put(i, j, k.select(is_one, one, 0.0), bound)
 
     def elements_below(self, rows: Size) -> Iterator[tuple[Size, Size]]:
         """The indices of the lower part of a square matrix, each of which may be seen to by
@@ -208,8 +240,8 @@ class TeamWork(Work):
         with self.k.loop("t", count, kind="threads") as t:
             yield t
 
-    def _columns(self, lo: Size, hi: Size) -> Iterator[Size]:
-        """Columns ``lo..hi``, each by itself."""
+    def each_of(self, lo: Size, hi: Size) -> Iterator[Size]:
+        """Columns or rows ``lo..hi``, each by itself."""
         with self.k.loop("j", hi, lo=lo, kind="threads") as j:
             yield j
 
@@ -219,29 +251,47 @@ class TeamWork(Work):
             i, j = delinear(t, (rows, columns))
             yield i, j
 
+    def elements_along(self, rows: Size, lo: Size, hi: Size) -> Iterator[tuple[Size, Size]]:
+        """The indices of columns ``lo..hi``."""
+        for i, j in self.elements(rows, hi - lo):
+            yield i, j + lo
+
+    def set_identity(self) -> None:
+        """Have ones on the diagonal, and zeros elsewhere."""
+        k = self.k
+        for i, j in self.elements(self.rows, self.columns):
+            is_one = k.compare("eq", k.index_value(j), k.index_value(i))
+            self.put(i, j, k.select(is_one, k.const(1.0, self.dtype), 0.0))
+
     def elements_below(self, rows: Size) -> Iterator[tuple[Size, Size]]:
         """The indices of the lower part of a square matrix."""
         for i, j in self.elements(rows, rows):
-            with self._when(j, "le", i):
+            with self.when(j, "le", i):
                 yield i, j
 
     def halves(self) -> Iterator[tuple[Size, Size, bool]]:
         """All indices, and whether each is below the diagonal."""
         for i, j in self.elements(self.rows, self.columns):
             for order in ("lt", "ge"):
-                with self._when(j, order, i):
+                with self.when(j, order, i):
                     yield i, j, order == "lt"
 
-    def _when(self, a: Size, order: str, b: Size) -> Any:
+    def when(self, a: Size, order: str, b: Size) -> Any:
+        """A block that runs where two indices compare so."""
         k = self.k
         return k.when(k.compare(order, k.index_value(a), k.index_value(b)))
 
-    def _panel(self, c: Size, hi: Size) -> Iterator[tuple[Size, Size]]:
+    def strips(self, lo: Size, hi: Size, vectors: int = 1, kind: str = "serial") -> Iterator[Any]:
+        """Columns ``lo..hi``, each by itself."""
+        for j in self.each_of(lo, hi):
+            yield [(j, 1, None)]
+
+    def panel(self, c: Size, hi: Size) -> Iterator[tuple[Size, Size]]:
         """The indices below and behind the element ``c`` of the diagonal, in columns up to ``hi``,
         which are fewer than `BLOCK`: neighbours have neighbouring columns."""
         for t in self._threads((self.rows - c - 1) * BLOCK):
             r, j = c + 1 + t // BLOCK, c + 1 + t % BLOCK
-            with self._when(j, "lt", hi):
+            with self.when(j, "lt", hi):
                 yield r, j
 
     def add_product(
@@ -261,10 +311,47 @@ class TeamWork(Work):
                 for row, total in zip(rows, sums, strict=True):
                     k.set(total, k.fma(k.load(a.buffer, a.at(row, q)), factor, total))
             for i, total in enumerate(sums):
-                with self._when(first + i, "lt", m):
+                with self.when(first + i, "lt", m):
                     place = to.at(first + i, j)
                     before = k.load(to.buffer, place)
                     k.store(to.buffer, place, (k.add if sign > 0 else k.sub)(before, total))
+
+    def room_for_products(self, columns: Size) -> Any:
+        """Working memory for `set_product` of so many columns at most."""
+        return self.room(dim_max(ceil_div(BLOCK, _TILE) * columns, THREADS), _TILE)
+
+    def set_product(
+        self, to: Any, a: Any, b: Any, m: Size, n: Size, depth: Size, room: Any
+    ) -> None:
+        """Store ``a @ b``, of at most `BLOCK` rows. A thread adds up a few elements of a column,
+        and of the inner dimension only a part where there are more threads than such elements; the
+        parts are added up in order."""
+        k, name = self.k, self.nest.name_size
+        m, n, depth = name(m), name(n), name(depth)
+        items = name(ceil_div(m, _TILE) * n)
+        some = name(dim_max(items, 1))
+        parts = name(dim_max(THREADS // some, 1))
+        length = name(ceil_div(depth, parts))
+        for t in self._threads(items * parts):
+            part, item = t // some, t % some
+            first, j = item // n * _TILE, item % n
+            rows = [dim_min(first + i, m - 1) for i in range(_TILE)]
+            totals = [k.var(k.const(0.0, self.dtype)) for _ in rows]
+            for q in self.nest.each("q", part * length, dim_min((part + 1) * length, depth)):
+                factor = k.load(b.buffer, b.at(q, j))
+                for row, total in zip(rows, totals, strict=True):
+                    k.set(total, k.fma(k.load(a.buffer, a.at(row, q)), factor, total))
+            for i, total in enumerate(totals):
+                k.store(room.buffer, room.at(t, i), total)
+        for item in self._threads(items):
+            for i in range(_TILE):
+                row = item // n * _TILE + i
+                with self.when(row, "lt", m):
+                    whole = k.var(k.const(0.0, self.dtype))
+                    for part in self.nest.each("part", 0, parts):
+                        at = room.at(part * items + item, i)
+                        k.set(whole, k.add(whole, k.load(room.buffer, at)))
+                    k.store(to.buffer, to.at(row, item % n), whole)
 
     # -- elimination -------------------------------------------------------------------------------
 
@@ -273,46 +360,25 @@ class TeamWork(Work):
         several; the last of those that are NaN."""
         k = self.k
         best = k.var(k.const(0.0, self.dtype))
-        for r in self._columns(c, self.rows):
+        for r in self.each_of(c, self.rows):
             k.accumulate(best, "max", k.abs(self.at(r, c)))
         largest = k.freeze(best)
         end = k.index_value(self.rows)
         first, unknown = k.var(end), k.var(k.const(-1, int64))
-        for r in self._columns(c, self.rows):
+        for r in self.each_of(c, self.rows):
             size, row = k.abs(self.at(r, c)), k.index_value(r)
             k.accumulate(first, "min", k.select(k.compare("eq", size, largest), row, end))
             k.accumulate(unknown, "max", k.select(k.compare("ne", size, size), row, -1))
         is_known = k.compare("lt", k.freeze(unknown), 0)
         return k.select(is_known, k.freeze(first), k.freeze(unknown))
 
-    def swap(self, a: Size, b: Size, lo: Size) -> None:
-        """Let two rows change places, from column ``lo`` on."""
-        for j in self._columns(lo, self.columns):
-            first, second = self.at(a, j), self.at(b, j)
-            self.put(a, j, second)
-            self.put(b, j, first)
-
     def take_column(self, c: Size, hi: Size, divide: Callable[[Any, Any], Any]) -> None:
         """Have column ``c`` be factors, and the rows below ``c`` less so much of that row."""
         k = self.k
-        for r in self._columns(c + 1, self.rows):
+        for r in self.each_of(c + 1, self.rows):
             self.put(r, c, k.neg(divide(self.at(r, c), self.at(c, c))))
-        for r, j in self._panel(c, hi):
+        for r, j in self.panel(c, hi):
             self.put(r, j, k.fma(self.at(r, c), self.at(c, j), self.at(r, j)))
-
-    def take_rows(self, lo: Size, hi: Size) -> None:
-        """Have the rows ``lo..hi`` be more by what their factors say: each thread a column."""
-        for j in self._columns(hi, self.columns):
-            for r in self.nest.each("r", lo + 1, hi):
-                self._subtract_rows([(j, 1, None)], r, lo, r, negated=True)
-
-    def solve_rows(self, lo: Size, hi: Size) -> None:
-        """Solve for the rows ``lo..hi``: each thread for a column behind the matrix."""
-        for j in self._columns(self.rows, self.columns):
-            for s in self.nest.each("s", 0, hi - lo):
-                row = hi - 1 - s
-                (total,) = self._subtract_rows([(j, 1, None)], row, row + 1, hi, negated=False)
-                self.put(row, j, self.k.div(total, self.at(row, row)))
 
     # -- Cholesky's factor -------------------------------------------------------------------------
 
@@ -330,10 +396,10 @@ class TeamWork(Work):
         the columns up to ``hi`` what that makes of them."""
         k = self.k
         self.put(c, c, diagonal)
-        for r in self._columns(c + 1, self.rows):
+        for r in self.each_of(c + 1, self.rows):
             factor = k.div(self.at(r, c), diagonal)
             self.put(r, c, factor)
-            with self._when(r, "lt", hi):
+            with self.when(r, "lt", hi):
                 self.put(c, r, factor)
-        for r, j in self._panel(c, hi):  # above the diagonal, too, where it does no harm
+        for r, j in self.panel(c, hi):  # above the diagonal, too, where it does no harm
             self.put(r, j, k.fma(k.neg(self.at(r, c)), self.at(c, j), self.at(r, j)))

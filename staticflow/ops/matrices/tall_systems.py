@@ -23,10 +23,10 @@ from staticflow.ops.basics.view import unsqueeze
 from staticflow.ops.declaring.declare import strict
 from staticflow.ops.declaring.lowering import LoopNest
 from staticflow.ops.matrices.contract import matmul
-from staticflow.ops.matrices.elimination import copy_in, solve_upper
+from staticflow.ops.matrices.elimination import copy_in, each_matrix, solve_upper
 from staticflow.ops.matrices.factors import matrix_sizes
-from staticflow.ops.matrices.householder import Reflections
-from staticflow.ops.matrices.matrix_work import Work
+from staticflow.ops.matrices.householder import reflections_of
+from staticflow.ops.matrices.matrix_work import TeamWork, Work
 from staticflow.ops.matrices.solving import lower_op, upper_op
 from staticflow.ops.matrices.triangle import tril
 
@@ -70,14 +70,13 @@ def _reference(xp: Any, a: Any, b: Any, *, rcond: float | None) -> Any:
 
 def _emit(nest: Any) -> None:
     k, dtype = nest.k, nest.in_type(0).dtype
-    (*batch, rows, n), columns = nest.in_shape(0), nest.in_shape(1)[-1]
+    (*_, rows, n), columns = nest.in_shape(0), nest.in_shape(1)[-1]
     count, width = dim_min(rows, n), n + columns
-    work, system = Work(nest, rows, width), Work(nest, n, width + n)
-    squares = nest.scratch(dtype, width + n)
-    with nest.loops(tuple(batch), "serial") as b:
-        copy_in(nest, work, 0, b, n, 0, turned=False)
+    with each_matrix(nest, columns) as (b, work):
+        system = work.beside(n, width + n)
+        squares = work.room(1, width + n)
         copy_in(nest, work, 1, b, columns, n, turned=False)
-        Reflections(work, count, width).restore()
+        reflections_of(work, count, width).restore()
         regular = _put_system(work, system, count, width)
         solve_upper(system)
         norms = [_norm(system, squares, lo) for lo in (0, width)]  # of r, and of its inverse
@@ -94,16 +93,16 @@ def _emit(nest: Any) -> None:
         ):
             full = k.apply("and", full, more)
         nest.store(3, b, full)
-        for i in nest.each("i", 0, n):
-            for j in nest.along("j", 0, columns):
-                nest.store(0, (*b, i, j), k.select(full, system.at(i, n + j), 0.0))
-            for j in nest.along("j", 0, n):
-                is_one = k.compare("eq", k.index_value(j), k.index_value(i))
-                one = k.select(is_one, k.const(1.0, dtype), 0.0)
-                nest.store(2, (*b, i, j), k.select(full, system.at(i, j), one))
+        for i, j in work.elements_along(n, 0, columns):
+            nest.store(0, (*b, i, j), k.select(full, system.at(i, n + j), 0.0))
+        for i, j in work.elements_along(n, 0, n):
+            is_one = k.compare("eq", k.index_value(j), k.index_value(i))
+            one = k.select(is_one, k.const(1.0, dtype), 0.0)
+            nest.store(2, (*b, i, j), k.select(full, system.at(i, j), one))
         _put_squares(work, squares, (n, width), (count, rows))
-        for j in nest.along("j", 0, columns):
-            nest.store(1, (*b, j), k.select(full, k.load(squares, n + j), 0.0))
+        for _, j in work.elements_along(1, 0, columns):
+            square = k.load(squares.buffer, squares.at(0, n + j))
+            nest.store(1, (*b, j), k.select(full, square, 0.0))
 
 
 def _put_system(work: Work, system: Work, count: Size, width: Size) -> Any:
@@ -112,6 +111,25 @@ def _put_system(work: Work, system: Work, count: Size, width: Size) -> Any:
     that the matrix has not."""
     nest, k, n = work.nest, work.k, system.rows
     regular = k.var(k.const(True, bool_))
+    if isinstance(system, TeamWork):
+        for i, j in system.elements(n, width + n):
+            row, column = k.index_value(i), k.index_value(j)
+            there = k.compare("lt", row, k.index_value(count))
+            above = k.apply("and", there, k.compare("lt", column, k.index_value(width)))
+            above = k.apply("and", above, k.compare("ge", column, row))
+            behind = k.compare("eq", column, k.index_value(width + i))
+            is_one = k.apply(
+                "or", behind, k.apply("and", k.compare("eq", column, row), k.apply("not", there))
+            )
+            value = k.var(k.select(is_one, k.const(1.0, work.dtype), 0.0))
+            with k.when(above):
+                k.set(value, work.at(i, j))
+            system.put(i, j, value)
+        for i in system.each_of(0, count):
+            is_some = k.compare("ne", system.at(i, i), 0.0)
+            k.accumulate(regular, "and", is_some)
+            system.put(i, i, k.select(is_some, system.at(i, i), 1.0))
+        return k.freeze(regular)
     for i in nest.each("i", 0, n):
         for left, right, behind in ((0, width, 0), (width, width + n, width)):
             for strip in system.strips(left, right):
@@ -131,17 +149,17 @@ def _put_system(work: Work, system: Work, count: Size, width: Size) -> Any:
     return k.freeze(regular)
 
 
-def _norm(system: Work, squares: str, lo: Size) -> Any:
+def _norm(system: Work, squares: Any, lo: Size) -> Any:
     """The Frobenius norm of the square matrix that begins at a column."""
     k, n = system.k, system.rows
     _put_squares(system, squares, (lo, lo + n), (0, n))
     total = k.var(k.const(0.0, system.dtype))
     for j in system.nest.each("j", 0, n):
-        k.set(total, k.add(total, k.load(squares, lo + j)))
+        k.set(total, k.add(total, k.load(squares.buffer, squares.at(0, lo + j))))
     return k.sqrt(k.freeze(total))
 
 
-def _put_squares(work: Work, to: str, columns: tuple[Size, Size], rows: tuple[Size, Size]) -> None:
+def _put_squares(work: Work, to: Any, columns: tuple[Size, Size], rows: tuple[Size, Size]) -> None:
     """Store for each of some columns the sum of the squares of its elements in some rows."""
     k = work.k
     for strip in work.strips(*columns, 4):
@@ -151,7 +169,7 @@ def _put_squares(work: Work, to: str, columns: tuple[Size, Size], rows: tuple[Si
                 x = work.at(i, j, lanes, bound)
                 k.set(total, k.fma(x, x, total))
         for total, (j, _, bound) in zip(totals, strip, strict=True):
-            k.store(to, j, k.freeze(total), bound)
+            k.store(to.buffer, to.at(0, j), k.freeze(total), bound)
 
 
 def _vjp(needs: Any, cts: Any, out: Any, a: Any, b: Any, *, rcond: float | None) -> list[Any]:

@@ -24,12 +24,6 @@ from staticflow.graph.graph import close
 from staticflow.passes.cluster import cluster
 from staticflow.passes.pipeline import optimize
 
-IN_ORDER = {
-    "least_squares": "the matrices of a batch share working memory",
-    "qr": "the matrices of a batch share working memory",
-}
-"""Ops with a kernel that one thread runs, and why."""
-
 WALKS = {
     "product_of_others": "walks to and fro along a row",
 }
@@ -81,5 +75,5 @@ def test_no_kernel_has_one_thread_do_work_for_many(unknown: bool) -> None:
                 alone.add(name)
             elif unknown and has_work_for_few(kernel, _SOME):
                 few.add(name)
-    assert alone == set(IN_ORDER)
+    assert alone == set()
     assert few == (set(WALKS) if unknown else set())

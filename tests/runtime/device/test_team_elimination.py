@@ -19,6 +19,7 @@ from staticflow import linalg
 from staticflow.errors import LinAlgError
 from staticflow.ops.matrices.elimination import _FEW
 from staticflow.ops.matrices.matrix_work import BLOCK
+from staticflow.ops.matrices.tall_systems import least_squares_op
 
 __all__ = ["nvrtc"]
 
@@ -33,6 +34,10 @@ def both_triangles(a: Any) -> Any:
     )
 
 
+def least_squares(a: Any) -> Any:
+    return tuple(least_squares_op(a, (a * a)[..., :2], rcond=None))
+
+
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "solve": lambda a: linalg.solve(a, a[..., :3] * 2 + 1),
     "inv": linalg.inv,
@@ -42,6 +47,8 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "without exchanges": lambda a: linalg.lu_factor(a, pivot=False).LU,
     "cholesky": linalg.cholesky,
     "triangles": both_triangles,
+    "qr": lambda a: tuple(linalg.qr(a)),
+    "least squares": least_squares,
     "gradient of cholesky": lambda a: sf.grad(linalg.cholesky(a).sum(), [a])[0],
     "gradient of slogdet": lambda a: sf.grad(linalg.slogdet(a)[1].sum(), [a])[0],
 }
@@ -96,17 +103,37 @@ def test_matrices_that_are_not_square(
     gpu: EmulatedDevice, shape: tuple[int, ...], unknown: bool
 ) -> None:
     a = np.random.default_rng(0).uniform(-1, 1, shape)
-    for name in ("lu", "lu_factor"):
+    for name in ("lu", "lu_factor", "qr", "least squares"):
         on_both(FUNCTIONS[name], a, unknown=unknown, rtol=1e-9)
+    on_both(lambda a: tuple(linalg.qr(a, "complete")), a, unknown=unknown, rtol=1e-9)
+
+
+@pytest.mark.parametrize("unknown", [False, True], ids=["known", "unknown"])
+@pytest.mark.parametrize("scale", [1e-30, 1e30])
+def test_reflections_of_columns_that_are_zero_or_scaled(
+    gpu: EmulatedDevice, scale: float, unknown: bool
+) -> None:
+    for shape in ((7, 5), (BLOCK + 5, BLOCK + 2)):
+        a = np.random.default_rng(0).uniform(-1, 1, shape)
+        a[:, 2] = 0
+        a[1:, 4] = 0
+        a[:, 1] *= scale
+        q, r = compiled(FUNCTIONS["qr"], [a], "cuda", unknown)(a)
+        q, r = (t.cpu().numpy() for t in (q, r))
+        np.testing.assert_allclose(q.T @ q, np.eye(shape[1]), atol=1e-12)
+        np.testing.assert_allclose(
+            q @ r / np.abs(a).max(0).clip(1e-40), a / np.abs(a).max(0).clip(1e-40), atol=1e-12
+        )
+        assert (np.tril(r, -1) == 0).all()
 
 
 def test_no_matrices(gpu: EmulatedDevice) -> None:
     for shape in ((0, 9, 9), (0, 0)):
-        for name in ("inv", "slogdet", "lu_factor", "cholesky"):
+        for name in ("inv", "slogdet", "lu_factor", "cholesky", "qr"):
             on_both(FUNCTIONS[name], np.zeros(shape), unknown=True, rtol=0)
 
 
-@pytest.mark.parametrize("name", ["inv", "lu_factor", "cholesky"])
+@pytest.mark.parametrize("name", ["inv", "lu_factor", "cholesky", "qr", "least squares"])
 def test_the_order_of_threads_changes_no_bit(name: str) -> None:
     a = matrices(name, 2, BLOCK + 5, BLOCK + 5)
     found = []
