@@ -60,6 +60,7 @@ __all__ = [
     "NVRTC_OPTIONS",
     "code_of",
     "entry_name",
+    "has_work",
     "launch_count",
     "launch_geometry",
     "render_cuda",
@@ -130,6 +131,16 @@ def launch_geometry(
     else:
         blocks = _FILLING_BLOCKS
     return (min(max(blocks, 1), _MAX_BLOCKS), 1, 1), (BLOCK, 1, 1)
+
+
+def has_work(kernel: Kernel, sizes: Mapping[Sym, int], launch: int = 0) -> bool:
+    """Whether a launch of ``kernel`` does anything: it has iterations, or checks beside them, or
+    nobody knows how many iterations there are."""
+    loops = _launch_loops(kernel)
+    iterations = iteration_count(loops[launch]) if loops else 1
+    if not symbols_of(iterations) <= set(sizes) or evaluate_dim(iterations, sizes) > 0:
+        return True
+    return any(isinstance(s, Check) for s in walk(tuple(_beside(kernel, loops[launch]))))
 
 
 def code_of(status: int) -> int:

@@ -19,6 +19,7 @@ from staticflow.codegen.lower.loops import LoopWriter, part_of
 from staticflow.codegen.lower.nest import Nest, Scratch
 from staticflow.codegen.lower.rows import lower_rows
 from staticflow.codegen.lower.short_rows import ColumnsWriter
+from staticflow.codegen.lower.split_reductions import SplitWriter
 from staticflow.codegen.lower.state import lower_state
 from staticflow.codegen.maths.scalars import Scalars
 from staticflow.codegen.target import Target
@@ -129,8 +130,11 @@ def _lower_loops(c: _Cluster) -> Lowered:
         dims = reductions[0].attrs["dims"]
     nest = choose_loops(c.body, c.types, domain, dims)
     inward, bits = runs_inward(c.body, c.types, nest), _bits(c.body)
-    by_columns = reductions and not inward and not c.target.teams
-    make = partial(ColumnsWriter, c.target.vector_bits // bits) if by_columns else LoopWriter
+    make: Callable[..., LoopWriter] = LoopWriter
+    if reductions and c.target.teams:
+        make = partial(SplitWriter, inward)
+    elif reductions and not inward:
+        make = partial(ColumnsWriter, c.target.vector_bits // bits)
     writer = make(
         c.k, c.body, c.names, [*zip(c.outs, c.body.outputs, strict=True)], nest, reductions,
         dict(zip(c.outs, c.types, strict=True)), part_of(inward, c.target), c.target,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from staticflow.codegen.cuda.render import code_of, launch_geometry
+from staticflow.codegen.cuda.render import code_of, has_work, launch_geometry
 from staticflow.codegen.program.routine import (
     Ahead,
     Arena,
@@ -263,7 +263,8 @@ class Run:
         arguments.append(Pointer(word, *_STATUS))
         sizes = dict(zip(kernel.sizes, numbers, strict=True))
         for number, entry in enumerate(code.entries):
-            self.device.launch(entry, *launch_geometry(kernel, sizes, number), arguments)
+            if has_work(kernel, sizes, number):
+                self.device.launch(entry, *launch_geometry(kernel, sizes, number), arguments)
         self._in_doubt = self._in_doubt or bool(step.site)
 
     def _multiply(self, step: Multiply) -> None:

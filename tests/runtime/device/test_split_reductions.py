@@ -1,0 +1,111 @@
+"""Reductions of few long rows or columns on an emulated GPU: by as many threads as there is work
+for, in no more launches than they need, and what the CPU gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from device_programs import assert_alike, compiled, normal
+from emulated_device import EmulatedDevice, emulated_gpus
+from emulator import ORDERS
+from nvrtc import ARCHITECTURES, Nvrtc, nvrtc
+
+import staticflow as sf
+
+__all__ = ["nvrtc"]
+
+REDUCTIONS: dict[str, Callable[[Any, int], Any]] = {
+    "sum": lambda x, dim: (x * 2).sum(dim).tanh(),
+    "sum of float16": lambda x, dim: (x.half() / 64).sum(dim).float(),
+    "sum of integers": lambda x, dim: (x * 9).to(sf.int32).sum(dim),
+    "prod": lambda x, dim: (x * 0.01 + 1).prod(dim),
+    "amax": lambda x, dim: sf.amax(x, dim),
+    "any": lambda x, dim: (x > 3.4).any(dim),
+    "some at once": lambda x, dim: (x.sum(dim), sf.amin(x, dim), (x > 0).sum(dim)),
+}
+
+FEW_COLUMNS, FEW_ROWS = (300, 3), (3, 9000)
+MANY_COLUMNS, MANY_ROWS = (100, 1 << 12), (1 << 11, 20)
+
+
+@pytest.fixture
+def gpu() -> Iterator[EmulatedDevice]:
+    with emulated_gpus() as devices:
+        yield devices[0]
+
+
+@pytest.mark.parametrize("unknown", [False, True], ids=["known", "unknown"])
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_reductions(gpu: EmulatedDevice, name: str, unknown: bool) -> None:
+    for shape, dim in ((FEW_COLUMNS, 0), (FEW_ROWS, 1), ((2, 70, 3), 0), ((2, 90, 130), (1, 2))):
+        x = normal(*shape)
+        if isinstance(dim, tuple) and name == "prod":
+            continue
+        on_cpu, on_gpu = (
+            compiled(lambda x, dim=dim: REDUCTIONS[name](x, dim), [x], d, unknown)
+            for d in ("cpu", "cuda")
+        )
+        assert_alike(on_gpu(x), on_cpu(x), rtol=1e-4)
+
+
+@pytest.mark.parametrize("unknown", [False, True], ids=["known", "unknown"])
+def test_a_launch_without_iterations_is_none(gpu: EmulatedDevice, unknown: bool) -> None:
+    """Few are cut, by a launch more; many are not, though the program of unknown sizes could."""
+    for dim, few, many in ((0, FEW_COLUMNS, MANY_COLUMNS), (1, FEW_ROWS, MANY_ROWS)):
+        for shape, launches in ((few, 2), (many, 1)):
+            x = normal(*shape)
+            program = compiled(lambda x, dim=dim: x.sum(dim), [x], "cuda", unknown)
+            gpu.counts.clear()
+            out = program(x)
+            assert gpu.counts["launch"] == launches
+            np.testing.assert_allclose(out.cpu().numpy(), x.sum(dim, dtype="f8"), 1e-4, 1e-4)
+            program(x)
+            assert gpu.counts["captured"] == launches
+
+
+def test_one_program_for_all_sizes(gpu: EmulatedDevice) -> None:
+    program = compiled(lambda x: (x.sum(0), x.mean(1)), [normal(2, 3)], "cuda")
+    for shape in ((1, 9000), (9000, 2), (64, 1), (65, 2), (128, 1), (0, 5), (5, 0), (4097, 1)):
+        x = normal(*shape)
+        down, along = program(x)
+        np.testing.assert_allclose(down.cpu().numpy(), x.sum(0, dtype="f8"), 1e-4, 1e-4)
+        if x.size:
+            np.testing.assert_allclose(along.cpu().numpy(), x.mean(1, dtype="f8"), 1e-4, 1e-4)
+    assert program.compile_count == 1
+
+
+@pytest.mark.parametrize("shape", [FEW_COLUMNS, FEW_ROWS])
+def test_the_order_of_threads_changes_no_bit(shape: tuple[int, ...]) -> None:
+    x, dim = normal(*shape), int(shape == FEW_ROWS)
+    found = []
+    for order in ORDERS:
+        with emulated_gpus(order):
+            found.append(compiled(lambda x: x.sum(dim), [x], "cuda")(x).cpu().numpy())
+    assert all((f == found[0]).all() for f in found[1:])
+
+
+def test_as_many_threads_as_there_is_work_for(gpu: EmulatedDevice) -> None:
+    """The gradient of a bias: 1024 columns of 8192 rows."""
+    x = sf.placeholder((None, 1024), name="x")
+    program = sf.compile([x], x.sum(0), device="cuda")
+    threads = []
+
+    def launch(kernel: Any, grid: Any, block: Any, arguments: Any) -> None:
+        threads.append(grid[0] * block[0])
+
+    gpu.launch = launch  # type: ignore[method-assign]
+    program(np.zeros((8192, 1024), np.float32))
+    assert threads == [1 << 17, 1024]
+
+
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_kernels_compile_without_spills(gpu: EmulatedDevice, nvrtc: Nvrtc, name: str) -> None:
+    for dim in (0, 1):
+        text = compiled(lambda x, dim=dim: REDUCTIONS[name](x, dim), [normal(2, 3)], "cuda").source(
+            "cuda"
+        )
+        for architecture in ARCHITECTURES:
+            assert set(nvrtc.spilled(text, architecture)) == {0}
