@@ -45,8 +45,8 @@ def lower_contract(
     (product,) = (n for n in body.nodes if isinstance(n.op.lowering, Contract))
     finish = _finish(k, body, names, outs, product)
     if target.teams:
-        emit_team_product(k, product, names, finish)
-        return k.kernel(product.op.name), product.tensor_type.dtype, 0
+        wide, used = emit_team_product(k, product, names, finish)
+        return k.kernel(product.op.name), wide, used
     windowed = _WINDOWED.get(type(product.op.lowering))
     if windowed is not None:
         used = windowed(k, product, names, target, finish)

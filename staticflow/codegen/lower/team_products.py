@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from staticflow.codegen.kernel import TEAMS, Operand
+from staticflow.codegen.kernel import TEAMS, Buffer, Operand
 from staticflow.codegen.lower.tasks import bind_index
-from staticflow.codegen.lower.team_tiles import SIDE, TILE, Passing, TeamTiles, own_place
+from staticflow.codegen.lower.team_tiles import SIDE, STEP, TILE, Passing, TeamTiles, own_place
 from staticflow.codegen.lower.windows import COL, PART, ROW, Array, Finish
 from staticflow.codegen.maths.scalars import Scalars
 from staticflow.data_classes import dataclass
-from staticflow.graph.dims import Dim, Size, ceil_div, dim_min, is_provably_ge, prod
-from staticflow.graph.dtypes import DType, bfloat16, float16, float32
+from staticflow.graph.dims import Dim, Size, ceil_div, dim_max, dim_min, is_provably_ge, prod
+from staticflow.graph.dtypes import DType, bfloat16, bool_, float16, float32
 from staticflow.graph.node import Node
 from staticflow.graph.types import Shape
-from staticflow.ops.declaring.lowering import Correlate, CorrelateKernel, Index, delinear
+from staticflow.ops.declaring.lowering import Correlate, CorrelateKernel, Index, delinear, linear
 from staticflow.passes.access import broadcast_index
 
 __all__ = ["emit_team_product"]
@@ -29,6 +29,12 @@ _OWN = TILE // SIDE
 
 _DEEP = 1024
 """Products that make an element without parts."""
+
+_LEAST_DEPTH = 1024
+"""Of the inner dimension, what is worth a block of threads of its own."""
+
+_BLOCKS = 512
+"""Blocks of threads that keep a large GPU busy with tiles."""
 
 Read: TypeAlias = Callable[[Index, Size, Size], Operand]
 """``read(batch, row, column)`` loads an element of a matrix, or works it out."""
@@ -51,10 +57,14 @@ class _Product:
     place: Callable[[Index, Size, Size], Index]
 
 
-def emit_team_product(k: Scalars, node: Node, names: Mapping[Node, str], finish: Finish) -> None:
-    """Every element of a product or of a sum over windows, handed to ``finish``."""
+def emit_team_product(
+    k: Scalars, node: Node, names: Mapping[Node, str], finish: Finish
+) -> tuple[DType, Size]:
+    """Every element of a product or of a sum over windows, handed to ``finish``; gives the dtype of
+    the elements that are wanted in a buffer ``scratch``, and how many."""
     of = _PRODUCTS.get(type(node.op.lowering), _matrices)
-    _Tiles(k, of(k, node, names), node.tensor_type.dtype, finish).emit()
+    tiles = _Tiles(k, of(k, node, names), node.tensor_type.dtype, finish)
+    return tiles.wide, tiles.emit()
 
 
 class _Tiles:
@@ -63,28 +73,62 @@ class _Tiles:
     def __init__(self, k: Scalars, product: _Product, dtype: DType, finish: Finish) -> None:
         self.k, self.p, self.finish, self.dtype = k, product, finish, dtype
         self.wide = float32 if dtype in (float16, bfloat16) else dtype
+        self.down, self.across = ceil_div(product.rows, TILE), ceil_div(product.columns, TILE)
+        self.count = prod(product.batch) * self.down * self.across
 
-    def emit(self) -> None:
-        """The whole kernel."""
+    def emit(self) -> Size:
+        """The whole kernel; gives the elements of ``scratch`` that it wants."""
+        parts = self._parts()
+        if is_provably_ge(1, parts):
+            self._emit_tiles(1, 1, self._store)
+            return 0
+        is_cut: Size = 1 if is_provably_ge(parts, 2) else dim_min(parts - 1, 1)
+        if is_cut != 1:
+            self._emit_tiles(1, 1 - is_cut, self._store)
+        many = parts if is_cut == 1 else parts - (1 - is_cut)
+        self.k.buffers["scratch"] = Buffer("scratch", self.wide, "inout")
+        self._emit_tiles(parts, is_cut, self._keep)
+        self._add_kept(parts, is_cut)
+        return many * self._elements
+
+    def _parts(self) -> Size:
+        """In how many parts the inner dimension is cut, where tiles are few and it is long."""
+        count = dim_min(self.p.depth // _LEAST_DEPTH, _BLOCKS // dim_max(self.count, 1))
+        return dim_max(count, 1)
+
+    @property
+    def _elements(self) -> Size:
+        return prod((*self.p.batch, self.p.rows, self.p.columns))
+
+    def _emit_tiles(
+        self, parts: Size, times: Size, store: Callable[[Operand, Index], None]
+    ) -> None:
+        """A launch, or with 0 ``times`` none, with a block of threads for each tile and each of
+        some ``parts`` of the inner dimension."""
         k, p = self.k, self.p
-        down, across = ceil_div(p.rows, TILE), ceil_div(p.columns, TILE)
-        with k.loop("tile", prod(p.batch) * down * across, kind="blocks") as tile:
-            *at, i, j = delinear(tile, (*p.batch, down, across))
+        length = ceil_div(ceil_div(p.depth, parts), STEP) * STEP
+        shape = (parts, *p.batch, self.down, self.across)
+        with k.loop("tile", prod(shape) * times, kind="blocks") as tile:
+            part, *at, i, j = delinear(tile, shape)
             self.batch = tuple(bind_index(k, x, n) for x, n in zip(at, p.batch, strict=True))
+            self.part = 0 if parts == 1 else bind_index(k, part, parts)
             self.row = bind_index(k, i * TILE, p.rows)
             self.column = bind_index(k, j * TILE, p.columns)
             self.tiles = TeamTiles(k, self.wide)
             self.sums = k.local(self.wide, _OWN * _OWN, "private")
             totals = k.local(self.wide, _OWN * _OWN, "private") if self._in_parts else None
             self.tiles.clear(totals or self.sums, _OWN * _OWN)
+            first, end = self.part * length, p.depth
+            if parts != 1:
+                end = bind_index(k, dim_min(first + length, p.depth), p.depth + 1)
             if totals is None:
-                self._add_up(0, p.depth)
+                self._add_up(first, end, end)
             else:
-                with k.loop("part", p.depth, step=PART) as part:
+                with k.loop("part", end, lo=first, step=PART) as start:
                     self.tiles.clear(self.sums, _OWN * _OWN)
-                    self._add_up(part, dim_min(part + PART, p.depth))
+                    self._add_up(start, dim_min(start + PART, end), end)
                     self._add_to(totals)
-            self._finish(totals or self.sums)
+            self._finish(totals or self.sums, store)
 
     @property
     def _in_parts(self) -> bool:
@@ -96,23 +140,23 @@ class _Tiles:
             for own in range(_OWN * _OWN):
                 k.store(totals, own, k.add(k.load(totals, own), k.load(self.sums, own)))
 
-    def _add_up(self, first: Size, end: Size) -> None:
-        """The products of some of the inner dimension, added to the sums."""
+    def _add_up(self, first: Size, end: Size, depth: Size) -> None:
+        """The products of some of the inner dimension, added to the sums; it has ``depth``."""
         p, at = self.p, self.batch
         left = Passing(lambda row, kk: p.left(at, row, kk), p.left_by_rows, self.row, p.rows)
         right = Passing(
             lambda column, kk: p.right(at, kk, column), not p.right_by_rows, self.column, p.columns
         )
-        self.tiles.add_up(self.sums, left, right, (first, end), p.depth)
+        self.tiles.add_up(self.sums, left, right, (first, end), depth)
 
-    def _finish(self, sums: str) -> None:
+    def _finish(self, sums: str, store: Callable[[Operand, Index], None]) -> None:
         k, p = self.k, self.p
         with k.loop("t", TEAMS["blocks"], kind="threads") as t:
             y, x = own_place(t)
             for own in range(_OWN * _OWN):
                 row = self.row + y + own // _OWN * SIDE
                 column = self.column + x + own % _OWN * SIDE
-                total = k.cast(k.load(sums, own), self.dtype)
+                total = k.load(sums, own)
                 inside = k.apply(
                     "and",
                     k.compare("lt", k.index_value(row), k.index_value(p.rows)),
@@ -120,7 +164,31 @@ class _Tiles:
                 )
                 with k.when(inside):
                     at = bind_index(k, row, p.rows), bind_index(k, column, p.columns)
-                    self.finish(total, p.place(self.batch, *at), 1, None)
+                    store(total, (*self.batch, *at))
+
+    def _store(self, total: Operand, at: Index) -> None:
+        """Finish an element of a row and a column, the last two of an index."""
+        *batch, row, column = at
+        place = self.p.place(tuple(batch), row, column)
+        self.finish(self.k.cast(total, self.dtype), place, 1, None)
+
+    # -- parts of the inner dimension --------------------------------------------------------------
+
+    def _keep(self, total: Operand, at: Index) -> None:
+        """Keep what a part comes to."""
+        shape = (*self.p.batch, self.p.rows, self.p.columns)
+        self.k.store("scratch", self.part * self._elements + linear(at, shape), total)
+
+    def _add_kept(self, parts: Size, times: Size) -> None:
+        """A launch, or none, with a thread for each element, that adds up its parts in order."""
+        k, shape = self.k, (*self.p.batch, self.p.rows, self.p.columns)
+        with k.loop("element", self._elements * times, kind="grid") as element:
+            total = k.var(k.const(self.wide.numpy.type(0).item(), self.wide))
+            with k.loop("part", parts) as part:
+                more = k.load("scratch", part * self._elements + element)
+                k.set(total, k.apply("or" if self.wide is bool_ else "add", total, more))
+            pairs = zip(delinear(element, shape), shape, strict=True)
+            self._store(total, tuple(bind_index(k, i, n) for i, n in pairs))
 
 
 # -- what is multiplied --------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from staticflow.data_classes import dataclass
 from staticflow.graph.dims import Dim, Size, floor_div
 from staticflow.graph.dtypes import DType, bool_
 
-__all__ = ["SIDE", "TILE", "Kept", "Passing", "TeamTiles", "divmod_of", "own_place"]
+__all__ = ["SIDE", "STEP", "TILE", "Kept", "Passing", "TeamTiles", "divmod_of", "own_place"]
 
 TILE = 64
 """Rows of a tile, and columns, at most."""
@@ -23,7 +23,7 @@ TILE = 64
 SIDE = 16
 """Threads along a side of a tile."""
 
-_DEPTH = 16
+STEP = 16
 """Of the inner dimension, what is in shared memory at a time."""
 
 _PITCH = TILE + 1
@@ -60,8 +60,8 @@ class TeamTiles:
     def __init__(self, k: Scalars, dtype: DType) -> None:
         self.k, self.dtype = k, dtype
         self.zero = k.const(dtype.numpy.type(0).item(), dtype)
-        self.left = k.local(dtype, _DEPTH * _PITCH, "shared")
-        self.right = k.local(dtype, _DEPTH * _PITCH, "shared")
+        self.left = k.local(dtype, STEP * _PITCH, "shared")
+        self.right = k.local(dtype, STEP * _PITCH, "shared")
 
     def clear(self, sums: str, count: int) -> None:
         """Make ``count`` sums of each thread 0."""
@@ -78,13 +78,13 @@ class TeamTiles:
         k = self.k
         first, end = span
         sides = (self.left, left, rows), (self.right, right, columns)
-        with k.loop("k", end, lo=first, step=_DEPTH) as inner:
+        with k.loop("k", end, lo=first, step=STEP) as inner:
             self._fill(sides, inner, depth)
             with k.loop("t", TEAMS["blocks"], kind="threads") as t:
                 y, x = own_place(t)
                 own_rows, own_columns = rows // SIDE, columns // SIDE
                 totals = [k.var(k.load(sums, own)) for own in range(own_rows * own_columns)]
-                with k.loop("step", _DEPTH) as step:
+                with k.loop("step", STEP) as step:
                     at = inner, step
                     a = [self._load(self.left, left, y + i * SIDE, at) for i in range(own_rows)]
                     b = [self._load(self.right, right, x + j * SIDE, at)
@@ -113,14 +113,14 @@ class TeamTiles:
         """What passes by in shared memory, zeros where there are no elements."""
         k, threads = self.k, TEAMS["blocks"]
         with k.loop("t", threads, kind="threads") as t:
-            for q in range(_DEPTH * TILE // threads):
+            for q in range(STEP * TILE // threads):
                 number = t + q * threads
                 for room, of, size in sides:
-                    if isinstance(of, Kept) or q * threads >= _DEPTH * size:
+                    if isinstance(of, Kept) or q * threads >= STEP * size:
                         continue
                     # neighbouring threads read neighbouring elements
                     step, side = (
-                        divmod_of(number, _DEPTH)[::-1] if of.along else divmod_of(number, size)
+                        divmod_of(number, STEP)[::-1] if of.along else divmod_of(number, size)
                     )
                     value = self._read(of, (inner + step, depth), of.start + side)
                     k.store(room, step * _PITCH + side, value)

@@ -21,6 +21,7 @@ from staticflow.codegen.lower.cluster import lower_cluster
 from staticflow.codegen.schedule.gpu import schedule_gpu
 from staticflow.codegen.target import GPU
 from staticflow.codegen.verify import verify_kernel
+from staticflow.graph.dim_queries import evaluate_dim
 from staticflow.graph.graph import Graph, close
 from staticflow.graph.interpret import interpret_graph
 from staticflow.passes.cluster import cluster
@@ -33,6 +34,12 @@ PROGRAMS: dict[str, Program] = {
     "transposed": (lambda x, y: x.t() @ y.t(), ((40, 70), (66, 40)), "float32"),
     "batches": (lambda x, y: x @ y, ((2, 1, 9, 20), (3, 20, 65)), "float32"),
     "deep": (lambda x, y: x @ y, ((3, 3000), (3000, 5)), "float32"),
+    "deep_whole_numbers": (lambda x, y: x @ y, ((2, 3, 2100), (2, 2100, 4)), "int32"),
+    "deep_by_weight": (
+        lambda x, w: sf.grad(F.conv2d(x, w, groups=2).sum(), [w])[0].tanh(),
+        ((9, 4, 17, 18), (2, 2, 2, 3)),
+        "float32",
+    ),
     "by_vector": (lambda x, y: x @ y, ((70, 20), (20,)), "float32"),
     "double": (lambda x, y: x @ y, ((70, 20), (20, 70)), "float64"),
     "half": (lambda x, y: x @ y, ((66, 40), (40, 3)), "float16"),
@@ -62,7 +69,7 @@ PROGRAMS: dict[str, Program] = {
         "float32",
     ),
 }
-TOLERANCES = {"float16": 2e-3, "float32": 1e-4, "float64": 1e-12}
+TOLERANCES = {"int32": 0.0, "float16": 2e-3, "float32": 1e-4, "float64": 1e-12}
 
 
 def product_of(name: str, unknown: bool) -> tuple[Graph, Any]:
@@ -79,7 +86,9 @@ def product_of(name: str, unknown: bool) -> tuple[Graph, Any]:
     return graph, found[-1]
 
 
-CASES = [(name, False) for name in PROGRAMS] + [(n, True) for n in ("edges", "batches", "layer")]
+CASES = [(name, False) for name in PROGRAMS] + [
+    (n, True) for n in ("edges", "batches", "layer", "deep")
+]
 PRODUCTS = [product_of(*case) for case in CASES]
 LOWERED = [schedule_gpu(lower_cluster(node.attrs["body"], "contract", GPU)) for _, node in PRODUCTS]
 KERNELS = [
@@ -97,13 +106,17 @@ def module() -> Module:
 def test_a_product_by_tiles(module: Module, number: int) -> None:
     (name, _), (graph, node), kernel = CASES[number], PRODUCTS[number], KERNELS[number]
     _, shapes, dtype = PROGRAMS[name]
+    sizes = {s: int(s.name[1:]) for s in kernel.sizes}
     rng = np.random.default_rng(number)
     arrays = [rng.standard_normal(shape).astype(dtype) for shape in shapes]
     given = interpret_graph(close(graph.params, list(node.args)), arrays)
     expected = interpret_graph(node.attrs["body"], given)
     flat = {f"p{i}": np.ascontiguousarray(a).reshape(-1) for i, a in enumerate(given)}
     flat |= {f"o{i}": np.zeros(e.size, e.dtype) for i, e in enumerate(expected)}
-    case = Case(kernel.name, kernel, flat, {s: int(s.name[1:]) for s in kernel.sizes})
+    for s in LOWERED[number].scratch:
+        flat[s.name] = np.zeros(evaluate_dim(s.size, sizes), s.dtype.numpy)
+    case = Case(kernel.name, kernel, flat, sizes)
+    assert bool(flat.get("scratch", np.empty(0)).size) == name.startswith("deep")
     first = None
     for order in ORDERS:
         status, actual = emulated(module, case, order)

@@ -14,6 +14,7 @@ from emulator import ORDERS
 from nvrtc import ARCHITECTURES, Nvrtc, nvrtc
 
 import staticflow as sf
+from staticflow.nn import functional as F
 
 __all__ = ["nvrtc"]
 
@@ -99,6 +100,33 @@ def test_as_many_threads_as_there_is_work_for(gpu: EmulatedDevice) -> None:
     gpu.launch = launch  # type: ignore[method-assign]
     program(np.zeros((8192, 1024), np.float32))
     assert threads == [1 << 17, 1024]
+
+
+def gradient_by_weight(x: Any, w: Any) -> Any:
+    return sf.grad(F.conv2d(x, w).pow(2).sum(), [w])[0]
+
+
+def test_parts_of_a_long_inner_dimension(gpu: EmulatedDevice) -> None:
+    """The gradient of a convolution by its weight: a tile of results, and a sum over all
+    positions."""
+    w = normal(2, 3, 3, 3)
+    program = compiled(gradient_by_weight, [normal(2, 3, 9, 9), w], "cuda")
+    on_cpu = compiled(gradient_by_weight, [normal(2, 3, 9, 9), w], "cpu")
+    launches = {}
+    for images in (2, 12):
+        x = normal(images, 3, 16, 18, seed=images)
+        gpu.counts.clear()
+        assert_alike(program(x, w), on_cpu(x, w), rtol=1e-3)
+        launches[images] = gpu.counts["launch"]
+    assert launches[12] == launches[2] + 1
+
+
+def test_products_in_parts_compile_without_spills(gpu: EmulatedDevice, nvrtc: Nvrtc) -> None:
+    arrays = [normal(2, 3, 9, 9), normal(2, 3, 3, 3)]
+    for unknown in (False, True):
+        text = compiled(gradient_by_weight, arrays, "cuda", unknown).source("cuda")
+        for architecture in ARCHITECTURES:
+            assert set(nvrtc.spilled(text, architecture)) == {0}
 
 
 @pytest.mark.parametrize("name", REDUCTIONS)
