@@ -11,7 +11,16 @@ from staticflow.graph.dtypes import bfloat16, dtype_of, int64
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.along.extremes import Chosen, max_dim_op, scatter_vjp
-from staticflow.ops.along.radix import Row, Rows, StoredRow, counters, rounds_of, sort_by_digits
+from staticflow.ops.along.few_of_rows import emit_few
+from staticflow.ops.along.radix import (
+    Row,
+    Rows,
+    StoredRow,
+    counters,
+    rounds_of,
+    row_in,
+    sort_by_digits,
+)
 from staticflow.ops.along.rank_merge import merge_by_ranks
 from staticflow.ops.along.selection import each_row_with_rank
 from staticflow.ops.along.stable import stable_order
@@ -59,18 +68,6 @@ def before(k: Any, a: Any, b: Any, descending: bool) -> Any:
         return comes
     number, nan = (b, a) if descending else (a, b)
     return k.apply("or", comes, k.apply("and", k.compare("eq", number, number), k.isnan(nan)))
-
-
-def _row_in(k: Any, keys: str, positions: str, index: Callable[[Size], Size]) -> StoredRow:
-    """A row in a buffer of keys and one of positions."""
-
-    def store(at: Size, key: Any, position: Any) -> None:
-        k.store(keys, index(at), key)
-        k.store(positions, index(at), position)
-
-    return StoredRow(
-        lambda at: k.load(keys, index(at)), lambda at: k.load(positions, index(at)), store
-    )
 
 
 def _merge(k: Any, source: Row, into: StoredRow, width: Any, n: Size, descending: bool) -> None:
@@ -160,8 +157,8 @@ def _sort_emit(nest: Any) -> None:
 
     def rows_at(at: Callable[[Size], Any]) -> Rows:
         index = lambda j: linear(at(j), x.shape)  # noqa: E731
-        result = _row_in(k, nest.out_name(0), nest.out_name(1), index)
-        return Row(lambda j: nest.load(0, at(j)), k.index_value), _row_in(k, *spare, index), result
+        result = row_in(k, nest.out_name(0), nest.out_name(1), index)
+        return Row(lambda j: nest.load(0, at(j)), k.index_value), row_in(k, *spare, index), result
 
     if nest.has_teams:
         with nest.rows(x.shape, dim) as at:
@@ -261,34 +258,7 @@ FEW = 16
 
 
 def _few_emit(nest: Any) -> None:
-    """Each element that stands before the last of those kept goes in where it belongs, and those
-    behind it move on. All of these are compared with it, so that no comparison waits for another.
-    """
-    k, dim, largest = nest.k, nest.attrs["dim"], nest.attrs["largest"]
-    x, out = nest.in_shape(0), nest.out_type(0)
-    count: int = nest.attrs["k"]
-    with nest.rows(x, dim) as at:
-        kept = _row_in(k, nest.out_name(0), nest.out_name(1), lambda j: linear(at(j), out.shape))
-        worst = k.var(k.const(0, out.dtype))  # of those kept
-        with k.loop("j", x[dim]) as j:
-            key, position = nest.load(0, at(j)), k.index_value(j)
-
-            def compare_at(i: int) -> tuple[Any, Any, Any]:
-                """What is kept at ``i``, and whether the element comes before it."""
-                free = k.compare("le", position, i)  # nothing is kept there yet
-                here = kept.key(i)
-                return here, kept.position(i), k.apply("or", free, before(k, key, here, largest))
-
-            begins = k.compare("lt", position, count)
-            with k.when(k.apply("or", begins, before(k, key, worst, largest))):
-                here = compare_at(count - 1)
-                for i in reversed(range(count)):
-                    own = k.select(here[2], key, here[0]), k.select(here[2], position, here[1])
-                    if i:
-                        here = compare_at(i - 1)
-                        own = k.select(here[2], here[0], own[0]), k.select(here[2], here[1], own[1])
-                    kept.store(i, *own)
-                k.set(worst, kept.key(count - 1))
+    emit_few(nest, lambda a, b: before(nest.k, a, b, nest.attrs["largest"]))
 
 
 few_op = Op(

@@ -17,7 +17,9 @@ from staticflow.data_classes import dataclass
 from staticflow.graph.dims import Size, dim_max, dim_min
 from staticflow.graph.dtypes import DType, int16, int32, int64
 
-__all__ = ["Row", "Rows", "StoredRow", "counters", "integer_of", "rounds_of", "sort_by_digits"]
+__all__ = [
+    "Row", "Rows", "StoredRow", "counters", "integer_of", "rounds_of", "row_in", "sort_by_digits",
+]  # fmt: skip
 
 _BITS = 8
 """Bits of a digit: the nearest cache holds a line of each of the places where elements go next."""
@@ -43,6 +45,18 @@ class StoredRow(Row):
     """A row in memory that is written: what stores an element and its position."""
 
     store: Callable[[Size, Any, Any], None]
+
+
+def row_in(k: Any, keys: str, positions: str, index: Callable[[Size], Size]) -> StoredRow:
+    """A row in a buffer of keys and one of positions."""
+
+    def store(at: Size, key: Any, position: Any) -> None:
+        k.store(keys, index(at), key)
+        k.store(positions, index(at), position)
+
+    return StoredRow(
+        lambda at: k.load(keys, index(at)), lambda at: k.load(positions, index(at)), store
+    )
 
 
 Rows = tuple[Row, StoredRow, StoredRow]

@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 from device_programs import compiled
 from emulated_device import EmulatedDevice, emulated_gpus
+from slices import by_days
 
 import staticflow as sf
+from staticflow.config import config
 
 Array = np.ndarray[Any, Any]
 
@@ -42,12 +44,33 @@ def drawn(dtype: str, *shape: int) -> Array:
     return x
 
 
-def check(fn: Any, x: Array, unknown: bool) -> Any:
-    on_cpu, on_gpu = (compiled(fn, [x], device, unknown) for device in ("cpu", "cuda"))
+def check(fn: Any, x: Array, unknown: bool, more: tuple[Any, ...] = ()) -> Any:
+    on_cpu, on_gpu = (
+        compiled(lambda x: fn(x, *more), [x], device, unknown) for device in ("cpu", "cuda")
+    )
     for given in (x, x[..., ::-1].copy()):
         for a, b in zip(on_gpu(given), on_cpu(given), strict=True):
             np.testing.assert_array_equal(a.cpu().numpy(), b.numpy())
     return on_gpu
+
+
+@pytest.mark.parametrize("unknown", [False, True], ids=["known", "unknown"])
+@pytest.mark.parametrize("dtype", by_days(DTYPES, 3, "the first few"))
+def test_the_first_few_of_long_rows(gpu: EmulatedDevice, dtype: str, unknown: bool) -> None:
+    """Of a few rows many threads keep the first, in three launches; of many rows one each."""
+    for shape, dim, launches in (
+        ((300,), 0, 3),
+        ((2, 4300), 1, 3),
+        ((300, 3), 0, 3),
+        ((40, 50), 1, 1),
+    ):
+        x = drawn(dtype, *shape)
+        for count, largest in ((10, True), (1, False)):
+            program = check(lambda x, *a: tuple(sf.topk(x, *a)), x, unknown, (count, dim, largest))
+            gpu.counts.clear()
+            with config.change(capture=False):
+                program(x)
+            assert gpu.counts["launch"] == launches
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
