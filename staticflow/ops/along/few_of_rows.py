@@ -137,7 +137,9 @@ class _Few:
         these are compared with it, so that no comparison waits for another. Equal ones come in the
         order of their positions: that in which they are given, unless ``by_position``."""
         k, count = self.k, self.count
-        worst = _Element(k.var(k.const(0, self.out.dtype)), k.var(k.const(0, int64)))
+        worst = _Element(
+            k.var(k.const(0, self.out.dtype)), k.var(k.const(0, int64)) if by_position else None
+        )
 
         def comes_before(a: _Element, b: _Element) -> Any:
             comes = self.before(a.key, b.key)

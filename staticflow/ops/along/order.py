@@ -21,7 +21,7 @@ from staticflow.ops.along.radix import (
     row_in,
     sort_by_digits,
 )
-from staticflow.ops.along.rank_merge import merge_by_ranks
+from staticflow.ops.along.rank_merge import sort_by_ranks
 from staticflow.ops.along.selection import each_row_with_rank
 from staticflow.ops.along.stable import stable_order
 from staticflow.ops.basics.reduce import along
@@ -161,8 +161,7 @@ def _sort_emit(nest: Any) -> None:
         return Row(lambda j: nest.load(0, at(j)), k.index_value), row_in(k, *spare, index), result
 
     if nest.has_teams:
-        with nest.rows(x.shape, dim) as at:
-            merge_by_ranks(k, n, rows_at(at), lambda a, b: before(k, a, b, descending))
+        sort_by_ranks(nest, dim, rows_at, lambda a, b: before(k, a, b, descending))
         return
     if is_provably_ge(most, n):
         with nest.rows(x.shape, dim) as at:

@@ -13,6 +13,7 @@ from slices import by_days
 
 import staticflow as sf
 from staticflow.config import config
+from staticflow.ops.along import rank_merge
 
 Array = np.ndarray[Any, Any]
 
@@ -52,6 +53,39 @@ def check(fn: Any, x: Array, unknown: bool, more: tuple[Any, ...] = ()) -> Any:
         for a, b in zip(on_gpu(given), on_cpu(given), strict=True):
             np.testing.assert_array_equal(a.cpu().numpy(), b.numpy())
     return on_gpu
+
+
+@pytest.mark.parametrize("unknown", [False, True], ids=["known", "unknown"])
+@pytest.mark.parametrize("dtype", by_days(DTYPES, 3, "sorted"))
+def test_long_rows_are_sorted_by_all_threads(
+    gpu: EmulatedDevice, monkeypatch: pytest.MonkeyPatch, dtype: str, unknown: bool
+) -> None:
+    """In runs, which are merged four at a time: as many launches as a row needs."""
+    monkeypatch.setattr(rank_merge, "_RUN", 32)
+    for shape, dim, launches in (
+        ((700,), 0, 5),
+        ((3, 130), 1, 3),
+        ((129, 3), 0, 3),
+        ((2, 128), 1, 3),
+        ((3, 30), 1, 1),
+    ):
+        x = drawn(dtype, *shape)
+        for descending in (False, True):
+            program = check(lambda x, *a: tuple(sf.sort(x, *a)), x, unknown, (dim, descending))
+        gpu.counts.clear()
+        with config.change(capture=False):
+            program(x)
+        assert gpu.counts["launch"] == launches
+
+
+def test_rows_of_any_length_by_one_program(gpu: EmulatedDevice) -> None:
+    program = compiled(lambda x: tuple(sf.sort(x, 0)), [drawn("float32", 300)], "cuda")
+    for n in (0, 1, 2047, 2048, 2049, 8193):
+        x = np.random.default_rng(n).integers(0, 99, n).astype("f4")
+        values, positions = program(x)
+        order = np.argsort(x, kind="stable")
+        assert (positions.cpu().numpy() == order).all()
+        assert (values.cpu().numpy() == x[order]).all()
 
 
 @pytest.mark.parametrize("unknown", [False, True], ids=["known", "unknown"])
