@@ -11,7 +11,7 @@ import pytest
 
 import staticflow as sf
 from staticflow.ops.along.order import _SHORT
-from staticflow.ops.along.radix import _MOST_PARTS, _PART
+from staticflow.ops.indexing.radix import _MOST_PARTS, _PART
 
 RNG = np.random.default_rng(0)
 DTYPES = (

@@ -125,13 +125,13 @@ NO_SIZES: Mapping[str, str] = {
             "codegen.lower.split_reductions._THREADS", "codegen.lower.split_reductions._LEAST_OF_THREAD", "codegen.lower.split_reductions._BLOCKS",
             "codegen.lower.split_reductions._LEAST_OF_BLOCK", "codegen.lower.split_reductions._MOST",
             "ops.along.few_of_rows._THREADS", "ops.along.few_of_rows._LISTS",
-            "ops.along.rank_merge._RUN", "ops.along.rank_merge._MOST", "ops.matrices.matrix_work.THREADS",
+            "ops.indexing.rank_merge._RUN", "ops.indexing.rank_merge._MOST", "ops.matrices.matrix_work.THREADS",
             "codegen.lower.team_attention._SHARED_ROW",
             "codegen.lower.team_results._REGISTERS",
             "codegen.program.joined_launches._FEW", "codegen.program.joined_launches._BUFFERS",
-            "ops.along.rank_merge._ROUNDS", "ops.along.rank_merge._HALVINGS", "ops.indexing.roll_repeat._HALVINGS",
+            "ops.indexing.rank_merge._ROUNDS", "ops.indexing.rank_merge._HALVINGS", "ops.indexing.roll_repeat._HALVINGS",
             "ops.matrices.elimination._FEW", "ops.along.selection._POSITION_BITS",
-            "ops.along.recurrence._CHUNKS", "ops.along.recurrence._LEAST", "ops.along.recurrence._MANY", "ops.indexing.mask_ops._CHUNK",
+            "ops.along.recurrence._CHUNKS", "ops.along.recurrence._LEAST", "ops.along.recurrence._MANY", "ops.indexing.mask_ops._CHUNK", "ops.indexing.scattering._LEAST",
             "runtime.device.graph_loops._LEAST_DRIVER", "runtime.device.cublas._NO_SUMS_OF_16_BITS",
         ),
         "bytes of a line, from how many of which on stores go past the caches says the machine, or in "
@@ -186,8 +186,8 @@ NO_SIZES: Mapping[str, str] = {
             "codegen.lower.attention_blocks._KEYS", "codegen.lower.attention_blocks._QUERIES", "ops.symbols.attention._LEAST",
         ),
         "elements of a row that is sorted, of which tests/codegen/test_sort_digits.py has fewer and more": (
-            "ops.along.order._SHORT", "ops.along.radix._PART", "ops.along.radix._MOST_PARTS",
-            "ops.along.radix._BITS", "ops.along.radix._VALUES",
+            "ops.along.order._SHORT", "ops.indexing.radix._PART", "ops.indexing.radix._MOST_PARTS",
+            "ops.indexing.radix._BITS", "ops.indexing.radix._VALUES",
         ),
         "elements of a row of which some are sought, of which tests/codegen/test_selection.py has fewer and more": (
             "ops.along.order.NETWORK", "ops.along.selection._BITS", "ops.along.selection._VALUES",

@@ -95,6 +95,11 @@ class Nest:
         return self._target.teams
 
     @property
+    def only_looks(self) -> bool:
+        """Whether the nest is written for its checks alone, and stores nothing."""
+        return self._inside is not None
+
+    @property
     def n_in(self) -> int:
         """How many arguments there are."""
         return len(self._ins)

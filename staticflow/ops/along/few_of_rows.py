@@ -12,8 +12,8 @@ from typing import Any
 from staticflow.data_classes import dataclass
 from staticflow.graph.dims import Size, ceil_div, dim_max, dim_min, is_provably_ge, prod
 from staticflow.graph.dtypes import int64
-from staticflow.ops.along.radix import StoredRow, row_in
 from staticflow.ops.declaring.lowering import delinear, linear
+from staticflow.ops.indexing.radix import StoredRow, row_in
 
 __all__ = ["emit_few"]
 

@@ -12,16 +12,6 @@ from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.along.extremes import Chosen, max_dim_op, scatter_vjp
 from staticflow.ops.along.few_of_rows import emit_few
-from staticflow.ops.along.radix import (
-    Row,
-    Rows,
-    StoredRow,
-    counters,
-    rounds_of,
-    row_in,
-    sort_by_digits,
-)
-from staticflow.ops.along.rank_merge import sort_by_ranks
 from staticflow.ops.along.selection import each_row_with_rank
 from staticflow.ops.along.stable import stable_order
 from staticflow.ops.basics.reduce import along
@@ -32,6 +22,16 @@ from staticflow.ops.declaring.lowering import LoopNest, linear
 from staticflow.ops.declaring.numpy_names import numpy_names
 from staticflow.ops.declaring.sizes import as_size
 from staticflow.ops.indexing.gather_ops import gather_op
+from staticflow.ops.indexing.radix import (
+    Row,
+    Rows,
+    StoredRow,
+    counters,
+    rounds_of,
+    row_in,
+    sort_by_digits,
+)
+from staticflow.ops.indexing.rank_merge import sort_by_ranks
 
 __all__ = [
     "FEW", "NETWORK", "argsort", "before", "reaches", "select_op", "sort", "sort_op", "sortable",

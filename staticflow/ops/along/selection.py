@@ -19,7 +19,7 @@ from typing import Any
 from staticflow.data_classes import dataclass
 from staticflow.graph.dims import Size
 from staticflow.graph.dtypes import bool_, int32, int64
-from staticflow.ops.along.radix import integer_of
+from staticflow.ops.indexing.radix import integer_of
 
 __all__ = ["Found", "each_row_with_rank"]
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
@@ -26,6 +24,7 @@ from staticflow.ops.declaring.array_modules import combine_at
 from staticflow.ops.declaring.by_shape import by_shape
 from staticflow.ops.declaring.declare import normalize_dim, per_arg, strict
 from staticflow.ops.declaring.lowering import Index, IndexCheck, LoopNest
+from staticflow.ops.indexing.scattering import in_order
 
 __all__ = [
     "added_by",
@@ -35,7 +34,6 @@ __all__ = [
     "checks_of_dim",
     "gather",
     "gather_op",
-    "in_order",
     "load_index",
     "pad_cotangent",
     "position_at",
@@ -254,19 +252,11 @@ def added_by(value: Any) -> str:
     return "or" if value.dtype is bool_ else "add"
 
 
-@contextmanager
-def in_order(nest: Any) -> Iterator[Index]:
-    """Loops over the index, in order along the dim in which positions may repeat."""
-    shape, dim = nest.in_shape(1), nest.attrs["dim"]
-    with nest.loops(shape[:dim], "parallel") as rows, nest.loops(shape[dim:], "serial") as at:
-        yield (*rows, *at)
-
-
 def _scatter_emit(nest: Any) -> None:
     k = nest.k
     size = nest.in_shape(0)[nest.attrs["dim"]]
     nest.copy(0)
-    with in_order(nest) as at:
+    for at in in_order(nest, lambda at: position_at(nest, at, size)):
         position = position_at(nest, at, size)
         value = nest.load(2, at)
         nest.store(0, position, k.apply(added_by(value), nest.load_out(0, position), value))

@@ -25,7 +25,6 @@ from staticflow.ops.declaring.sizes import as_size
 from staticflow.ops.indexing.gather_ops import (
     checks_of_dim,
     gather_op,
-    in_order,
     pad_cotangent,
     position_at,
     positions_of,
@@ -36,6 +35,7 @@ from staticflow.ops.indexing.gather_ops import (
     scatter_infer,
 )
 from staticflow.ops.indexing.index_functions import filling, index_put
+from staticflow.ops.indexing.scattering import in_order
 
 __all__ = [
     "index_reduce", "one_hot", "put", "scatter", "scatter_op", "scatter_reduce",
@@ -55,7 +55,7 @@ def _put_reference(xp: Any, x: Any, index: Any, src: Any, *, dim: int) -> Any:
 def _put_emit(nest: Any) -> None:
     nest.copy(0)
     size = nest.in_shape(0)[nest.attrs["dim"]]
-    with in_order(nest) as at:
+    for at in in_order(nest, lambda at: position_at(nest, at, size)):
         nest.store(0, position_at(nest, at, size), nest.load(2, at))
 
 
@@ -173,7 +173,7 @@ def _reduce_emit(nest: Any) -> None:
     nest.copy(0)
     size = nest.in_shape(0)[nest.attrs["dim"]]
     combine = _COMBINE[nest.attrs["reduce"]][1]
-    with in_order(nest) as at:
+    for at in in_order(nest, lambda at: position_at(nest, at, size)):
         position = position_at(nest, at, size)
         nest.store(0, position, nest.k.apply(combine, nest.load_out(0, position), nest.load(2, at)))
 

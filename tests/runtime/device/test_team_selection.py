@@ -13,7 +13,7 @@ from slices import by_days
 
 import staticflow as sf
 from staticflow.config import config
-from staticflow.ops.along import rank_merge
+from staticflow.ops.indexing import rank_merge
 
 Array = np.ndarray[Any, Any]
 

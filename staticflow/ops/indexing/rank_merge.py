@@ -7,10 +7,10 @@ from typing import Any
 
 from staticflow.graph.dims import Size, ceil_div, dim_min, is_provably_ge, prod
 from staticflow.graph.dtypes import int64
-from staticflow.ops.along.radix import Row, Rows, StoredRow
 from staticflow.ops.declaring.lowering import delinear
+from staticflow.ops.indexing.radix import Row, Rows, StoredRow
 
-__all__ = ["sort_by_ranks"]
+__all__ = ["sort_by_ranks", "sort_rows"]
 
 _ROUNDS = 32
 """Rounds of two merges each: enough for any size, and those that are not needed do nothing."""
@@ -45,13 +45,26 @@ def sort_by_ranks(nest: Any, dim: int, rows_at: Callable[[Any], Rows], comes_bef
             _merge_by_ranks(k, n, rows_at(at), comes_before)
         return
     outer = (*shape[:dim], *shape[dim + 1 :])
-    runs = ceil_div(n, _RUN)
 
     def row(number: Size) -> Rows:
         index = delinear(number, outer)
         return rows_at(lambda j: (*index[:dim], j, *index[dim:]))
 
-    with k.loop("run", prod(outer) * runs, kind="parallel") as run:
+    sort_rows(k, n, prod(outer), row, comes_before)
+
+
+def sort_rows(
+    k: Any,
+    n: Size,
+    count: Size,
+    row: Callable[[Size], Rows],
+    comes_before: Any,
+    times: Size = 1,
+) -> None:
+    """Sort a ``count`` of rows of ``n`` elements, which ``row`` gives by their numbers, or, with 0
+    ``times``, none. A row may be sorted where it lies, if the first is that of the result."""
+    runs = ceil_div(n, _RUN)
+    with k.loop("run", count * runs * times, kind="parallel") as run:
         number, begin = run // runs, run % runs * _RUN
         length = k.bind(k.index_value(dim_min(n - begin, _RUN)), "length", upper=_RUN + 1)
         first, other, result = row(number)
@@ -61,7 +74,7 @@ def sort_by_ranks(nest: Any, dim: int, rows_at: Callable[[Any], Rows], comes_bef
     while width < (n if isinstance(n, int) else _MOST):
         is_longer: Size = 1 if is_provably_ge(n, width + 1) else dim_min(n // (width + 1), 1)
         for which in (0, 1):
-            with k.loop("j", prod(outer) * n * is_longer, kind="grid") as element:
+            with k.loop("j", count * n * is_longer * times, kind="grid") as element:
                 _, other, result = row(element // n)
                 source, into = (result, other) if which == 0 else (other, result)
                 _merge_some(k, n, element % n, source, into, width, comes_before)
