@@ -11,8 +11,7 @@ from staticflow.graph.dtypes import bfloat16, dtype_of, int64
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.along.extremes import Chosen, max_dim_op, scatter_vjp
-from staticflow.ops.along.few_of_rows import emit_few
-from staticflow.ops.along.selection import each_row_with_rank
+from staticflow.ops.along.selection import each_row_with_rank, emit_few
 from staticflow.ops.along.stable import stable_order
 from staticflow.ops.basics.reduce import along
 from staticflow.ops.basics.splitting import narrow

@@ -25,6 +25,7 @@ from staticflow.ops.declaring.sizes import as_size
 from staticflow.ops.indexing.gather_ops import (
     checks_of_dim,
     gather_op,
+    in_order,
     pad_cotangent,
     position_at,
     positions_of,
@@ -35,7 +36,6 @@ from staticflow.ops.indexing.gather_ops import (
     scatter_infer,
 )
 from staticflow.ops.indexing.index_functions import filling, index_put
-from staticflow.ops.indexing.scattering import in_order
 
 __all__ = [
     "index_reduce", "one_hot", "put", "scatter", "scatter_op", "scatter_reduce",

@@ -16,7 +16,7 @@ from nvrtc import ARCHITECTURES, Nvrtc, nvrtc
 import staticflow as sf
 from staticflow.config import config
 from staticflow.errors import IndexRangeError
-from staticflow.ops.indexing import scattering
+from staticflow.ops.indexing import gather_ops
 
 __all__ = ["nvrtc"]
 
@@ -42,7 +42,7 @@ SHAPES = [
 @pytest.fixture(autouse=True)
 def many(monkeypatch: pytest.MonkeyPatch) -> None:
     """More than 20 elements are many."""
-    monkeypatch.setattr(scattering, "_LEAST", 20)
+    monkeypatch.setattr(gather_ops, "_MANY", 20)
 
 
 @pytest.fixture
