@@ -394,6 +394,18 @@ def PyTuple_SetItem(row: Tuple, index: int, item: Owned[Object]) -> Int32:
     raise NotImplementedError
 
 
+@external()
+def PyList_New(length: int) -> Owned[List | None]:
+    """A list of nothing yet; null with an error set."""
+    raise NotImplementedError
+
+
+@external(runs=False)
+def PyList_SetItem(row: List, index: int, item: Owned[Object]) -> Int32:
+    """Fill in an empty element of a new list."""
+    raise NotImplementedError
+
+
 @external(runs=False)
 def PyList_Size(row: List) -> int:
     """How many elements a list has."""

@@ -58,7 +58,9 @@ def cases() -> dict[str, Case]:
 
     for _ in range(3):  # a fused function is known two calls later than others
         loss().backward()
+    rows = sf.ones(2, 3, requires_grad=True)
     return {
+        "max": Case(lambda: rows.max(1)),
         "mse_loss": Case(loss, alive=2 * MOST, needs_memory=True),
         "backward of mse_loss": Case(lambda: loss().backward()),
         **{f"call {i}": Case(call) for i, call in enumerate(calls())},

@@ -251,7 +251,7 @@ NO_SIZES: Mapping[str, str] = {
             "codegen.llvm.poison.NOTHING", "codegen.llvm.poison._NO_NUMBER",
             "codegen.maths.bits.ROUNDS", "codegen.maths.erf.SPARE", "codegen.maths.far._AHEAD",
             "codegen.maths.far._LOW", "codegen.maths.normal.SPARE", "codegen.target.PORTABLE",
-            "eager.fast.records.FLAGS", "eager.fast.records.NO_DTYPE", "eager.fast.apply.FLOATS", "eager.fast.program_calls.FLOATS", "eager.fast.key.MAY_BE_WANTED",
+            "eager.fast.records.FLAGS", "eager.fast.records.NO_DTYPE", "eager.fast.apply.FLOATS", "eager.fast.entry.FLOATS", "eager.fast.key.MAY_BE_WANTED",
             "eager.fast.recall._OPEN",
             "eager.fast.objects.COUNT", "runtime.pool.FUTEX", "runtime.pool.FAULTS",
             "runtime.pool.EVERYBODY", "runtime.pool.MASK_WORDS", "runtime.relocations._BYTES.1",

@@ -13,7 +13,7 @@ from staticflow.eager.fast.records import Call, KnownOp, Operand
 from staticflow.native import cpython
 from staticflow.native.cpython import NONE
 from staticflow.native.language import Object, Row
-from tests.native.mocks import Counted, World, set_item
+from tests.native.mocks import Counted, Items, World, set_item
 
 FLOAT = Object(type=None)
 
@@ -141,3 +141,38 @@ def test_a_view_that_was_changed_asks_python(
     operand.edge = None
     assert entry.find_edge(operand) is True
     assert (asked, operand.edge) == ([operand], None)
+
+
+@pytest.mark.parametrize("by_value", [False, True])
+@pytest.mark.parametrize("fails", range(-1, 24))
+def test_nothing_of_several_results_is_lost(
+    replaced: Any, monkeypatch: pytest.MonkeyPatch, fails: int, by_value: bool
+) -> None:
+    world = World(fails)
+    replaced(world)
+    outside = {
+        "PyList_New": world.row, "PyList_SetItem": set_item,
+        "PyTuple_Size": lambda row: len(row.items), "is_array": lambda thing: True,
+        "is_tensor": lambda thing: not hasattr(thing, "items"), "bit_of": lambda array: entry.FLOATS,
+    }  # fmt: skip
+    for module in (cpython, entry):
+        for name, fn in outside.items():
+            if hasattr(module, name):
+                monkeypatch.setattr(module, name, fn)
+    call, _ = a_call([int(by_value), 0, 1])
+    edge = Counted()
+    call.operands[0].edge = edge
+    several = [tensor((2,), NONE), tensor((2,), NONE)]
+    row, data = Items(items=several), Items(items=[t.data for t in several])
+    recorded = entry.record_several(call, row, data)
+    assert recorded == (not 0 <= fails < world.calls)
+    if recorded:
+        first, second = (t.vertex for t in several)
+        assert first.entry is second.entry and len(first.entry.result.items) == 2
+        kept = first.entry.result.items[0]
+        assert (kept.items[0] is several[0].data) if by_value else hasattr(kept, "shape")
+        assert first.entry.edges.items == [edge, NONE]
+    for one in several:
+        left, one.vertex = one.vertex, NONE
+    assert world.leaks() == [], left
+    assert edge.references == 1 and [t.data.references for t in several] == [1, 1]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from staticflow.eager.fast.calls import call_python, clear_error, forward
 from staticflow.eager.fast.classes import State, finish, general, op_call
 from staticflow.eager.fast.compute import compute_call, is_unrecorded
-from staticflow.eager.fast.entry import record
+from staticflow.eager.fast.entry import record, record_several
 from staticflow.eager.fast.objects import bit_of, has_flag, tensor_of, tensors_of
 from staticflow.eager.fast.operands import current_state, is_recording, open_operands
 from staticflow.eager.fast.records import FLAGS, MOST, Call, KnownOp, Operand, Step
@@ -197,10 +197,12 @@ def may_record(call: Call, state: State, data: Array) -> bool:
 @inline
 def wrap_several(call: Call, state: State, data: Tuple) -> Owned[Object | None]:
     """The tensors on several arrays that were computed; null with an error set."""
-    if is_unrecorded(call, state):
+    unrecorded = is_unrecorded(call, state)
+    if cpython.PyErr_Occurred() is None:
         tensors = tensors_of(data, cpython.PyTuple_Size(data))
-        if tensors is not None:
+        if tensors is not None and (unrecorded or record_several(call, tensors, data)):
             return tensors
+        drop(tensors)
     if not clear_error():  # an error is met again, but for an interrupt
         return None
     return finish_call(call, data)

@@ -6,6 +6,7 @@ from staticflow.eager.fast.calls import call_python
 from staticflow.eager.fast.classes import (
     Entry,
     Memory,
+    Output,
     SavedType,
     Tensor,
     leaf,
@@ -14,15 +15,18 @@ from staticflow.eager.fast.classes import (
     name_shape,
     name_version,
     note_saves,
+    output_example,
     saved_type_example,
     serials,
     zero,
 )
 from staticflow.eager.fast.line import write_line
 from staticflow.eager.fast.objects import (
+    bit_of,
     dtype_of,
     has_flag,
     is_memory,
+    is_tensor,
     is_there,
     is_view,
     new_row,
@@ -33,8 +37,9 @@ from staticflow.eager.fast.objects import (
 )
 from staticflow.eager.fast.records import FLAGS, Call, Operand
 from staticflow.eager.fast.view import own_memory
+from staticflow.graph.dtypes import DTYPES
 from staticflow.native import cpython
-from staticflow.native.cpython import NONE, Array, Tuple
+from staticflow.native.cpython import NONE, Array, List, Tuple, is_array
 from staticflow.native.language import (
     Object,
     Owned,
@@ -50,7 +55,12 @@ from staticflow.native.language import (
 )
 from staticflow.runtime.new_objects import like
 
-__all__ = ["find_edges", "has_no_edge", "is_like", "number_entry", "record", "save_value"]
+__all__ = [
+    "attach", "find_edges", "has_no_edge", "is_like", "number_entry", "record", "record_several",
+    "save_value",
+]  # fmt: skip
+
+FLOATS = sum(1 << i for i, dtype in enumerate(DTYPES) if dtype.is_floating)
 
 PER_ELEMENT = FLAGS["PER_ELEMENT"]
 
@@ -167,16 +177,18 @@ def is_per_element(call: Call, data: Array) -> bool:
 
 
 @native
-def save_argument(operand: Operand, uses: int, wanted: int, data: Array) -> Owned[Object | None]:
+def save_argument(
+    operand: Operand, uses: int, wanted: int, data: Array | None
+) -> Owned[Object | None]:
     """An argument as an entry keeps it that is needed for the cotangents of ``uses``, of which
-    ``wanted`` are wanted: a number, `save_value`, None for what is like the result, or a
+    ``wanted`` are wanted: a number, `save_value`, None for what is like the one result, or a
     `SavedType`; null with an error set."""
     if operand.is_number:
         return hold(trust(operand.object, Object, "an operand that was taken up has one"))
     array = operand_array(operand)
     if uses & wanted:
         return save_value(operand_tensor(operand), array)
-    if is_like(array, data):
+    if data is not None and is_like(array, data):
         return hold(NONE)
     return make_saved_type(array)
 
@@ -195,8 +207,9 @@ def collect_edges(call: Call) -> Owned[Tuple | None]:
 
 
 @native
-def save_arguments(call: Call, wanted: int, data: Array) -> Owned[Tuple | None]:
-    """What an entry keeps of the arguments as a row; null with an error set. The garbage collector
+def save_arguments(call: Call, wanted: int, data: Array | None) -> Owned[Tuple | None]:
+    """What an entry keeps of the arguments as a row, by the one result, null if there are several;
+    null with an error set. The garbage collector
     need not look at arrays, numbers and types."""
     args = new_row(call.count)
     if args is None:
@@ -213,6 +226,18 @@ def save_arguments(call: Call, wanted: int, data: Array) -> Owned[Tuple | None]:
 # -- the entry -----------------------------------------------------------------------------------
 
 
+@inline
+def trace_uses(call: Call) -> bool:
+    """Have it known which values the vjp uses; false with an error set."""
+    if call.op.traced & 1 << call.count != 0:
+        return True
+    traced = call_python(note_saves, call.op, call.objects, call.count, call.attrs, None)
+    if traced is None:
+        return False
+    drop(traced)
+    return True
+
+
 @native
 def record(call: Call, out: Tensor, data: Array) -> bool:
     """Let the tape know what ``out`` came from, if a gradient is wanted; false with an error
@@ -220,11 +245,8 @@ def record(call: Call, out: Tensor, data: Array) -> bool:
     wanted = find_edges(call)
     if wanted <= 0:
         return wanted == 0
-    if call.op.traced & 1 << call.count == 0:  # which values its vjp uses is not known yet
-        traced = call_python(note_saves, call.op, call.objects, call.count, call.attrs, None)
-        if traced is None:
-            return False
-        drop(traced)
+    if not trace_uses(call):
+        return False
     example = call.op.entry[int(not is_per_element(call, data))]
     entry = like(example, size_of(Entry), offset_of(Entry, "weakref"))
     if entry is None:
@@ -268,3 +290,113 @@ def number_entry(entry: Entry) -> bool:
         return False
     entry.serial = serial
     return write_line(entry)
+
+
+# -- several results -----------------------------------------------------------------------------
+
+
+@native
+def record_several(call: Call, tensors: Tuple, data: Tuple) -> bool:
+    """Let the tape know what several tensors on arrays came from, whose operands' edges are known;
+    false with an error set."""
+    wanted = 0
+    for i in range(call.count):
+        wanted |= int(call.operands[i].edge is not None) << i
+    if not trace_uses(call):
+        return False
+    entry = like(call.op.entry[1], size_of(Entry), offset_of(Entry, "weakref"))
+    if entry is None:
+        return False
+    good = fill_several(entry, call, tensors, data, wanted) and attach(entry, tensors)
+    drop(entry)
+    return good
+
+
+@inline
+def fill_several(entry: Entry, call: Call, tensors: Tuple, data: Tuple, wanted: int) -> bool:
+    """Write into an entry of several results what it is to know; false with an error set."""
+    edges = collect_edges(call)
+    if edges is None:
+        return False
+    entry.edges = edges
+    args = save_arguments(call, wanted, None)
+    if args is None:
+        return False
+    entry.args = args
+    attrs = call.attrs
+    if attrs is not None:
+        entry.attrs = hold(attrs)
+    results = save_results(call, tensors, data, call.op.uses[0] & wanted != 0)
+    if results is None:
+        return False
+    entry.result = results
+    return number_entry(entry)
+
+
+@native
+def save_results(call: Call, tensors: Tuple, data: Tuple, by_value: bool) -> Owned[List | None]:
+    """What an entry keeps of several results as a list; null with an error set."""
+    count = cpython.PyTuple_Size(tensors)
+    results = cpython.PyList_New(count)
+    if results is None:
+        return None
+    for i in range(count):
+        kept = save_result(tensors.items[i], data.items[i], by_value)
+        if kept is None:
+            drop(results)
+            return None
+        cpython.PyList_SetItem(results, i, kept)
+    return results
+
+
+@inline
+def save_result(tensor: Object, array: Object, by_value: bool) -> Owned[Object | None]:
+    """What an entry keeps of a result on an array; null with an error set."""
+    own = trust(array, Array, "the tensor was made of it")
+    if by_value:
+        return save_value(trust(tensor, Tensor, "it was made so"), own)
+    return make_saved_type(own)
+
+
+@native
+def attach(entry: Entry, out: Object) -> bool:
+    """Let an entry be what made a tensor, or those of a tuple that are floating; false with an
+    error set."""
+    if is_tensor(out):
+        out.vertex = hold(entry)
+        return True
+    row = trust(out, Tuple, "several results are one")
+    for i in range(cpython.PyTuple_Size(row)):
+        tensor = row.items[i]
+        if is_tensor(tensor) and is_floating(tensor):
+            output = output_of(entry, i)
+            if output is None:
+                return False
+            tensor.vertex = output
+    return True
+
+
+@inline
+def is_floating(tensor: Tensor) -> bool:
+    """Whether a tensor is of floats."""
+    array = tensor.data
+    if array is None or not is_array(array):
+        return False
+    return bit_of(trust(array, Array, "it was asked")) & FLOATS != 0
+
+
+@inline
+def output_of(entry: Entry, index: int) -> Owned[Output | None]:
+    """The result of an entry that has a number; null with an error set."""
+    output = like(output_example, size_of(Output), offset_of(Output, "weakref"))
+    number = cpython.PyLong_FromLongLong(index)
+    serial = cpython.PyIter_Next(serials)
+    if output is None or number is None or serial is None:
+        drop(output)
+        drop(number)
+        drop(serial)
+        return None
+    output.entry = hold(entry)
+    output.index = number
+    output.serial = serial
+    return output

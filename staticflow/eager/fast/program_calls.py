@@ -6,19 +6,13 @@ from __future__ import annotations
 from staticflow.eager.fast.calls import clear_error
 from staticflow.eager.fast.classes import (
     Entry,
-    Output,
     State,
-    Tensor,
     fixed_memory,
-    output_example,
-    serials,
     zero,
 )
 from staticflow.eager.fast.compute import compute_in_order
-from staticflow.eager.fast.entry import find_edges, number_entry, save_value
+from staticflow.eager.fast.entry import attach, find_edges, number_entry, save_value
 from staticflow.eager.fast.objects import (
-    bit_of,
-    is_tensor,
     new_row,
     operand_array,
     operand_tensor,
@@ -29,9 +23,8 @@ from staticflow.eager.fast.objects import (
 )
 from staticflow.eager.fast.operands import current_state, is_recording, open_operands
 from staticflow.eager.fast.records import MOST, Call, Operand, ProgramStep, Step
-from staticflow.graph.dtypes import DTYPES
 from staticflow.native import cpython
-from staticflow.native.cpython import NONE, Array, Tuple, is_array, is_tuple
+from staticflow.native.cpython import NONE, Tuple, is_array, is_tuple
 from staticflow.native.language import (
     Object,
     Owned,
@@ -51,8 +44,6 @@ from staticflow.native.language import (
 from staticflow.runtime.new_objects import like
 
 __all__ = ["call_program"]
-
-FLOATS = sum(1 << i for i, dtype in enumerate(DTYPES) if dtype.is_floating)
 
 
 @native
@@ -203,47 +194,3 @@ def keep(call: Call, known: ProgramStep, data: Object, i: int) -> Owned[Tuple | 
     results = trust(data, Tuple, "there are residuals in it")
     residual = results.items[known.outputs + i - call.count]
     return triple(hold(residual), hold(fixed_memory), hold(zero))
-
-
-@native
-def attach(entry: Entry, out: Object) -> bool:
-    """Let an entry be what made a tensor, or those of a tuple that are floating; false with an
-    error set."""
-    if is_tensor(out):
-        out.vertex = hold(entry)
-        return True
-    row = trust(out, Tuple, "several results are one")
-    for i in range(cpython.PyTuple_Size(row)):
-        tensor = row.items[i]
-        if is_tensor(tensor) and is_floating(tensor):
-            output = output_of(entry, i)
-            if output is None:
-                return False
-            tensor.vertex = output
-    return True
-
-
-@inline
-def is_floating(tensor: Tensor) -> bool:
-    """Whether a tensor is of floats."""
-    array = tensor.data
-    if array is None or not is_array(array):
-        return False
-    return bit_of(trust(array, Array, "it was asked")) & FLOATS != 0
-
-
-@inline
-def output_of(entry: Entry, index: int) -> Owned[Output | None]:
-    """The result of an entry that has a number; null with an error set."""
-    output = like(output_example, size_of(Output), offset_of(Output, "weakref"))
-    number = cpython.PyLong_FromLongLong(index)
-    serial = cpython.PyIter_Next(serials)
-    if output is None or number is None or serial is None:
-        drop(output)
-        drop(number)
-        drop(serial)
-        return None
-    output.entry = hold(entry)
-    output.index = number
-    output.serial = serial
-    return output
