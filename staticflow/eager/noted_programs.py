@@ -72,14 +72,14 @@ def run_noted(
     executable: Executable, known: Sequence[Array], arrays: Sequence[Array], values: Sequence[Any]
 ) -> Any:
     """What a program, of which nothing is recorded, gives of arrays, of which the ``known`` come
-    first, as `programs.run` gives it. Where ops are noted, and the other arrays are those of
-    tensors among ``values``, it is noted, too, and gives tensors."""
+    first, as `programs.run` gives it. Where ops are noted, and the other arrays are those of the
+    tensors among ``values`` in order, it is noted, too, and gives tensors."""
     found = run(executable, [*known, *arrays])
     if found is None or thread.state.noted is None:
         return found
-    by_array = {id(v._data): v for v in values if isinstance(v, eager.tensor)}
-    tensors = [by_array.get(id(a)) for a in arrays]
-    if not tensors or None in tensors:
+    # (by order, since several tensors may be on one array in this call and apart in others)
+    tensors = [v for v in values if isinstance(v, eager.tensor)]
+    if not tensors or list(map(id, arrays)) != [id(t._data) for t in tensors]:
         return found
     several = type(found) is tuple
     entry = partial(executable.fast, *known) if known else executable.fast

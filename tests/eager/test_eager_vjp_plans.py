@@ -14,6 +14,7 @@ from slices import by_days
 
 import staticflow as sf
 from staticflow.eager.mode import EAGER
+from staticflow.eager.pullback import when_compiled
 from staticflow.eager.vjp_plans import VJPS, pull_by_plan
 from staticflow.errors import AutogradError
 from staticflow.ops import OPS
@@ -63,6 +64,33 @@ def test_gradients_of_samples(name: str, monkeypatch: pytest.MonkeyPatch) -> Non
                 wanted, of_others = [gradients(info, sample, a) for a in (arrays, others)]
             assert found == [wanted] * RUNS, (dtype, sample)
             assert gradients(info, sample, others) == of_others, (dtype, sample)
+
+
+BY_PROGRAM = [
+    name
+    for name, info in ROWS.items()
+    if name in OPS and sf.float32 in info.dtypes and when_compiled(OPS[name]) == "always"
+]
+
+
+@pytest.mark.parametrize("name", BY_PROGRAM)
+def test_a_cotangent_on_the_array_of_the_result_or_not(name: str) -> None:
+    """What was learnt of a cotangent that is the result itself holds for others, too."""
+    info = ROWS[name]
+    sample = next(iter(info.samples(sf.float32, False)))
+
+    def gradients_by(cotangent: Callable[[Any], Any]) -> Any:
+        tensors = [sf.from_numpy(a.copy()) for a in arrays_of(sample)]
+        for t in tensors:
+            t.requires_grad_(t.dtype.is_floating)
+        outs = [o for o in call(info, sample, tensors) if getattr(o, "requires_grad", False)]
+        sf.autograd.backward(outs, [cotangent(o.detach()) for o in outs])
+        return [None if t.grad is None else t.grad.numpy().tobytes() for t in tensors]
+
+    of_copy = gradients_by(lambda o: o.clone())
+    of_others = gradients_by(sf.cos)
+    assert [gradients_by(lambda o: o) for _ in range(RUNS)] == [of_copy] * RUNS
+    assert gradients_by(sf.cos) == of_others
 
 
 STEPS: dict[str, Callable[[Any, Any], Any]] = {
