@@ -190,7 +190,8 @@ ORDERS: dict[str, Callable[[sf.Tensor], Any]] = {
 }  # fmt: skip
 WIDE = -(-costs.CALLS // costs.ROW)
 BY_KERNEL: dict[tuple[int, int], set[str]] = {
-    (costs.ROW - 1, 2): {"topk(1)"},
+    (costs.ROW - 1, 2): {"topk(1)", "kthvalue", "median"},
+    (costs.ROW - 1, -(-costs.CALLS // (costs.ROW - 1))): {"topk(1)"},
     (costs.ROW, 2): {"topk(1)", "topk(9)", "topk(17)", "kthvalue", "median"},
     (costs.ROW, WIDE): {"topk(1)", "kthvalue", "median"},
     (costs.HALF_LONG - 1, 5): {"topk(1)", "topk(9)", "kthvalue", "median"},
