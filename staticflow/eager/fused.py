@@ -228,7 +228,9 @@ def _vjp(needs: Sequence[bool], cts: Any, out: Any, *args: Any, fused: FusedProg
         operands = [a.view_as(a) for a in args[:count]]
         found = fused.of(*operands)
         pairs = zip(found if fused.pack else (found,), fused.cotangents(cts), strict=True)
-        outputs, given = zip(*((o, ct) for o, ct in pairs if ct is not None), strict=True)
+        # (a result may be of no operand, as the permutation of `lu` is)
+        led = [(o, ct) for o, ct in pairs if ct is not None and o.requires_grad]
+        outputs, given = [o for o, _ in led], [ct for _, ct in led]
         wanted = [a for a, need in zip(operands, needs, strict=False) if need]
         pulled = iter(tape.grad(outputs, wanted, given, create_graph=before))
     finally:

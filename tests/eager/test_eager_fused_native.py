@@ -203,6 +203,25 @@ def test_the_second_derivative_is_that_of_the_ops() -> None:
     assert found[0] == found[1]
 
 
+def test_a_result_that_depends_on_no_operand_has_a_recorded_way_back() -> None:
+    """The permutation of `lu`, which the tape has as one of its results."""
+    for beside in (False, True):
+        for _ in range(CALLS):
+            x = leaves()[0][:4].detach().requires_grad_()
+            p, lower, _ = sf.linalg.lu(x)
+            out = p.sum() + (lower**2).sum() if beside else p.sum()
+            (first,) = sf.autograd.grad(out, [x], create_graph=True, allow_unused=True)
+            if beside:
+                (wanted,) = sf.autograd.grad(
+                    (sf.linalg.lu(x)[1] ** 2).sum(), [x], create_graph=True
+                )
+                np.testing.assert_array_equal(first.detach().numpy(), wanted.detach().numpy())
+                (first**2).sum().backward()
+                assert x.grad is not None
+            else:
+                assert first is None or not first.detach().numpy().any()
+
+
 def test_results_of_several_whose_gradients_are_asked_for() -> None:
     """Hooks, gradients by a result itself, and results that nobody uses."""
     cell = nn.LSTMCell(4, 4)
