@@ -48,7 +48,7 @@ def by_name(ops: Iterable[Op]) -> dict[str, Op]:
 _APART = frozenset((
     "param", "constant", "item",  # which the text writes in a way of their own
     "read", "effect", "watch",  # marks in a trace, which no closed graph has
-    "nonzero", "masked_select",  # whose results have no type before they run
+    "nonzero", "masked_select", "unique", "bincount",  # whose results have no type before they run
 ))  # fmt: skip
 
 _ALL = by_name((param, constant, item, *_all_ops()))
