@@ -12,7 +12,7 @@ import pytest
 
 import staticflow as sf
 from staticflow import nn
-from staticflow.eager import fused
+from staticflow.eager import updates
 from staticflow.optim import at_once, optimizer
 
 REFERENCE = json.loads((Path(__file__).parents[1] / "reference" / "optim.json").read_text())[
@@ -110,13 +110,13 @@ def test_a_program_makes_the_steps_that_operations_make(
 
 def test_one_program_steps_parameters_of_all_dims(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[object] = []
-    compiled = fused.compile_function
+    compiled = updates.compile_function
 
     def counted(*args: object, **named: object) -> object:
         made.append(args)
         return compiled(*args, **named)
 
-    monkeypatch.setattr(fused, "compile_function", counted)
+    monkeypatch.setattr(updates, "compile_function", counted)
     at_once.stepper.cache_clear()
     weights = [nn.Parameter(np.ones(shape, np.float32)) for shape in ((2, 3), (4,), (2, 1, 5))]
     optimiser = sf.optim.Adam(weights, lr=0.1)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import staticflow as sf
-from staticflow.eager import fused
+from staticflow.eager import updates
 from staticflow.optim import at_once
 
 OPTIMIZERS = {
@@ -218,7 +218,7 @@ def test_kinds_that_come_in_turns_are_not_looked_for_each_time(
 ) -> None:
     at_once.stepper.cache_clear()
     kinds: list[Any] = []
-    monkeypatch.setattr(fused, "kind_of", lambda a: kinds.append(a) or fused_kind_of(a))
+    monkeypatch.setattr(updates, "kind_of", lambda a: kinds.append(a) or kind_of(a))
     arrays = [np.ones(s, d) for s in ((3,), (2, 2)) for d in (np.float32, np.float64)]
     tensors, optimiser = make("Adam", arrays * 2)
     for step in range(3):
@@ -228,4 +228,4 @@ def test_kinds_that_come_in_turns_are_not_looked_for_each_time(
         assert (seen > 0) == (step == 0)
 
 
-fused_kind_of = fused.kind_of
+kind_of = updates.kind_of
