@@ -26,9 +26,10 @@ written here, in these ideas, each with its modules:
   lie (`products`).
 - A *program* is a function traced on symbols and compiled for the kind of its operands
   (`programs`): how their arrays lie (`rows`, `turned`), and which are numbers (`numbers`). Programs
-  are a *kernel* of one op (`kernels`); a *pullback*, the vjp of one (`pullback`); an *update*,
-  which writes where it reads (`overwrite`); a *fused* call of several ops, one vertex, with what
-  its derivative keeps (`residuals`), or in place, as a step of an optimiser (`fused`).
+  are a *kernel* of one op (`kernels`); a *pullback*, the vjp of one (`pullback`); a *fused* call of
+  several ops, one vertex (`fused`), with what its derivative keeps (`residuals`); an *update*,
+  which writes where it reads (`overwrite`), as a step of an optimiser does (`updates`). A pullback
+  and a fused call are noted as an op, so that native code runs them (`noted_programs`).
 - An *expression* is what the tape has of a tensor as a part of a graph (`expression`).
 - A *generator* is the state that draws count on (`random`).
 - A *device* is where arrays are: the host, or a GPU with cupy (`device`, `cuda`, `accelerator`).
