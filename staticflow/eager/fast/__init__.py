@@ -25,7 +25,8 @@ A vjp is such a function, too: `staticflow.eager.vjp_plans`.
 
 The way of ``loss.backward()``: `tape` lets `walk.walk_on` go from vertex to vertex. `pull` takes a
 step back by the partials of an elementwise op, or by the plan of the vjp, of what `kept` has looked
-at; `sums` adds what several users of a vertex give. Python pulls a vertex that is not usual.
+at; `followed` tells which edges are walked, and `sums` adds what several users of a vertex give.
+Python pulls a vertex that is not usual.
 
 The way of ``F.layer_norm(x, ...)``, which is fused: the plan has one step, a program, that
 `program_calls` runs; it leaves one entry, through which `pull_fused` goes back by another.
