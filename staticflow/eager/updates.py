@@ -25,9 +25,12 @@ Function = Callable[..., Any]
 
 
 def in_place_form(fn: Function, count: int, by_element: bool) -> Callable[..., Callable[..., bool]]:
-    """What is called with the tensors that many calls share, and gives a function of the others. It
-    puts what ``fn`` gives of both, the others first, into the first ``count`` of them by one
-    program, and says whether it did; ``by_element``: those of one shape may be taken as vectors."""
+    """A function of tensors that many calls share, as the hyperparameters of an optimiser, which
+    gives a function of the others, as a parameter, its gradient and its state. The latter computes
+    ``fn(*others, *shared)`` by one compiled program, writes the results over the first ``count``
+    of the others, and says True; False, with nothing done, where no program does it. ``by_element``
+    says that elements do not depend on each other, so that all dims may be taken as one.
+    """
     programs: Programs[Executable] = Programs()
     make = partial(compile_function, fn, updated=count)
     recent: dict[tuple[Any, int], Executable] = {}  # what took the last of a dtype and rank

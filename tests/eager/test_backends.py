@@ -60,6 +60,7 @@ def test_leave_to_be_less_exact_is_not_taken() -> None:
 
 
 def test_wrong_switches_are_refused() -> None:
+    wrong: Any = "warn"
     with pytest.raises(
         sf.ArgumentError, match=r"cudnn: there is no switch 'fast'; .*benchmark.*, at .*backends"
     ):
@@ -69,15 +70,15 @@ def test_wrong_switches_are_refused() -> None:
     ):
         _ = sf.backends.mps.fast
     with pytest.raises(
-        sf.ArgumentError, match=r"cudnn.benchmark: must be True or False, not 1, at .*backends"
+        sf.ArgumentError, match=r"cudnn.benchmark: must be True or False, not 'warn', at .*backends"
     ):
-        sf.backends.cudnn.benchmark = 1  # type: ignore[assignment]
+        sf.backends.cudnn.benchmark = wrong
     with pytest.raises(
         sf.ArgumentError, match=r"one of 'highest', 'high', 'medium', not 'low', at .*backends"
     ):
         sf.set_float32_matmul_precision("low")
     with pytest.raises(sf.DTypeError, match=r"'mode' must be bool, not 'warn', at .*backends"):
-        sf.use_deterministic_algorithms("warn")  # type: ignore[arg-type]
+        sf.use_deterministic_algorithms(wrong)
 
 
 MADE: dict[str, Any] = {

@@ -261,6 +261,22 @@ def record(call: Call, out: Tensor, data: Array) -> bool:
 @inline
 def fill_entry(entry: Entry, call: Call, out: Tensor, data: Array, wanted: int) -> bool:
     """Write into an entry what it is to know; false with an error set."""
+    if not fill_operands(entry, call, data, wanted):
+        return False
+    if call.op.uses[0] & wanted:
+        result = save_value(out, data)
+        if result is None:
+            return False
+        entry.result = result
+    else:
+        entry.result = hold(NONE)
+    return number_entry(entry)
+
+
+@native
+def fill_operands(entry: Entry, call: Call, data: Array | None, wanted: int) -> bool:
+    """Write into an entry the edges of a call's operands, what it keeps of them, and the
+    attributes; ``data`` is the array of a single result. False with an error set."""
     edges = collect_edges(call)
     if edges is None:
         return False
@@ -272,14 +288,7 @@ def fill_entry(entry: Entry, call: Call, out: Tensor, data: Array, wanted: int) 
     attrs = call.attrs
     if attrs is not None:
         entry.attrs = hold(attrs)
-    if call.op.uses[0] & wanted:
-        result = save_value(out, data)
-        if result is None:
-            return False
-        entry.result = result
-    else:
-        entry.result = hold(NONE)
-    return number_entry(entry)
+    return True
 
 
 @native
@@ -315,17 +324,8 @@ def record_several(call: Call, tensors: Tuple, data: Tuple) -> bool:
 @inline
 def fill_several(entry: Entry, call: Call, tensors: Tuple, data: Tuple, wanted: int) -> bool:
     """Write into an entry of several results what it is to know; false with an error set."""
-    edges = collect_edges(call)
-    if edges is None:
+    if not fill_operands(entry, call, None, wanted):
         return False
-    entry.edges = edges
-    args = save_arguments(call, wanted, None)
-    if args is None:
-        return False
-    entry.args = args
-    attrs = call.attrs
-    if attrs is not None:
-        entry.attrs = hold(attrs)
     results = save_results(call, tensors, data, call.op.uses[0] & wanted != 0)
     if results is None:
         return False

@@ -100,7 +100,11 @@ class PlannedView(Record):
 
 
 class ProgramStep(Record):
-    """What is known of a call of a program: `staticflow.eager.noted_programs.ProgramCall`."""
+    """What the step of a plan that runs a compiled program knows: the entry of the tape that it
+    leaves, how many outputs there are besides what the way back keeps, whether they come as a
+    tuple, for which operands a gradient is wanted, and what Python does where native code cannot
+    (`staticflow.eager.noted_programs.ProgramCall`).
+    """
 
     example: Entry | None  # null if nothing is recorded
     outputs: int

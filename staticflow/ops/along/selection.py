@@ -378,7 +378,8 @@ class _Few:
 
         def insert(seen: Any, element: _Element) -> None:
             def compare_at(i: int) -> tuple[Any, Any, Any]:
-                """What is kept at ``i``, and whether the element comes before it."""
+                """The key and the position of the element in place ``i`` of those kept so far, and
+                whether ``element`` comes before it, as it does where the place is free."""
                 free = k.compare("le", seen, i)  # nothing is kept there yet
                 here = _Element(kept.key(i), kept.position(i))
                 return here.key, here.position, k.apply("or", free, comes_before(element, here))

@@ -1,5 +1,10 @@
-"""What has a size that is known only when it has been found: selections, distinct numbers. In a
-graph the latter are said in other ops (`ops.along.sets`, `ops.along.counts`)."""
+"""Ops whose results have a size that follows from values: indices of what is not 0, elements that
+a mask selects, distinct numbers, counts of integers.
+
+Eagerly NumPy finds them. In a graph selections bind their size as the program runs, and distinct
+numbers and counts are composed of other ops, in `staticflow.ops.along.sets` and
+`staticflow.ops.along.counts`.
+"""
 
 from __future__ import annotations
 

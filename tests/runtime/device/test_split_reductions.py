@@ -88,7 +88,9 @@ def test_the_order_of_threads_changes_no_bit(shape: tuple[int, ...]) -> None:
     assert all((f == found[0]).all() for f in found[1:])
 
 
-def test_as_many_threads_as_there_is_work_for(gpu: EmulatedDevice) -> None:
+def test_as_many_threads_as_there_is_work_for(
+    gpu: EmulatedDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The gradient of a bias: 1024 columns of 8192 rows."""
     x = sf.placeholder((None, 1024), name="x")
     program = sf.compile([x], x.sum(0), device="cuda")
@@ -97,7 +99,7 @@ def test_as_many_threads_as_there_is_work_for(gpu: EmulatedDevice) -> None:
     def launch(kernel: Any, grid: Any, block: Any, arguments: Any) -> None:
         threads.append(grid[0] * block[0])
 
-    gpu.launch = launch  # type: ignore[method-assign]
+    monkeypatch.setattr(gpu, "launch", launch)
     program(np.zeros((8192, 1024), np.float32))
     assert threads == [1 << 17, 1024]
 
