@@ -110,18 +110,9 @@ def _merge_some(
         other = k.index_value(run)
         is_behind = k.compare("gt", other, here)  # its equals come behind the element
         is_own = k.compare("eq", other, here)
-        low, high = k.var(begin), k.var(k.select(is_own, begin, end))
-        going = k.var(k.compare("lt", low, high))
-        with k.loop("step", _HALVINGS, going=going):
-            half = k.apply("quotient", k.add(low, high), 2)
-            found = source.key(k.bind(half, "half", n))
-            comes = k.select(
-                is_behind, comes_before(found, key), k.apply("not", comes_before(key, found))
-            )
-            k.set(low, k.select(comes, k.add(half, 1), low))
-            k.set(high, k.select(comes, high, half))
-            k.set(going, k.compare("lt", low, high))
-        k.set(ahead, k.add(ahead, k.sub(low, begin)))
+        end = k.select(is_own, begin, end)
+        before = _count_before(k, n, source, key, begin, end, is_behind, comes_before)
+        k.set(ahead, k.add(ahead, before))
     into.store(k.bind(ahead, "place", n), key, position)
 
 
@@ -144,26 +135,37 @@ def _merge_by_ranks(k: Any, n: Size, rows: Rows, comes_before: Any) -> None:
 
 def _merge(k: Any, n: Size, source: Row, into: StoredRow, width: Any, comes_before: Any) -> None:
     """Pairs of neighbouring sorted runs of ``width`` elements, each merged into one."""
-    end = k.index_value(n)
+    size = k.index_value(n)
     double = k.add(width, width)
     with k.loop("j", n, kind="parallel") as j:
         key, position, here = source.key(j), source.position(j), k.index_value(j)
         first = k.mul(k.apply("quotient", here, double), double)
-        middle = k.minimum(k.add(first, width), end)
-        last = k.minimum(k.add(first, double), end)
+        middle = k.minimum(k.add(first, width), size)
+        last = k.minimum(k.add(first, double), size)
         is_left = k.compare("lt", here, middle)
         begin = k.select(is_left, middle, first)
-        low, high = k.var(begin), k.var(k.select(is_left, last, middle))
-        going = k.var(k.compare("lt", low, high))
-        with k.loop("step", _HALVINGS, going=going):
-            half = k.apply("quotient", k.add(low, high), 2)
-            found = source.key(k.bind(half, "half", n))
-            ahead = k.select(
-                is_left, comes_before(found, key), k.apply("not", comes_before(key, found))
-            )
-            k.set(low, k.select(ahead, k.add(half, 1), low))
-            k.set(high, k.select(ahead, high, half))
-            k.set(going, k.compare("lt", low, high))
+        end = k.select(is_left, last, middle)
+        before = _count_before(k, n, source, key, begin, end, is_left, comes_before)
         own = k.sub(here, k.select(is_left, first, middle))
-        place = k.add(k.add(first, own), k.sub(low, begin))
+        place = k.add(k.add(first, own), before)
         into.store(k.bind(place, "place", n), key, position)
+
+
+def _count_before(
+    k: Any, n: Size, source: Row, key: Any, begin: Any, end: Any, is_behind: Any, comes_before: Any
+) -> Any:
+    """How many elements of a sorted run, which lies from ``begin`` to before ``end`` in a row of
+    ``n``, stand before an element with this ``key``, by a binary search. Its equals do, unless the
+    run ``is_behind`` the element's own."""
+    low, high = k.var(begin), k.var(end)
+    going = k.var(k.compare("lt", low, high))
+    with k.loop("step", _HALVINGS, going=going):
+        half = k.apply("quotient", k.add(low, high), 2)
+        found = source.key(k.bind(half, "half", n))
+        comes = k.select(
+            is_behind, comes_before(found, key), k.apply("not", comes_before(key, found))
+        )
+        k.set(low, k.select(comes, k.add(half, 1), low))
+        k.set(high, k.select(comes, high, half))
+        k.set(going, k.compare("lt", low, high))
+    return k.sub(low, begin)

@@ -1,4 +1,5 @@
-"""What is said in the place of forms that lose their value at the extremes.
+"""Values that stand in the place of forms that lose theirs at the extremes, as ``expm1(x)`` does of
+``exp(x) - 1``: the rules of `stable_forms` find the forms, and call these.
 
 Each function is right there in value, gradient and second derivative. Where the gradient of what is
 said would lose what that of what was written keeps, it is that of something equal: the ``history``
