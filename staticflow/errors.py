@@ -141,3 +141,18 @@ class VerifyError(StaticflowError, ValueError):
 
 class ParseError(StaticflowError, ValueError):
     """Text that is not in the grammar of the IR it is parsed as."""
+
+
+OPERAND_ERRORS = (
+    StaticflowError,
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    SystemError,
+    TypeError,
+    ValueError,
+)
+"""What ops, and NumPy under them, raise of operands (`SystemError` where NumPy has no memory): it
+is met again when the op is done in another way, which words it. Whatever else is raised meanwhile
+is of the user's signal handler or profiler, is raised once, and so has to go through."""

@@ -15,6 +15,7 @@ import numpy as np
 
 from staticflow.eager.pullback import pull_by_program
 from staticflow.eager.saved import ResultType, SavedType
+from staticflow.errors import OPERAND_ERRORS
 from staticflow.graph.op import Op
 from staticflow.ops import OPS
 from staticflow.ops.declaring.eager_side import eager
@@ -53,7 +54,7 @@ def pull_by_plan(
         return None
     try:
         found = form(name, tuple(needs), ct, result, *given, **attrs)
-    except Exception:  # which the vjp itself raises once more, in its own words
+    except OPERAND_ERRORS:  # which the vjp itself raises once more, in its own words
         return None
     if len(found) == len(needs):
         return found

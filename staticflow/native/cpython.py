@@ -23,7 +23,7 @@ from staticflow.native.language import (
 )
 
 __all__ = [
-    "ELLIPSIS", "FALSE", "NONE", "TRUE", "Array", "Code", "Dict", "Exception_", "Frame", "List",
+    "ELLIPSIS", "FALSE", "NONE", "TRUE", "Array", "Code", "Dict", "Frame", "List",
     "OverflowError_", "PyArray_CopyInto", "PyArray_Empty", "PyArray_NewCopy",
     "PyArray_NewFromDescr", "PyArray_SetBaseObject", "PyBytes_FromStringAndSize", "PyContext_Enter",
     "PyContext_Exit", "PyDict_DelItem", "PyDict_GetItem", "PyDict_GetItemWithError",
@@ -92,7 +92,6 @@ NONE = constant(Object, "_Py_NoneStruct")
 TRUE = constant(Object, "_Py_TrueStruct")
 FALSE = constant(Object, "_Py_FalseStruct")
 ELLIPSIS = constant(Object, "_Py_EllipsisObject")
-Exception_ = constant(Object, "Exception")
 OverflowError_ = constant(Object, "OverflowError")
 TypeError_ = constant(Object, "TypeError")
 array_type = constant(Type, "PyArray_Type")

@@ -227,7 +227,7 @@ def python_types() -> dict[str, Any]:
     return {
         "PyArray_Type": np.ndarray, "PyFloat_Type": float, "PyLong_Type": int, "PyBool_Type": bool,
         "PyTuple_Type": tuple, "PyDict_Type": dict, "PyList_Type": list, "PySlice_Type": slice,
-        "PyUnicode_Type": str, "_Py_EllipsisObject": ..., "Exception": Exception,
+        "PyUnicode_Type": str, "_Py_EllipsisObject": ...,
         "OverflowError": OverflowError, "TypeError": TypeError,
         "_Py_NoneStruct": None, "_Py_TrueStruct": True, "_Py_FalseStruct": False,
     }  # fmt: skip

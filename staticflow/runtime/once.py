@@ -65,7 +65,8 @@ def once(make: Callable[P, T]) -> Callable[P, T]:
         with compiling:
             if key not in made:
                 value = make(*args, **kwargs)
-                made.setdefault(key, []).append(value)
+                # (in one step, since a handler of a signal may raise between two)
+                made[key] = [*made.get(key, ()), value]
             return made[key][0]
 
     return cast(Callable[P, T], get)

@@ -302,14 +302,17 @@ def test_another_thread_runs_meanwhile() -> None:
     assert sum(start < t < end for t in times) > 3
 
 
-def test_a_signal_stops_a_walk() -> None:
+@pytest.mark.parametrize("base", [Exception, RuntimeError, TimeoutError, BaseException])
+def test_a_signal_stops_a_walk(base: type[BaseException]) -> None:
+    """Wherever it comes: an error of the handler is raised once, so whoever takes it for one of
+    the operands loses it."""
     x = leaf(2)
     y = x
     for _ in range(20_000):
         y = y * 1.0
     out = y.sum()
 
-    class Stop(Exception):
+    class Stop(base):
         pass
 
     def stop(*_: object) -> None:

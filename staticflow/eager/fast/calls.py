@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from staticflow.eager.fast.classes import no_attrs
+from staticflow.eager.fast.classes import no_attrs, operand_errors
 from staticflow.eager.fast.records import MOST, KnownOp
 from staticflow.native import cpython
-from staticflow.native.cpython import Exception_, Tuple
-from staticflow.native.language import Object, Owned, Row, copy, drop, hold, inline, native, space
+from staticflow.native.cpython import Tuple
+from staticflow.native.language import (
+    Object,
+    Owned,
+    Row,
+    copy,
+    drop,
+    hold,
+    inline,
+    native,
+    space,
+)
 
 __all__ = ["call_python", "clear_error", "forward", "given_count"]
 
@@ -51,11 +61,11 @@ def call_on_tuple(
 
 @native
 def clear_error() -> bool:
-    """Whether another way may be tried: nothing was raised, or an error that it will word, which is
-    cleared; what is no `Exception`, as an interrupt, stays."""
+    """Whether another way may be tried: nothing was raised, or one of `OPERAND_ERRORS`, which it
+    will word and which is cleared; others stay."""
     if cpython.PyErr_Occurred() is None:
         return True
-    if cpython.PyErr_ExceptionMatches(Exception_) == 0:
+    if cpython.PyErr_ExceptionMatches(operand_errors) == 0:
         return False
     cpython.PyErr_Clear()
     return True

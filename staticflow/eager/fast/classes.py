@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from staticflow.eager import fused, memory, numbers, saved, tape, vertex, views
+from staticflow.errors import OPERAND_ERRORS
 from staticflow.graph import dtypes
 from staticflow.graph.dtypes import BY_PYTHON, DType
 from staticflow.graph.op import Op
@@ -26,7 +27,7 @@ __all__ = [
     "heappop", "heappush", "leaf", "memory_example", "multiply", "name_alpha",
     "name_current_vertex", "name_fused", "name_hasten", "name_serial", "name_shape", "name_state",
     "name_version", "no_attrs", "no_state", "note_saves", "number_beside", "one", "op_call",
-    "output_example",
+    "operand_errors", "output_example",
     "per_element_type", "plus", "row_type", "saved_type_example", "serials", "state_type",
     "sum_cotangents", "tensor_example", "tensor_type", "thread", "users", "view_example",
     "zero",
@@ -150,6 +151,7 @@ heappush = constant(Object, "heappush", heapq.heappush)
 heappop = constant(Object, "heappop", heapq.heappop)
 plus = constant(Object, "plus", np.add)
 op_call = constant(Object, "op_call", Op.call)
+operand_errors = constant(Object, "operand_errors", OPERAND_ERRORS)
 no_attrs = constant(Object, "no_attrs", {})
 zero = constant(Object, "zero", 0)
 one = constant(Object, "one", 1)

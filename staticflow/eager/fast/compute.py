@@ -239,11 +239,13 @@ def call_in_context(
     function: Object, arrays: Row[Object], count: int, attrs: Object | None, state: State
 ) -> Owned[Object | None]:
     """What a function of NumPy gives of arrays and attributes, a dict or null, where it does not
-    warn; null if it fails, or if somebody deleted the context in which it does not."""
+    warn; null if it fails, if somebody deleted the context in which it does not, or if that is
+    entered already, as where a finalizer computes."""
     context = hold(state.context)  # what runs inside may give the state another
     if context is None:
         return None
     if cpython.PyContext_Enter(context) != 0:
+        cpython.PyErr_Clear()
         drop(context)
         return None
     data = cpython.PyObject_VectorcallDict(function, arrays, count, attrs)
