@@ -37,7 +37,7 @@ EXAMPLES = {
     "adaptive_ode": 1.05,
     "custom_module": 1.7,
     "rnn_scan": 2.15,
-    "truncated_bptt": 1.7,
+    "truncated_bptt": 1.75,
 }
 """Training steps of the examples, and how many times as much code they are, at most."""
 

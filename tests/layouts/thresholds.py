@@ -101,6 +101,9 @@ NO_SIZES: Mapping[str, str] = {
         "products that make an element of a convolution, of which tests/codegen/test_long_sums.py has many": (
             "codegen.lower.correlate._DEEP", "codegen.lower.windows.PART", "ops.windows.correlate._MOST_AT_ONCE",
         ),
+        "statements behind a product, and those and the numbers that it adds up, on both sides of which tests/codegen/test_long_epilogues.py is": (
+            "codegen.lower.contract._LONG", "codegen.lower.contract._MUCH",
+        ),
         "rows, columns and positions of a convolution as a product, of which tests/codegen/test_convolutions.py has fewer and more": (
             "codegen.lower.kernel_products._LEAST_COLUMNS", "codegen.lower.kernel_products._LEAST_ROWS",
             "codegen.lower.kernel_products._LEAST_POSITIONS", "codegen.lower.kernel_products._POSITIONS",

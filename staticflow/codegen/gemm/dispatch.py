@@ -114,14 +114,18 @@ def emit_gemm(
     a_base: Size = 0,
     b_base: Size = 0,
     to: Matrix | None = None,
+    waits: Matrix | None = None,
 ) -> None:
     """Emit the product of the matrices that start at ``a_base`` in buffer ``a`` and at ``b_base``
     in ``b``, handing the result to ``epilogue`` piece by piece, each element once.
 
     ``scratch`` has room for `scratch_size` elements; None will do where that is 0. An epilogue that
-    does nothing but store the product says where ``to``.
+    does nothing but store the product says where ``to``; of a long one, sums wait in ``waits``, a
+    matrix of the same sizes.
     """
     p, swapped = _product(gemm, target, a, b, a_base, b_base)
+    if waits is not None and not swapped:
+        p = replace(p, waits=waits)
     own = _swap_sides(epilogue) if swapped else epilogue
     copy = _copying(p)
     if p.dtype not in _TILED:

@@ -69,7 +69,8 @@ class Workspace:
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """``a @ b``, ``m x depth`` times ``depth x n``, and what it is made for."""
+    """``a @ b``, ``m x depth`` times ``depth x n``, and what it is made for. Where its epilogue is
+    long, ``waits`` is memory in which complete sums wait for it."""
 
     a: Matrix
     b: Matrix
@@ -78,6 +79,7 @@ class Product:
     depth: Size
     dtype: DType
     target: Target
+    waits: Matrix | None = None
 
     @property
     def lanes(self) -> int:
@@ -186,10 +188,27 @@ def emit_tiles(k: Builder, p: Product, epilogue: Epilogue) -> None:
         for row in each(k, "i", span, "parallel"):
             for columns, panel in p.panels(rows):
                 for col in each(k, "j", columns, "parallel" if alone else "serial"):
-                    finish(k, epilogue, emit_tile(k, p, rows, panel, row, col))
+                    pieces = emit_tile(k, p, rows, panel, row, col)
+                    finish(k, epilogue, pieces, rows, p.waits)
 
 
-def finish(k: Builder, epilogue: Epilogue, pieces: list[Piece]) -> None:
-    """Hand all pieces of a tile to the epilogue."""
+def finish(
+    k: Builder, epilogue: Epilogue, pieces: list[Piece], rows: int, waits: Matrix | None = None
+) -> None:
+    """Hand all pieces of a tile of so many ``rows`` to the epilogue: one after the other, or row by
+    row in a loop, for which they wait in memory."""
+    if waits is not None and rows > 1:
+        for piece in pieces:
+            at = waits.at(piece.row, piece.col)
+            k.store(waits.buffer, at, piece.acc, piece.bound)
+        with k.loop("r", rows) as r:
+            first = [replace(piece, row=piece.row + r) for piece in pieces[: len(pieces) // rows]]
+            places = [waits.at(piece.row, piece.col) for piece in first]
+            pieces = [
+                replace(piece, acc=k.load(waits.buffer, at, piece.lanes, piece.bound))
+                for piece, at in zip(first, places, strict=True)
+            ]
+            finish(k, epilogue, pieces, 1)
+        return
     for piece in pieces:
         epilogue(k, piece.acc, piece.row, piece.col, piece.lanes, piece.bound)

@@ -28,7 +28,8 @@ from staticflow.data_classes import dataclass
 from staticflow.graph.dims import Size, prod
 from staticflow.graph.node import Node
 from staticflow.graph.proofs import is_provably_ge
-from staticflow.ops.declaring.lowering import Index
+from staticflow.graph.types import Shape
+from staticflow.ops.declaring.lowering import Index, linear
 
 __all__ = ["emit_correlate"]
 
@@ -67,7 +68,8 @@ def emit_correlate(
                             for o in each(k, "o", span):
                                 base = g * w.shape[1]
                                 tile = _Tile(n, g * per_group + o, count, base, lead, y, height)
-                                _emit_tile(work, x, w, tile, panel.columns(col, last), finish)
+                                own = panel.columns(col, last)
+                                _emit_tile(work, x, w, node.tensor_type.shape, tile, own, finish)
     return 0
 
 
@@ -86,8 +88,16 @@ class _Tile:
 
 
 def _emit_tile(
-    work: Work, x: Array, w: Array, tile: _Tile, columns: list[Column], finish: Finish
+    work: Work,
+    x: Array,
+    w: Array,
+    shape: Shape,
+    tile: _Tile,
+    columns: list[Column],
+    finish: Finish,
 ) -> None:
+    """The sums of a tile of a result of that ``shape``, and what is done with them: row by row in a
+    loop, where that is long."""
     k = work.k
     positions = [
         ((*tile.lead, tile.y + r, at)[-len(work.stride) :], lanes, bound)
@@ -123,6 +133,22 @@ def _emit_tile(
     if parts is not None:
         parts.end()
         sums = parts.totals
-    for r, row in enumerate(sums):
-        for (at, lanes, bound), total in zip(positions, row, strict=True):
-            finish(total, (tile.n, tile.o + r, *at), lanes, bound)
+    pieces = [
+        (total, (tile.n, tile.o + r, *at), lanes, bound)
+        for r, row in enumerate(sums)
+        for (at, lanes, bound), total in zip(positions, row, strict=True)
+    ]
+    if finish.waits is None or tile.count == 1:
+        for piece in pieces:
+            finish(*piece)
+        return
+    for total, index, _, bound in pieces:
+        k.store(finish.waits, linear(index, shape), total, bound)
+    with k.loop("r", tile.count) as r:
+        places = [((tile.n, tile.o + r, *at), lanes, bound) for at, lanes, bound in positions]
+        totals = [
+            k.load(finish.waits, linear(index, shape), lanes, bound)
+            for index, lanes, bound in places
+        ]
+        for value, place in zip(totals, places, strict=True):
+            finish(value, *place)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import TypeAlias
 
 from staticflow.codegen.builder import Builder
 from staticflow.codegen.gemm.plan import Span, divisor, register_count
@@ -29,9 +28,20 @@ __all__ = [
     "cut_spans", "strided_matrix", "unroll_spans", "work_of",
 ]  # fmt: skip
 
-Finish: TypeAlias = Callable[[Operand, Index, int, Size | None], None]
-"""``finish(value, index, lanes, bound)`` takes a complete vector of the result; those lanes at or
-past ``bound`` are off."""
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """What is done with the elements of a product or of a sum over windows: ``take(value, index,
+    lanes, bound)`` takes a complete vector of the result, whose lanes at or past ``bound`` are off.
+    Where that is long, elements may wait for it, each at its place, in the buffer ``waits``."""
+
+    take: Callable[[Operand, Index, int, Size | None], None]
+    waits: str | None = None
+
+    def __call__(self, value: Operand, index: Index, lanes: int, bound: Size | None) -> None:
+        """Take a vector."""
+        self.take(value, index, lanes, bound)
+
 
 PART = 128
 """Products that a lane adds up, before the sum goes into the total."""
