@@ -96,6 +96,9 @@ class _Settings:
 _LEFT_OUT = ("lsr", "cgp", "post-ra")
 """Passes of LLVM, as its options to leave them out say."""
 
+_PATIENCE = 2.0
+"""Seconds for which a thread that helps waits for a module."""
+
 _TURN = 0.0005
 """Seconds of a turn of Python's threads while something is compiled."""
 
@@ -175,6 +178,7 @@ class Compilation:
     def add(self, text: str, quick: bool = False) -> None:
         """One more module, which is not optimised if it is to be ``quick``."""
         self._modules.append((text, 0 if quick else _OPTIMISED))
+        self._helpers = [helper for helper in self._helpers if helper.is_alive()]
         if len(self._helpers) < min(self._most_helpers, self._waiting.qsize() + 1):
             helper = threading.Thread(target=self._help, name="staticflow-compiler")
             try:
@@ -208,9 +212,14 @@ class Compilation:
             return None
 
     def _help(self) -> None:
-        while (i := self._waiting.get()) is not None:
-            if not self._is_over:
-                self._make(i)
+        """Make modules until there is no more to come, or none came for long: a handler of a signal
+        that raises may keep the other thread from saying so."""
+        try:
+            while (i := self._waiting.get(timeout=_PATIENCE)) is not None:
+                if not self._is_over:
+                    self._make(i)
+        except Empty:
+            pass
 
     def _make(self, i: int) -> None:
         text, opt = self._modules[i]
@@ -284,24 +293,38 @@ def emit_assembly(text: str) -> str:
 
 @contextmanager
 def _module_of(text: str, machine: Any) -> Iterator[Any]:
-    """The module of a text, with its functions inlined that are marked so (``alwaysinline``). It is
-    gone before its context is: a collection of garbage would not keep to that."""
-    with llvm.create_context() as context:
-        try:
-            module = llvm.parse_assembly(text, context)
-        except RuntimeError as error:
-            raise _rejection(text, error) from error
-        with module:
-            try:
-                module.verify()
-            except RuntimeError as error:
-                raise _rejection(text, error) from error
-            if "alwaysinline" in text:
-                passes = llvm.create_new_module_pass_manager()
-                passes.add_always_inliner_pass()
-                options = llvm.create_pipeline_tuning_options(speed_level=0)
-                passes.run(module, llvm.create_pass_builder(machine, options))
-            yield module
+    """The module of a text, with its functions inlined that are marked so (``alwaysinline``).
+
+    It is gone before its context is. A collection of garbage, which is what a handler of a signal
+    that raises leaves them to, would not keep to that: so both are marked as another's, which
+    llvmlite does not dispose of, and are never given back in that case.
+    """
+    context = llvm.create_context()
+    context._owned = True
+    try:
+        module = llvm.parse_assembly(text, context)
+    except RuntimeError as error:
+        raise _rejection(text, error) from error
+    module._owned = True
+    try:
+        yield _inline(module, text, machine)
+    finally:
+        llvm.ffi.lib.LLVMPY_DisposeModule(module)
+        llvm.ffi.lib.LLVMPY_ContextDispose(context)
+
+
+def _inline(module: Any, text: str, machine: Any) -> Any:
+    """A module, with its functions inlined that are marked so, when it is verified."""
+    try:
+        module.verify()
+    except RuntimeError as error:
+        raise _rejection(text, error) from error
+    if "alwaysinline" in text:
+        passes = llvm.create_new_module_pass_manager()
+        passes.add_always_inliner_pass()
+        options = llvm.create_pipeline_tuning_options(speed_level=0)
+        passes.run(module, llvm.create_pass_builder(machine, options))
+    return module
 
 
 def _rejection(text: str, error: RuntimeError) -> CompileError:
