@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from math import inf
 from operator import methodcaller
 from typing import Any
@@ -28,7 +29,7 @@ from staticflow.eager.costs import (
     kernel_from,
     often_below,
 )
-from staticflow.eager.kernels import NETWORKS, kernels_of, prepare
+from staticflow.eager.kernels import NETWORKS, KernelCall, kernels_of, prepare
 from staticflow.eager.overwrite import copy_into, make_copy
 from staticflow.eager.products import linear_pays, product_pays
 from staticflow.eager.rows import in_known_rows, in_rows, order_of
@@ -336,7 +337,7 @@ _ALONE_SMALL: dict[Op, Callable[..., Any]] = {
 
 def bound(
     op: Op, arrays: Sequence[Any], attrs: Mapping[str, Any], results: Sequence[Array]
-) -> Callable[..., Any] | None:
+) -> Callable[..., Any] | KernelCall | None:
     """What computes ``op`` of arrays like these alone, with ``results`` that lie like these, if
     that is more than `compute_of` to call: a kernel, or what fills an array; a small one is as soon
     copied."""
@@ -410,21 +411,17 @@ def pays_often(op: Op, arrays: Sequence[Any], attrs: Mapping[str, Any]) -> bool:
 
 def kernel_of(
     op: Op, operands: Sequence[Any], attrs: Mapping[str, Any], results: Sequence[Array]
-) -> Callable[..., Any] | None:
-    """The kernel for arrays and numbers like these, called as `Op.reference` is, without attributes
-    and the module; None if it takes copies of them, and NumPy none, or if what it gives does not
-    lie as ``results`` do. The arrays are not read."""
+) -> KernelCall | None:
+    """How a kernel computes arrays and numbers like these, which are not read; None if it takes
+    copies of arrays, and a ufunc none, or if what it gives does not lie as ``results`` do."""
     arrays, names, rest = prepare(op, operands, attrs)
-    may_copy = op in NETWORKS or op.numpy == "slower"
-    fast = kernels_of(op).entry(arrays, names, rest, results, may_copy)
-    if fast is None:
+    may_copy = op.numpy == "slower" or op.ufunc is None  # at which NumPy makes several passes
+    call = kernels_of(op).entry(arrays, names, rest, results, may_copy)
+    if call is None:
         return None
-    further = arrays[len(operands) :]
-    if op.ufunc is None:  # whose numbers arrive as they are
-        numbers = {i: arrays[i] for i, a in enumerate(operands) if arrays[i] is not a}
-        if numbers:
-            return lambda *given: fast(*[numbers.get(i, a) for i, a in enumerate(given)], *further)
-    return (lambda *arrays: fast(*arrays, *further)) if further else fast
+    # (those of a ufunc arrive as arrays)
+    bare = {} if op.ufunc else {i: arrays[i] for i, a in enumerate(operands) if arrays[i] is not a}
+    return replace(call, instead=bare, further=arrays[len(operands) :])
 
 
 def latest_kernel(op: Op) -> Any:

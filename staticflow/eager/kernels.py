@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from staticflow.data_classes import dataclass
 from staticflow.eager.costs import NEAR
 from staticflow.eager.numbers import as_array, numbers_among, with_operands
 from staticflow.eager.programs import (
@@ -47,7 +48,7 @@ from staticflow.ops.symbols.symbol import Symbol, results_of
 from staticflow.runtime.executable import Executable
 from staticflow.runtime.once import once
 
-__all__ = ["NETWORKS", "kernels_of", "prepare", "sizes_known"]
+__all__ = ["NETWORKS", "KernelCall", "kernels_of", "permute_arrays", "prepare", "sizes_known"]
 
 Array = np.ndarray[Any, Any]
 Order = tuple[int, ...]
@@ -64,6 +65,27 @@ _PRODUCTS = frozenset((matmul_op, linear_op))
 _NO_NAMES: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class KernelCall:
+    """How a kernel is called with operands of a kind, which native code of plans does without
+    Python: the ``entry`` takes each array with its dims in one of ``orders`` (None: all as they
+    are), ``copies`` says that those which are not row-major are copied before, and ``back`` is the
+    order that the dims of its result are put into (None: none). An array stands ``instead`` of some
+    operands, numbers, by their index; ``further`` ones come behind them."""
+
+    entry: Callable[..., Any]
+    orders: Sequence[Order] | None = None
+    back: Order | None = None
+    copies: bool = False
+    instead: Mapping[int, Array] | None = None
+    further: Sequence[Array] = ()
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether the entry takes the operands, and gives the result, as they are."""
+        return not (self.orders or self.copies or self.instead or self.further)
+
+
 class _Permuted:
     """A kernel that is given each operand with its dims in another order, in which it lies in
     rows, and whose result has its dims put ``back``."""
@@ -75,11 +97,16 @@ class _Permuted:
 
     def fast(self, *operands: Array) -> Any:
         """What the native entry of the kernel gives."""
-        return self._put_back(self._kernel.fast(*_permute(operands, self._orders)))
+        return self._put_back(self._kernel.fast(*permute_arrays(operands, self._orders)))
 
     def run(self, operands: Sequence[Array]) -> Any:
         """What the kernel gives; None if it failed."""
-        return self._put_back(run(self._kernel, _permute(operands, self._orders)))
+        return self._put_back(run(self._kernel, permute_arrays(operands, self._orders)))
+
+    @property
+    def call(self) -> KernelCall:
+        """How native code calls it."""
+        return KernelCall(self._kernel.fast, self._orders, self._back)
 
     def gives(self, results: Sequence[Array]) -> bool:
         """Whether its results lie in memory as these do."""
@@ -107,6 +134,11 @@ class _Copied:
     def run(self, operands: Sequence[Array]) -> Any:
         """What the kernel gives; None if it failed."""
         return run(self._kernel, _in_order(operands))
+
+    @property
+    def call(self) -> KernelCall:
+        """How native code calls it."""
+        return KernelCall(self._kernel.fast, copies=True)
 
 
 def _in_order(operands: Sequence[Array]) -> list[Array]:
@@ -160,15 +192,17 @@ class _Kernels:
         attrs: Mapping[str, Any],
         results: Sequence[Array],
         may_copy: bool,
-    ) -> Callable[..., Any] | None:
-        """The function by which a kernel computes arrays that lie like these, which are not read,
-        if its results lie as ``results`` do; None if not, or if it takes row-major copies of some
-        arrays, unless it ``may_copy``."""
+    ) -> KernelCall | None:
+        """How a kernel computes arrays that lie like these, which are not read, if its results lie
+        as ``results`` do; None if not, or if it takes row-major copies of some arrays, unless it
+        ``may_copy``."""
         found = self._as_they_lie(arrays, names, attrs)
         kernel = self._of_copies(arrays, names, attrs) if found is None and may_copy else found
         if isinstance(kernel, _Permuted):
-            return kernel.fast if kernel.gives(results) else None
-        return kernel.fast if kernel is not None and all(map(in_order, results)) else None
+            return kernel.call if kernel.gives(results) else None
+        if kernel is None or not all(map(in_order, results)):
+            return None
+        return kernel.call if isinstance(kernel, _Copied) else KernelCall(kernel.fast)
 
     def _of_copies(
         self, arrays: Sequence[Array], names: tuple[str, ...], attrs: Mapping[str, Any]
@@ -186,7 +220,7 @@ class _Kernels:
             if all(map(in_order, arrays)):
                 return self.kernel(arrays, attrs, names)
             orders = tuple([_in_memory(a) for a in arrays])
-            kernel = self.kernel(_permute(arrays, orders), attrs, names, orders)
+            kernel = self.kernel(permute_arrays(arrays, orders), attrs, names, orders)
             return _Permuted(kernel, orders, None)
         by_element = self._by_element
         # (what PyTorch gives in the order of the operands; other results are row-major)
@@ -195,7 +229,7 @@ class _Kernels:
         if order is not None:  # all of them in one
             attrs, back = (attrs, order) if by_element else _turn_dims(attrs, order)
             orders = tuple([order if a.ndim else () for a in arrays])
-            kernel = self.kernel(_permute(arrays, orders), attrs, names)
+            kernel = self.kernel(permute_arrays(arrays, orders), attrs, names)
             return _Permuted(kernel, orders, tuple(np.argsort(back).tolist()))
         lies = in_known_rows if by_element else in_lines if _picks_few(op, arrays) else in_rows
         return self.kernel(arrays, attrs, names) if all(map(lies, arrays)) else None
@@ -241,7 +275,8 @@ def _apply(op: Op, attrs: Mapping[str, Any], orders: Sequence[Order], *operands:
     return results_of(node) if isinstance(node.type, tuple) else Symbol(node)
 
 
-def _permute(arrays: Sequence[Array], orders: Sequence[Order]) -> list[Array]:
+def permute_arrays(arrays: Sequence[Array], orders: Sequence[Order]) -> list[Array]:
+    """Each array with its dims in the order that stands for it."""
     return [*map(in_dims, arrays, orders)]
 
 

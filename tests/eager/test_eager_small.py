@@ -61,10 +61,8 @@ CALLS: dict[str, Callable[[dict[str, Any]], Any]] = {
 WRAPPERS = {
     "by_shape.<locals>.call", "refuses_foreign.<locals>.called", "Op.__call__",
     "<lambda>",  # what makes a named tuple
-    "kernel_of.<locals>.<lambda>", "kernel_of.<locals>.<lambda>.<locals>.<listcomp>",  # of numbers
 }  # fmt: skip
-"""What a call may still go through: what functions are called by, and what gives a kernel the
-numbers among its operands."""
+"""What a call may still go through: what functions are called by."""
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -74,6 +72,52 @@ def test_runs_natively(name: str) -> None:
         call(t)
     found = frames(lambda: call(t))
     assert len(found) <= 2 and set(found) <= WRAPPERS
+
+
+LAYOUTS: dict[str, Callable[[Any], Any]] = {
+    "turned": lambda a: a.T.copy().T,
+    "every other": lambda a: np.repeat(a, 2, 1)[:, ::2],
+    "part": lambda a: np.pad(a, ((0, 1), (0, 3)))[: len(a), : a.shape[1]],
+}  # fmt: skip
+ROWS = sf.tensor([2, 0])
+OTHERWISE: dict[str, Callable[[Any], Any]] = {
+    "reciprocal": lambda x: x.reciprocal(),
+    "nan_to_num": lambda x: x.nan_to_num(0.5),
+    "lerp": lambda x: x.lerp(x, 0.5),
+    "clamp": lambda x: x.clamp(0.2, 0.8),
+    "remainder": lambda x: x % 0.3,
+    "number first": lambda x: 0.3 % x,
+    "tril": lambda x: x.tril(),
+    "amax": lambda x: x.amax(1),
+    "max": lambda x: x.max(1),
+    "cumsum": lambda x: x.cumsum(0),
+    "any": lambda x: (x > 0.5).any(0),
+    "index_select": lambda x: x.index_select(0, ROWS),
+}  # fmt: skip
+"""What a kernel computes once it comes often, with numbers or without."""
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("name", OTHERWISE)
+def test_runs_natively_however_arrays_lie(name: str, layout: str) -> None:
+    """The kernel is given what lies in another order as a view, and else a copy, by native code."""
+    call = OTHERWISE[name]
+    for shape in ((4, 5), (5, 40)):
+        a = np.random.default_rng(0).uniform(0.1, 0.9, shape).astype(np.float32)
+        x, straight = sf.from_numpy(LAYOUTS[layout](a)), sf.from_numpy(a)
+        assert not x.is_contiguous()
+        first = call(x)
+        for _ in range(ESTABLISHED):
+            call(x)
+        found = frames(lambda: call(x))  # noqa: B023
+        assert len(found) <= 2 and set(found) <= WRAPPERS
+        for y, before, wanted in zip(*map(_results, (call(x), first, call(straight))), strict=True):
+            assert y.numpy().strides == before.numpy().strides
+            assert y.numpy().tobytes() == before.numpy().tobytes() == wanted.numpy().tobytes()
+
+
+def _results(out: Any) -> tuple[Any, ...]:
+    return tuple(out) if isinstance(out, tuple) else (out,)
 
 
 def test_two_numbers_of_a_call_are_remembered_both() -> None:

@@ -183,7 +183,7 @@ def test_a_step_is_computed_as_is_known(replaced: Any) -> None:
     replaced(world)
     x, vector = a_tensor(3), Object()
     kernel, numpy, declines = gives(), gives(), Remembered(answer=lambda *_: Counted(type=None))
-    known = {"compute": None, "view": None, "vector": None, "by_numpy": None}
+    known = dict.fromkeys(("compute", "taking", "view", "vector", "by_numpy"))
     for given, said in [
         ({"compute": kernel}, [kernel]), ({"view": Object()}, []), ({}, ["op"]),
         ({"compute": declines, "by_numpy": numpy}, [declines, numpy]),

@@ -10,7 +10,7 @@ from staticflow.eager.fast.classes import State, asarray
 from staticflow.eager.fast.entry import find_edges
 from staticflow.eager.fast.objects import has_flag, operand_array
 from staticflow.eager.fast.operands import is_recording
-from staticflow.eager.fast.records import FLAGS, MOST, Call, Cell, KnownOp, Step
+from staticflow.eager.fast.records import FLAGS, MOST, Call, Cell, KnownOp, Step, TakenArray, Taking
 from staticflow.eager.fast.view import part_of
 from staticflow.eager.work import joint_work, work_by_rows
 from staticflow.native import cpython
@@ -123,7 +123,64 @@ def kernel_at(cell: Cell | None) -> Object | None:
     return cell.object if cell is not None else None
 
 
+# -- what a kernel takes otherwise --------------------------------------------------------------
+
+
+@native
+def compute_taken(
+    taking: Taking, kernel: Object, arrays: Row[Object], count: int
+) -> Owned[Object | None]:
+    """What a kernel gives that takes operands otherwise than as they are; null if it declines, if
+    they are not as planned, or with an error set."""
+    given = space(Owned[Object], MOST_ARRAYS)
+    known = take_arrays(given, taking, arrays, count)
+    data = compute_of_held(kernel, given, known) if known == taking.count else None
+    drop_row(given, known)
+    back = taking.back
+    if data is None or back is None:
+        return data
+    seen = part_of(back, data) if is_array(data) else None
+    drop(data)
+    return seen
+
+
+@native
+def take_arrays(given: Row[Owned[Object]], taking: Taking, arrays: Row[Object], count: int) -> int:
+    """Write what a kernel takes. How many arrays these are: fewer if one is not as planned, or with
+    an error set."""
+    for i in range(taking.count):
+        array = take_array(taking.arrays[i], arrays[i] if i < count else None)
+        if array is None:
+            return i
+        given[i] = array
+    return taking.count
+
+
+@inline
+def take_array(taken: TakenArray, operand: Object | None) -> Owned[Object | None]:
+    """What a kernel takes for one of its arrays; null if the ``operand``, which is null where there
+    is none, is not as planned, or with an error set."""
+    own = taken.object
+    if own is not None or operand is None:
+        return hold(own)
+    view = taken.view
+    if view is not None:
+        return part_of(view, operand) if is_array(operand) else None
+    if taken.copied != 0 and is_apart(operand):
+        return cpython.PyArray_NewCopy(operand, 0)
+    return hold(operand)
+
+
 # -- ways that are known -------------------------------------------------------------------------
+
+
+@inline
+def run_kernel(step: Step, kernel: Object, arrays: Row[Object], count: int) -> Owned[Object | None]:
+    """What the kernel of a step gives of arrays; null as `compute_step`."""
+    taking = step.taking
+    if taking is None:
+        return try_compute(kernel, arrays, count)
+    return compute_taken(taking, kernel, arrays, count)
 
 
 @native
@@ -137,10 +194,10 @@ def compute_step(step: Step, arrays: Row[Object], count: int) -> Owned[Object | 
         return part_of(view, first) if view is not None and is_array(first) else None
     vector = step.vector
     if vector is None or view is None:
-        return try_compute(kernel, arrays, count)
+        return run_kernel(step, kernel, arrays, count)
     second = arrays[1]  # for which the vector stands, and in whose shape the result is seen
     arrays[1] = vector
-    row = try_compute(kernel, arrays, count)
+    row = run_kernel(step, kernel, arrays, count)
     arrays[1] = second
     if row is None:
         return None

@@ -29,9 +29,13 @@ from staticflow.eager.fast.records import (
     RememberedRecord,
     SlotRecord,
     StepRecord,
+    TakenArrayRecord,
+    TakingRecord,
 )
+from staticflow.eager.kernels import KernelCall
 from staticflow.eager.memory import note_exchange
 from staticflow.eager.noted_programs import ProgramCall, program_op
+from staticflow.eager.rows import in_dims
 from staticflow.eager.vertex import LEAF
 from staticflow.graph.dtypes import BY_PYTHON
 from staticflow.graph.op import Op
@@ -84,6 +88,11 @@ class PlanOwner:
         """Let a function of arrays alone compute a step."""
         self.held.append(compute)
         step.compute = id(compute)
+
+    def own(self, thing: Any) -> int:
+        """The address of an object, which lives from now on as long as the plan."""
+        self.held.append(thing)
+        return id(thing)
 
     def words(self, numbers: Sequence[int]) -> int:
         """The address of numbers."""
@@ -274,7 +283,9 @@ def _plan_step(
         step.vector = id(arrays[1])
     results = [r._data for r in (result if type(result) is tuple else (result,))]
     compute = bound(op, arrays, attrs, results)
-    if compute is not None:
+    if isinstance(compute, KernelCall):
+        _plan_kernel(plan, step, compute, arrays, results)
+    elif compute is not None:
         plan.compute_by(step, compute)
     function = by_numpy(op, arrays, attrs)
     if function is not None:
@@ -287,9 +298,34 @@ def _plan_step(
         def bind() -> None:
             kernel = kernel_of(op, few, attrs, given)
             if kernel is not None:
-                plan.compute_by(step, kernel)
+                _plan_kernel(plan, step, kernel, few, given)
 
         plan.waiting.append(bind)
+
+
+def _plan_kernel(
+    plan: PlanOwner, step: Any, call: KernelCall, arrays: Sequence[Any], results: Sequence[_Array]
+) -> None:
+    """Let a kernel compute a step of arrays like these, with ``results`` that lie like these."""
+    if not call.is_bare:
+        count = len(arrays)
+        rows = (TakenArrayRecord * (count + len(call.further)))()
+        for row, own in zip(rows[count:], call.further, strict=True):
+            row.object = plan.own(own)
+        orders = call.orders or [()] * count
+        for i, (row, array, order) in enumerate(zip(rows, arrays, orders[:count], strict=False)):
+            if call.instead and i in call.instead:
+                row.object = plan.own(call.instead[i])
+            elif order:
+                row.view = _view_record(plan, array, 0, in_dims(array, order))
+            row.copied = call.copies
+        taking = TakingRecord(count=len(rows), arrays=plan.hold(rows))
+        if call.back is not None:
+            out = results[0]
+            inner = out.transpose(np.argsort(call.back))
+            taking.back = _view_record(plan, inner, 0, out)
+        step.taking = plan.hold(taking)
+    plan.compute_by(step, call.entry)
 
 
 def _is_program(noted: Any) -> bool:
@@ -325,10 +361,15 @@ def _plan_view(plan: PlanOwner, step: Any, array: _Array, offset: int, part: _Ar
     first, last = (end - _address(part) + offset for end in byte_bounds(part))
     if part.size > 0 and not low <= first <= last <= high:
         return False
-    lies = [(a.ndim, plan.words(a.shape), plan.words(a.strides)) for a in (part, array)]
-    view = PlannedViewRecord(offset, *lies[0], *lies[1])
-    step.view = plan.hold(view)
+    step.view = _view_record(plan, array, offset, part)
     return True
+
+
+def _view_record(plan: PlanOwner, array: _Array, offset: int, part: _Array) -> int:
+    """The address of what is known of a view of arrays like this one that begins at an offset in
+    bytes and is like a ``part``."""
+    lies = [(a.ndim, plan.words(a.shape), plan.words(a.strides)) for a in (part, array)]
+    return plan.hold(PlannedViewRecord(offset, *lies[0], *lies[1]))
 
 
 def _address(array: np.ndarray[Any, Any]) -> int:

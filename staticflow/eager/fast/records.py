@@ -18,7 +18,8 @@ __all__ = [
     "InPlaceRecord", "Key", "KnownCode", "KnownCodeRecord", "KnownOp", "KnownOpRecord",
     "NumberMemo", "NumberMemoRecord", "OpPlace", "OpPlaceRecord", "Operand", "OperandRecord",
     "Plan", "PlanRecord", "PlannedView", "PlannedViewRecord", "ProgramStep", "ProgramStepRecord",
-    "Remembered", "RememberedRecord", "Slot", "SlotRecord", "Step", "StepRecord", "Walk",
+    "Remembered", "RememberedRecord", "Slot", "SlotRecord", "Step", "StepRecord", "TakenArray",
+    "TakenArrayRecord", "Taking", "TakingRecord", "Walk",
 ]  # fmt: skip
 
 MOST = 32
@@ -99,6 +100,24 @@ class PlannedView(Record):
     from_strides: Row[int]
 
 
+class TakenArray(Record):
+    """What a kernel takes for one of its arrays: an ``object`` of the plan's own, the operand
+    ``view``ed in another order of dims, a row-major copy of it if ``copied``, or the operand."""
+
+    object: Object | None
+    view: PlannedView | None
+    copied: Byte
+
+
+class Taking(Record):
+    """What the kernel of a step takes that does not take the operands as they are, and how its
+    result is seen."""
+
+    count: int
+    arrays: Row[TakenArray]
+    back: PlannedView | None
+
+
 class ProgramStep(Record):
     """What the step of a plan that runs a compiled program knows: the entry of the tape that it
     leaves, how many outputs there are besides what the way back keeps, whether they come as a
@@ -123,6 +142,7 @@ class Step(Record):
     operands: Row[int]  # which of the values
     results: int  # 0 for one that is no tuple
     compute: Object | None  # what computes it of arrays alone
+    taking: Taking | None  # what that takes, if not the operands as they are
     view: PlannedView | None  # that it gives
     vector: Object | None  # that `compute` takes for the second operand
     by_numpy: Object | None  # the function that computes it else, of arrays alone
@@ -239,6 +259,7 @@ KnownOpRecord, OperandRecord, RememberedRecord = (
 )
 SlotRecord, PlanRecord, StepRecord = structure(Slot), structure(Plan), structure(Step)
 ProgramStepRecord = structure(ProgramStep)
+TakenArrayRecord, TakingRecord = structure(TakenArray), structure(Taking)
 PlannedViewRecord, InPlaceRecord = structure(PlannedView), structure(InPlace)
 OpPlaceRecord = structure(OpPlace)
 NumberMemoRecord, KnownCodeRecord = structure(NumberMemo), structure(KnownCode)
