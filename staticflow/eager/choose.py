@@ -399,7 +399,7 @@ def _is_product_of_kernel(op: Op, arrays: Sequence[Any]) -> bool:
 def pays_often(op: Op, arrays: Sequence[Any], attrs: Mapping[str, Any]) -> bool:
     """Whether `kernel_of` computes ``op`` of small arrays faster than NumPy and to the same bits,
     so that it may where calls come often."""
-    if not arrays or op in _ALONE_SMALL:
+    if not arrays or (op in _ALONE_SMALL and not _is_power_of_arrays(op, arrays)):
         return False  # what fills an array is copied
     if op in NETWORKS:
         return _orders_by_kernel(op, arrays[0], attrs["dim"], attrs.get("k", 0))
@@ -422,6 +422,12 @@ def kernel_of(
     # (those of a ufunc arrive as arrays)
     bare = {} if op.ufunc else {i: arrays[i] for i, a in enumerate(operands) if arrays[i] is not a}
     return replace(call, instead=bare, further=arrays[len(operands) :])
+
+
+def _is_power_of_arrays(op: Op, arrays: Sequence[Any]) -> bool:
+    """Whether this is a power whose exponents are an array: NumPy takes 4 microseconds for it on
+    few elements, since it is asked twice whether one of them is special."""
+    return op is pow and BY_PYTHON.keys().isdisjoint(map(type, arrays))
 
 
 def latest_kernel(op: Op) -> Any:

@@ -188,7 +188,7 @@ class EagerMode:
                 f"{_format_call(op, operands)}: not defined for {dtype.name}, "
                 f"at {format_locs(here())}"
             )
-        own = any(not is_number(a) and a.dtype is dtype for a in operands[first:])
+        own = not all(map(is_number, operands[first:]))  # a number beside tensors that are cast
         for i in range(first, len(operands)):
             a = operands[i]
             if is_number(a):

@@ -22,7 +22,7 @@ def operands() -> dict[str, Any]:
     return {
         "x": sf.from_numpy(n), "y": sf.from_numpy(n[::-1].copy()), "i": sf.tensor([2, 0]),
         "at": sf.tensor([[0, 3, 1, 1, 2]]), "mask": sf.from_numpy(n > 0.5),
-        "square": sf.from_numpy(n[:, :4].copy()),
+        "square": sf.from_numpy(n[:, :4].copy()), "whole": sf.from_numpy(n.round(1)).long() + 1,
     }  # fmt: skip
 
 
@@ -50,6 +50,15 @@ CALLS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "sort": lambda t: t["x"].sort(1),
     "index": lambda t: t["x"][t["i"], t["i"]],
     "scatter": lambda t: t["x"].scatter(0, t["at"], t["y"]),
+    "power": lambda t: t["x"] ** t["y"],
+    # promoted
+    "exp of integers": lambda t: t["whole"].exp(),
+    "beside integers": lambda t: t["x"] + t["whole"],
+    "integers beside": lambda t: t["whole"] * t["x"],
+    "beside bools": lambda t: t["x"] * t["mask"],
+    "quotient": lambda t: t["whole"] / 3,
+    "of a number": lambda t: 3 / t["whole"],
+    "comparison": lambda t: t["whole"] < t["x"],
     # one function of NumPy
     "sum": lambda t: t["x"].sum(1),
     "trace": lambda t: t["square"].trace(),

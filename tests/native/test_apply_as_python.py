@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from staticflow.eager.fast import apply, calls, compute, objects, operands
+from staticflow.eager.fast import apply, calls, compute, objects, op_calls, operands
 from staticflow.eager.fast.classes import general, op_call, tensor_type
 from staticflow.eager.fast.records import FLAGS, MEMO, Cell, KnownOp, NumberMemo, Step
 from staticflow.native import cpython
@@ -100,7 +100,7 @@ def replaced(monkeypatch: pytest.MonkeyPatch) -> Any:
             "part_of": lambda view, array: world.make(an_array(3)),
             "memos": Row([zero_record(NumberMemo) for _ in range(MEMO)]), "address": lambda thing: 0,
         }  # fmt: skip
-        for module in (cpython, apply, calls, compute, objects, operands):
+        for module in (cpython, apply, calls, compute, objects, op_calls, operands):
             for name, fn in outside.items():
                 if hasattr(module, name):
                     monkeypatch.setattr(module, name, fn)
@@ -271,16 +271,21 @@ def test_objects_stand_before_the_arguments(
     assert seen == [thing for thing in (first, second) if thing is not None] + args
 
 
-def test_a_wrong_number_of_arguments_is_for_the_op_itself(replaced: Any) -> None:
-    world = Calls()
+def test_a_wrong_number_of_arguments_is_for_the_op_itself(
+    replaced: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, others = Calls(), []
     replaced(world)
+    monkeypatch.setattr(op_calls, "recall", lambda way, *given: others.append(way))
     op, x, y = an_op(gives()), a_tensor(3), a_tensor(3)
-    apply.call_op(op, Row([x]), 1, None)
-    apply.call_op_on(op, x, Row([y, y]), 2, None)
+    op_calls.call_op(op, Row([x]), 1, None)
+    op_calls.call_op_on(op, x, Row([y, y]), 2, None)
     assert world.said == [op_call, op_call]
     world.said.clear()
     seen: list[Any] = []
     op.compute[0] = Remembered(answer=lambda world, *given: seen.extend(given))
-    apply.call_op_on(op, x, Row([y]), 1, None)
-    apply.call_reflected(op, x, Row([y]), 1, None)
+    op.otherwise = "by a plan"
+    op_calls.call_op_on(op, x, Row([y]), 1, None)
+    op_calls.call_reflected(op, x, Row([y]), 1, None)
     assert seen == [x.data, y.data, y.data, x.data]
+    assert others == ["by a plan"] * 2  # since nothing came of it

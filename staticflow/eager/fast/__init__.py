@@ -8,14 +8,16 @@ it does, where native code cannot read the objects of this Python.
 The way of ``z = x * w``, where a gradient of ``w`` is wanted:
 
 1. `Tensor.__mul__` is a method descriptor. Its code, one of those that `methods` writes, leads to
-   `apply.call_op_on` with what is known of the op, a `records.KnownOp`. (In the first
+   `op_calls.call_op_on` with what is known of the op, a `records.KnownOp`. (In the first
    operations of a process it is the op itself, until `EagerMode.prepare` has all this made.)
 2. `apply.apply` makes a `records.Call` of it. `operands.open_operands` looks whether it is the
    usual case, and takes the arrays up; `compute.compute_call` calls NumPy or a kernel.
 3. `apply.wrap_one` makes a tensor of the array that came, or `view.wrap_view` a view.
 4. `entry.record` leaves a tape entry in ``z._vertex``: where the gradients go, what the vjp needs
    of the values, and the user's line (`line`). Backward is `staticflow.eager.tape`.
-5. Where one of these declines, by null without an error, `apply` calls the general path instead.
+5. Where one of these declines, by null without an error, `op_calls.call_op` lets `recall.recall`
+   run the general path, which promotes operands; from the third call of a kind on its ops are a
+   plan.
 
 The way of ``z.sum()``, which asks of ``z`` only its shape: `recall.recall` writes what the call is
 told by (`key`), finds the plan of such calls, and runs its steps, each by `apply.apply`. The first

@@ -8,8 +8,8 @@ from types import CodeType
 from typing import Any
 
 from staticflow.eager.fast import classes
-from staticflow.eager.fast.apply import ENTRIES
 from staticflow.eager.fast.in_place import IN_PLACE
+from staticflow.eager.fast.op_calls import ENTRIES
 from staticflow.eager.fast.recall import RECALL
 from staticflow.eager.fast.records import CODES, MEMO, NO_DTYPE, KnownCodeRecord, NumberMemoRecord
 from staticflow.eager.fast.walk import WALK

@@ -87,6 +87,8 @@ def fast_forms(
         op: at for op, at in addresses.items() if op.lowering or op.decompose or op is program_op
     }
     plans = Planner([*remembered, *kernels], typed)
+    for op, record in zip(ops, records, strict=True):
+        record.otherwise = plans.add(_general_call(general, op))
     note_saves = partial(_note_saves, dict(zip(ops, records, strict=True)))
     python = {"general": general, "finish": finish, "note_saves": note_saves}
     places = _places(records)
@@ -160,8 +162,10 @@ def _parameters(fn: Function) -> Sequence[str]:
 
 def _has_own_plan(op: Op) -> bool:
     """Whether an op is remembered by itself, as functions of ops are: it is a kernel at every size,
-    or as well as NumPy."""
-    return not op.shapeless and (op.numpy == "slower" or (op.numpy == "small" and op.exact))
+    or as well as NumPy, of which no ufunc does it at once."""
+    if op.shapeless or op.numpy == "slower":
+        return not op.shapeless
+    return op.exact and (op.numpy == "small" or (op.numpy == "alone" and op.ufunc is None))
 
 
 def has_fast_form(op: Op) -> bool:
@@ -195,6 +199,15 @@ def _fill_record(record: Any, op: Op) -> Any:
     if isinstance(op.vjp, PerElement):
         record.partials[: len(op.vjp.partials)] = [p and id(p) for p in op.vjp.partials]
     return compute, entries, kernel
+
+
+def _general_call(general: Function, op: Op) -> Function:
+    """The general path of an op, called as the op is, without attributes."""
+
+    def call(*args: Any) -> Any:
+        return general(op, args, {})
+
+    return call
 
 
 def _places(records: Any) -> Any:

@@ -33,7 +33,8 @@ FLAGS = {name: 1 << i for i, name in enumerate(
 """What an op's flags say: it has a vjp; its vjp is one of `PerElementEntry`; numbers may stand
 beside its tensors, and reach what computes it as they are and not as arrays; its tensors are of any
 dtypes, or the first is; it gives a view; it reduces dims; the partials of its vjp run on arrays;
-calls of its vjp are remembered; and for large arrays its vjp may be a program."""
+calls of its vjp are remembered; for large arrays its vjp may be a program; and so many floats of 16
+bits are as many as a large array to it."""
 
 OPS_ROOM = 1024
 """In a table of so many places ops are found by their addresses."""
@@ -55,6 +56,14 @@ class Cell(Record, shared=True):
     object: Owned[Object | None]
 
 
+class Remembered(Record):
+    """A function whose calls are remembered."""
+
+    itself: Object
+    learner: Object  # which takes the key and its hash as bytes before the arguments
+    fuses: int  # whether it runs programs, so that kinds tell which gradients are wanted
+
+
 class KnownOp(Record):
     """What native code knows of an op."""
 
@@ -70,6 +79,7 @@ class KnownOp(Record):
     kernel: Cell | None  # which computed it of large arrays last
     name: Object
     partials: Annotated[Row[Object | None], Fixed(4)]  # of `PARTIALS`, null where there is none
+    otherwise: Remembered  # the general path, by plans of what is not the usual case
 
 
 class OpPlace(Record):
@@ -158,14 +168,6 @@ class Call(Record):
     operands: Row[Operand]
     attrs: Object | None
     step: Step | None  # that it is
-
-
-class Remembered(Record):
-    """A function whose calls are remembered."""
-
-    itself: Object
-    learner: Object  # which takes the key and its hash as bytes before the arguments
-    fuses: int  # whether it runs programs, so that kinds tell which gradients are wanted
 
 
 class Key(Record, shared=True):
