@@ -21,6 +21,7 @@ from staticflow.eager.costs import (
     CALLS,
     FEW_IN_ROW,
     HALF_LONG,
+    HALVES,
     LARGE,
     LONG,
     ROW,
@@ -53,8 +54,8 @@ from staticflow.runtime.aligned import aligned_empty
 from staticflow.runtime.threads import get_num_threads
 
 __all__ = [
-    "bound", "broadcasts", "by_numpy", "compute_of", "kernel_of", "latest_kernel", "pays_often",
-    "reduces",
+    "are_halves", "bound", "broadcasts", "by_numpy", "compute_of", "kernel_of", "latest_kernel",
+    "pays_often", "reduces", "takes_halves",
 ]  # fmt: skip
 
 Array = np.ndarray[Any, Any]
@@ -381,7 +382,20 @@ def reduces(op: Op) -> bool:
     return attrs is not None and attrs >= {"dims", "keepdim"}
 
 
+@functools.cache
+def takes_halves(op: Op) -> bool:
+    """Whether the kernel of an op takes `HALVES` floats of 16 bits as it takes large arrays."""
+    return op.numpy in ("small", "alone") and op not in _ALONE and not op.shapeless
+
+
+def are_halves(arrays: Sequence[Any]) -> bool:
+    """Whether there are so many floats of 16 bits that NumPy is slow at them."""
+    return any([type(a) is np.ndarray and a.size >= HALVES and a.dtype in _HALVES for a in arrays])
+
+
 def _runs_as_kernel(op: Op, arrays: Sequence[Any]) -> bool:
+    if takes_halves(op) and are_halves(arrays):
+        return True
     size = max(a.size for a in arrays if isinstance(a, np.ndarray))
     if reduces(op):
         size = work_by_rows(arrays[0].shape, arrays[0].ndim)

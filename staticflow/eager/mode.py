@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from staticflow.eager.choose import broadcasts, compute_of, reduces
+from staticflow.eager.choose import are_halves, broadcasts, compute_of, reduces, takes_halves
 from staticflow.eager.costs import FIRST, LARGE, STARTED
 from staticflow.eager.device import run_on_gpu
 from staticflow.eager.inference import unrecordable
@@ -218,6 +218,7 @@ def _compute(op: Op, arrays: Sequence[Any]) -> Any:
     hosted = [a for a in arrays if type(a) is np.ndarray]
     large = max([a.size for a in hosted], default=0) >= LARGE or _is_wide(op, hosted)
     large = large or (reduces(op) and work_by_rows(hosted[0].shape, hosted[0].ndim) >= LARGE)
+    large = large or (takes_halves(op) and are_halves(hosted))
     return compute_of(op, large or not arrays)  # which looks at the size of what is filled
 
 

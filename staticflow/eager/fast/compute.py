@@ -5,14 +5,15 @@ from __future__ import annotations
 
 from typing import TypeGuard
 
-from staticflow.eager.costs import LARGE, STARTED, SUMMED_ROW
+from staticflow.eager.costs import HALVES, LARGE, STARTED, SUMMED_ROW
 from staticflow.eager.fast.classes import State, asarray
 from staticflow.eager.fast.entry import find_edges
-from staticflow.eager.fast.objects import has_flag, operand_array
+from staticflow.eager.fast.objects import bit_of, has_flag, operand_array
 from staticflow.eager.fast.operands import is_recording
 from staticflow.eager.fast.records import FLAGS, MOST, Call, Cell, KnownOp, Step, TakenArray, Taking
 from staticflow.eager.fast.view import part_of
 from staticflow.eager.work import joint_work, work_by_rows
+from staticflow.graph.dtypes import DTYPES
 from staticflow.native import cpython
 from staticflow.native.cpython import Array, is_array, is_tuple
 from staticflow.native.language import (
@@ -34,7 +35,9 @@ __all__ = [
     "try_compute",
 ]  # fmt: skip
 
-RECORDABLE, NUMBERS, REDUCES = FLAGS["RECORDABLE"], FLAGS["NUMBERS"], FLAGS["REDUCES"]
+RECORDABLE, NUMBERS = FLAGS["RECORDABLE"], FLAGS["NUMBERS"]
+REDUCES, OF_HALVES = FLAGS["REDUCES"], FLAGS["HALVES"]
+SHORT_FLOATS = sum(1 << i for i, d in enumerate(DTYPES) if d.is_floating and d.bits == 16)
 
 
 # -- kernels -------------------------------------------------------------------------------------
@@ -240,7 +243,8 @@ def compute_call(call: Call, state: State) -> Owned[Object | None]:
         operand = call.operands[i]
         arrays[i] = trust(operand.array, Object, "what is open holds an array or a number")
         any_large |= operand.size >= LARGE
-    large = any_large or is_wide(call) or has_short_rows(call)
+    work = any_large or is_wide(call) or has_short_rows(call)
+    large = work or has_halves(call)
     step = call.step
     attrs = call.attrs
     by_kernel = large and attrs is None
@@ -248,6 +252,8 @@ def compute_call(call: Call, state: State) -> Owned[Object | None]:
         known = compute_as_known(call.op, step, arrays, count, by_kernel)
         if known is not None or cpython.PyErr_Occurred() is not None:
             return known
+        if by_kernel and step is None and not work:  # they lie otherwise, as a plan of it knows
+            return None
     function = call.op.compute[int(large)]
     if step is not None and not large:
         by_numpy = step.by_numpy  # of small arrays alone
@@ -289,6 +295,18 @@ def has_short_rows(call: Call) -> bool:
         return False
     a = operand_array(x)
     return work_by_rows(a.dims, a.ndim) >= LARGE
+
+
+@native
+def has_halves(call: Call) -> bool:
+    """Whether an op that NumPy does to floats of 16 bits one by one is given many."""
+    if not has_flag(call.op, OF_HALVES):
+        return False
+    for i in range(call.count):
+        operand = call.operands[i]
+        if operand.size >= HALVES and bit_of(operand_array(operand)) & SHORT_FLOATS != 0:
+            return True
+    return False
 
 
 @inline

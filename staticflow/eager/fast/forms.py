@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from staticflow.data_classes import dataclass
-from staticflow.eager.choose import broadcasts, compute_of, latest_kernel, reduces
+from staticflow.eager.choose import broadcasts, compute_of, latest_kernel, reduces, takes_halves
 from staticflow.eager.fast.core import NAMES, can_be_read, compile_core
 from staticflow.eager.fast.in_place_forms import InPlaceMethod, in_place_table
 from staticflow.eager.fast.methods import render_methods
@@ -238,6 +238,7 @@ def _flags(op: Op) -> dict[str, bool]:
         "REDUCES": reduces(op),
         "PARTIALS": isinstance(op.vjp, PerElement) and op.vjp.self_contained,
         "PLANNED": OPS.get(op.name) is op,
+        "HALVES": takes_halves(op),
         "COMPILED": when_compiled(op) == "large",
     }
 

@@ -28,7 +28,7 @@ MOST = 32
 
 FLAGS = {name: 1 << i for i, name in enumerate(
     ("RECORDABLE", "PER_ELEMENT", "NUMBERS", "BY_NUMBER", "ANY_DTYPES", "TAIL", "VIEW", "REDUCES",
-     "PARTIALS", "PLANNED", "COMPILED")
+     "PARTIALS", "PLANNED", "COMPILED", "HALVES")
 )}  # fmt: skip
 """What an op's flags say: it has a vjp; its vjp is one of `PerElementEntry`; numbers may stand
 beside its tensors, and reach what computes it as they are and not as arrays; its tensors are of any
