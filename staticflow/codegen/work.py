@@ -30,27 +30,28 @@ from staticflow.data_classes import dataclass
 from staticflow.graph.dim_queries import as_symbol, evaluate_dim, substitute_dim, symbols_of
 from staticflow.graph.dims import Size, Sym, ceil_div, dim_max
 
-__all__ = ["most_work", "work_at", "work_of"]
+__all__ = ["Summary", "most_work", "summarize", "work_at", "work_of"]
 
 _VECTOR = 64  # bytes
 _MEMORY = 8  # operations that a load or store of a vector counts as; one of a number counts two
 _SLOW = {"div": 4, "sqrt": 4, "quotient": 16, "remainder": 16}
 
 
-def work_at(stmt: Stmt, values: Mapping[Sym, int]) -> int:
-    """The work of a statement where symbols have ``values``, and all others are 1. A symbol that is
-    bound inside counts as the most that it may be, a loop's variable as half of that; of two
-    branches both count, and of those that a `Fold` decides none: they are rare."""
-    work = _work(stmt, _Numbers(values))
+def work_at(stmt: Stmt | Summary, values: Mapping[Sym, int]) -> int:
+    """The work of a statement, or of what was summarized, where symbols have ``values``, and all
+    others are 1. A symbol that is bound inside counts as the most that it may be, a loop's variable
+    as half of that; of two branches both count, and of those that a `Fold` decides none: they are
+    rare."""
+    work = _count(_summary_of(stmt), _Numbers(values))
     assert isinstance(work, int)
     return work
 
 
-def most_work(stmt: Stmt, values: Mapping[Sym, int]) -> int:
-    """The work of a statement, as `work_at` counts it, where each symbol that is bound before the
-    statement, and has no value, is as large as it may be. A loop that runs to such a symbol, which
-    is the number of its tasks, would be one iteration else."""
-    work = _work(stmt, _Bounds(values))
+def most_work(stmt: Stmt | Summary, values: Mapping[Sym, int]) -> int:
+    """The work of a statement, or of what was summarized, as `work_at` counts it, where each symbol
+    that is bound before the statement, and has no value, is as large as it may be. A loop that runs
+    to such a symbol, which is the number of its tasks, would be one iteration else."""
+    work = _count(_summary_of(stmt), _Bounds(values))
     assert isinstance(work, int)
     return work
 
@@ -59,7 +60,11 @@ def work_of(stmt: Stmt, name: Callable[[Size], Size]) -> Size:
     """The work of a statement, as `work_at` counts it, by what is known before it. What its parts
     come to is said by a ``name`` each: written out it would be an expression of thousands of terms,
     for products of unknown sizes."""
-    return _work(stmt, _Named({}, name))
+    return _count(summarize(stmt), _Named({}, name))
+
+
+def _summary_of(stmt: Stmt | Summary) -> Summary:
+    return stmt if isinstance(stmt, Summary) else summarize(stmt)
 
 
 class _Numbers(dict[Sym, int]):
@@ -116,24 +121,47 @@ class _Named:
 _At = _Numbers | _Named
 
 
-def _work(stmt: Stmt, at: _At) -> Size:
-    count = _WORK.get(type(stmt))
-    return 0 if count is None else count(stmt, at)
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What counts of a block: the work that is ``known`` of it, and the ``parts`` whose work
+    depends on sizes, in their order. Whoever counts at several values of these makes it once."""
+
+    known: int
+    parts: tuple[Bind | Call | _Branch | _Loop, ...]
 
 
-def _block(block: Block, at: _At) -> Size:
-    total: Size = 0
+@dataclass(frozen=True, slots=True)
+class _Branch:
+    """Two blocks of which one runs."""
+
+    then: Summary
+    orelse: Summary
+
+
+@dataclass(frozen=True, slots=True)
+class _Loop:
+    """A loop, and what counts of its body."""
+
+    loop: Loop
+    body: Summary
+
+
+def summarize(*block: Stmt) -> Summary:
+    """What counts of the statements of a block."""
     known = 0
+    parts: list[Bind | Call | _Branch | _Loop] = []
     for stmt in block:
-        if isinstance(stmt, Bind):
-            at = at.and_of(stmt.sym, functools.partial(_most, stmt.sym, at))
-        elif not isinstance(stmt, If) or not _is_rare(stmt, block):
-            work = _work(stmt, at)
-            if isinstance(work, int):
-                known += work
-            else:
-                total = total + work
-    return at.name(total + known)
+        count = _KNOWN.get(type(stmt))
+        if count is not None:
+            known += count(stmt)
+        elif isinstance(stmt, Loop):
+            parts.append(_Loop(stmt, summarize(*stmt.body)))
+        elif isinstance(stmt, If):
+            if not _is_rare(stmt, block):
+                parts.append(_Branch(summarize(*stmt.then), summarize(*stmt.orelse)))
+        elif isinstance(stmt, Bind | Call):
+            parts.append(stmt)
+    return Summary(known, tuple(parts))
 
 
 def _is_rare(branch: If, block: Block) -> bool:
@@ -142,11 +170,31 @@ def _is_rare(branch: If, block: Block) -> bool:
     return any(isinstance(s.expr, Fold) for s in lets)
 
 
-def _loop(loop: Loop, at: _At) -> Size:
+def _count(summary: Summary, at: _At) -> Size:
+    total: Size = 0
+    known = summary.known
+    for part in summary.parts:
+        if isinstance(part, Bind):
+            at = at.and_of(part.sym, functools.partial(_most, part.sym, at))
+            continue
+        work = _part(part, at)
+        if isinstance(work, int):
+            known += work
+        else:
+            total = total + work
+    return at.name(total + known)
+
+
+def _part(part: Call | _Branch | _Loop, at: _At) -> Size:
+    if isinstance(part, Call):
+        return at.size(part.work)
+    if isinstance(part, _Branch):
+        return _count(part.then, at) + _count(part.orelse, at)
+    loop = part.loop
     lo, hi = at.size(loop.lo), at.size(loop.hi)
     iterations = at.name(dim_max(ceil_div(hi - lo, loop.step), 0))
     inside = at.and_of(loop.var, lambda: dim_max((lo + hi) // 2, 0))
-    return at.name(iterations * _block(loop.body, inside))
+    return at.name(iterations * _count(part.body, inside))
 
 
 def _most(sym: Sym, at: _At) -> Size:
@@ -154,7 +202,7 @@ def _most(sym: Sym, at: _At) -> Size:
     return dim_max(at.size(0 if sym.upper is None else sym.upper), 0)
 
 
-def _let(stmt: Let, at: _At) -> Size:
+def _let(stmt: Let) -> int:
     expr: Expr = stmt.expr
     if isinstance(expr, Load):
         return _memory(stmt.reg)
@@ -170,11 +218,9 @@ def _memory(value: Operand) -> int:
     return max(2, _MEMORY * value.lanes * value.dtype.itemsize // _VECTOR)
 
 
-_WORK: dict[type[Stmt], Callable[[Any, _At], Size]] = {
-    Loop: _loop,
+_KNOWN: dict[type[Stmt], Callable[[Any], int]] = {
     Let: _let,
-    Accumulate: lambda stmt, at: _vectors(stmt.reg),
-    Store: lambda stmt, at: _memory(stmt.value),
-    If: lambda stmt, at: _block(stmt.then, at) + _block(stmt.orelse, at),
-    Call: lambda stmt, at: at.size(stmt.work),
+    Accumulate: lambda stmt: _vectors(stmt.reg),
+    Store: lambda stmt: _memory(stmt.value),
 }
+"""The work of statements that is the same at all sizes."""

@@ -27,7 +27,7 @@ from staticflow.codegen.kernel import (
 from staticflow.codegen.llvm.text import FunctionText
 from staticflow.codegen.parts import operands_of, sizes_of, walk
 from staticflow.codegen.thresholds import SHARED_WORK
-from staticflow.codegen.work import most_work, work_at
+from staticflow.codegen.work import most_work, summarize, work_at
 from staticflow.data_classes import dataclass
 from staticflow.graph.dim_queries import symbols_of
 from staticflow.graph.dims import Sym, is_provably_ge
@@ -94,8 +94,9 @@ def may_be_much(loop: Loop, sizes: Sequence[Sym]) -> bool:
     # triangle is large, or at its end, where there are many tasks.
     large = tuple([1 << max(24 - i, 12) for i in range(len(sizes))])
     orders = {large, large[::-1]}  # one of them where no size, or one, is unknown
+    summary = summarize(loop)
     return any(
-        count(loop, dict(zip(sizes, order, strict=True))) >= SHARED_WORK
+        count(summary, dict(zip(sizes, order, strict=True))) >= SHARED_WORK
         for count in (work_at, most_work)
         for order in orders
     )
