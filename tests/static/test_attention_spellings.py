@@ -44,7 +44,27 @@ def added(q: Any, k: Any, v: Any) -> Any:
     return sf.addmm(bias, q, k.T, alpha=0.25).softmax(-1) @ v
 
 
+def channels_first(q: Any, k: Any, v: Any) -> Any:
+    """As in networks of images: values (N, C, places), and weights that are transposed."""
+    q, k, v = (x.flatten(0, 1) for x in (q, k, v))
+    weights = sf.bmm(q, k.mT).softmax(-1)
+    return sf.bmm(v.permute(0, 2, 1), weights.permute(0, 2, 1))
+
+
+def by_columns(q: Any, k: Any, v: Any) -> Any:
+    q, k, v = (x[0, 0] for x in (q, k, v))
+    return v.t() @ (q @ k.t() * 0.25).softmax(1).t()
+
+
 SPELLINGS: dict[str, Spelling] = {
+    "channels first": channels_first,
+    "channels first, by einsum": lambda q, k, v: sf.einsum(
+        "bhkd,bhqk->bhdq", v, scores(q, k).softmax(-1)
+    ),
+    "channels first, of matrices": by_columns,
+    "channels first, by transpose": lambda q, k, v: (
+        v.transpose(-1, -2) @ scores(q, k).softmax(-1).transpose(3, 2)
+    ),
     "divided behind the product": divided_behind,
     "by the logarithm of the sum": lambda q, k, v: (
         ((s := scores(q, k)) - s.logsumexp(-1, keepdim=True)).exp() @ v
