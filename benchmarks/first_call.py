@@ -1,4 +1,5 @@
-"""Workload k: the first call of the steps of a, d, e, i, m and n, with all that it compiles.
+"""Workload k: the first call of the steps of a, d, e, i, m and n, with all that it compiles; of m
+and n also where `jit` compiles the loss, and the optimiser runs behind it.
 
 Each in a process of its own. *Cold*: with an empty folder for machine code, and all sizes known, as
 they are to the others, from after the imports to the end of the first step; *any sizes*: where
@@ -36,6 +37,7 @@ print(time.perf_counter() - began)
 
 LIBRARIES = {
     "staticflow static": ["staticflow", "staticflow.runtime.drafting"],
+    "staticflow jit": ["staticflow", "staticflow.runtime.drafting"],
     "JAX jit": ["jax", "jax.numpy"],
     "torch.compile": ["torch", "torch._dynamo", "torch._inductor.compile_fx"],
 }
@@ -50,6 +52,9 @@ STEPS = {
     "GPT": ("gpt", "module.{}()", None),
 }
 """Modules of this folder, how their contestants are made, and how that of torch.compile is."""
+
+JITTED = "residual net", "GPT"
+"""The steps that are also made by `jit`, whose first call is for the sizes that it is given."""
 
 ROOT = tempfile.TemporaryDirectory()
 NUMBERS = itertools.count()
@@ -82,6 +87,7 @@ def texts(title: str, is_imported: bool) -> dict[str, str]:
     module, call, torch = STEPS[title]
     calls = {
         "staticflow static": call.format("staticflow_static"),
+        **({"staticflow jit": call.format("staticflow_jit")} if title in JITTED else {}),
         "JAX jit": call.format("jax_jit"),
         **({} if torch is None else {"torch.compile": torch}),
     }

@@ -95,15 +95,17 @@ def staticflow_static() -> Contestant:
     return training(lambda: step(*arrays), lambda: [*p.values()], step, arrays)
 
 
-def by_autograd(library: Any, **options: Any) -> Contestant:
-    """One operation after the other, and the optimiser of the library."""
+def by_autograd(library: Any, wrap: Any = lambda fn: fn, **options: Any) -> Contestant:
+    """One operation after the other, or the loss as one that ``wrap`` makes, and the optimiser of
+    the library."""
     arrays = [library.from_numpy(a) for a in texts()]
     p = {n: library.nn.Parameter(library.from_numpy(v)) for n, v in values().items()}
     optimiser = library.optim.AdamW(p.values(), LR, BETAS, EPS, DECAY, **options)
+    loss_of = wrap(lambda p, tokens, following: objective(library, p, tokens, following))
 
     def step() -> Any:
         optimiser.zero_grad()
-        loss = objective(library, p, *arrays)
+        loss = loss_of(p, *arrays)
         loss.backward()
         optimiser.step()
         return loss
@@ -116,6 +118,13 @@ def staticflow_eager() -> Contestant:
     import staticflow as sf
 
     return by_autograd(sf)
+
+
+def staticflow_jit() -> Contestant:
+    """Autograd through the loss, which `jit` compiles with its gradient."""
+    import staticflow as sf
+
+    return by_autograd(sf, sf.jit)
 
 
 def pytorch_eager() -> Contestant:

@@ -143,9 +143,11 @@ def jax_jit(net: Any, task: Task) -> Contestant:
 
 
 def residual_step(name: str) -> Contestant:
-    """The step of the residual net, by ``staticflow_static`` or ``jax_jit``."""
+    """The step of the residual net, by ``staticflow_static``, ``staticflow_jit`` or ``jax_jit``."""
     training = task(residual, RESIDUAL_BATCH)
-    return training.static() if name == "staticflow_static" else jax_jit(jax_residual, training)
+    if name == "jax_jit":
+        return jax_jit(jax_residual, training)
+    return training.jit() if name == "staticflow_jit" else training.static()
 
 
 if __name__ == "__main__":

@@ -74,6 +74,12 @@ class Task:
 
         return self._by_autograd(sf)
 
+    def jit(self) -> Contestant:
+        """Autograd through the loss, which `jit` compiles with its gradient."""
+        import staticflow as sf
+
+        return self._by_autograd(sf, wrap=sf.jit)
+
     def pytorch(self, channels_last: bool = False) -> Contestant:
         """Autograd, images by rows or with the channels last."""
         import torch
@@ -81,16 +87,19 @@ class Task:
         torch.set_num_threads(threads())
         return self._by_autograd(torch, channels_last)
 
-    def _by_autograd(self, library: Any, channels_last: bool = False) -> Contestant:
+    def _by_autograd(
+        self, library: Any, channels_last: bool = False, wrap: Any = lambda fn: fn
+    ) -> Contestant:
         model, batch = self.model_of(library), [library.from_numpy(a) for a in self.batch()]
         if channels_last:
             model = model.to(memory_format=library.channels_last)
             batch[0] = batch[0].to(memory_format=library.channels_last)
         optimiser = library.optim.SGD(model.parameters(), lr=self.lr)
+        loss_of = wrap(lambda *xs: self.objective(library, model, *xs))
 
         def step() -> Any:
             optimiser.zero_grad()
-            loss = self.objective(library, model, *batch)
+            loss = loss_of(*batch)
             loss.backward()
             optimiser.step()
             return loss
