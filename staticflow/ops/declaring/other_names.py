@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import inspect
-import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
-from staticflow.graph.locs import format_locs, here
+from staticflow.graph.locs import format_locs, here, warn
 from staticflow.ops.declaring.thread import thread
 
 __all__ = ["NUMPY_NAMES", "refuse_twice", "with_own_names"]
@@ -21,7 +20,7 @@ _LEFT = ("size_average", "reduce")
 
 def with_own_names(fn: Callable[..., Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of a call of ``fn`` by the names that it has. Those that PyTorch has left are
-    taken with a warning, as there."""
+    taken with a warning, as there, and say nothing where they are None."""
     if given.keys().isdisjoint((*NUMPY_NAMES, *_LEFT)):
         return {**given}
     known = inspect.signature(fn).parameters
@@ -33,13 +32,11 @@ def with_own_names(fn: Callable[..., Any], given: Mapping[str, Any]) -> dict[str
         refuse_twice(fn, given)
     if "reduction" in known and not known.keys() & {*_LEFT} and own.keys() & {*_LEFT}:
         average, reduce = (own.pop(name, None) for name in _LEFT)
+        if average is None and reduce is None:  # as code passes them on that names all arguments
+            return own
         found = "none" if reduce in (False, 0) else "sum" if average in (False, 0) else "mean"
         thread.state.note_more()
-        warnings.warn(
-            f"size_average and reduce are no longer used; use reduction={found!r}, at "
-            f"{format_locs(here())}",
-            stacklevel=3,
-        )
+        warn(f"size_average and reduce are no longer used; use reduction={found!r}")
         own["reduction"] = found
     return own
 

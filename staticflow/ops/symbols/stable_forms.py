@@ -7,6 +7,7 @@ and once more before the graph is compiled.
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -80,6 +81,16 @@ def _square(x: Any) -> Any:
 
 def _root(x: Any) -> Any:
     return either(sqrt(x), pow(x, 0.5))
+
+
+def _roots(x: Any) -> tuple[Any, ...]:
+    """The patterns of the root of ``x``."""
+    return sqrt(x), pow(x, 0.5)
+
+
+def _squares(*terms: Any) -> Any:
+    """The sum of the squares of some terms, added up one after the other."""
+    return functools.reduce(add, map(_square, terms))
 
 
 def _half(x: Any) -> Any:
@@ -461,9 +472,12 @@ _SQUARES = (
         lambda x, y: pow(add(_square(x), _square(y)), 0.5),
     ),
     *spellings(
-        "root_of_squares", "sqrt(s + z z) = hypot(sqrt(s), z), s a sum of squares", root_of_squares,
-        lambda squares, z: sqrt(add(squares, _square(z))),
-        lambda squares, z: pow(add(squares, _square(z)), 0.5),
+        "root_of_squares", "sqrt(x x + y y + z z) = m sqrt((x / m)^2 + ...), m the largest |x|",
+        root_of_squares,
+        lambda x, y, z: _roots(_squares(x, y, z)),
+        lambda x, y, z, u: _roots(_squares(x, y, z, u)),
+        lambda x, y, z, u, v: _roots(_squares(x, y, z, u, v)),
+        lambda x, y, z, u, v, w: _roots(_squares(x, y, z, u, v, w)),
     ),
     *spellings(
         "norm_by_hand", "sqrt(sum x x) = m sqrt(sum (x / m)^2), m = max |x|", norm,

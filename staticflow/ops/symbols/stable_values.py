@@ -8,6 +8,7 @@ of `keep_history`.
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -21,6 +22,7 @@ from staticflow.ops.basics.arithmetic import (
     keep_history,
     logical_and,
     logical_or,
+    maximum,
     mul,
     neg,
     stop_gradient,
@@ -38,7 +40,6 @@ from staticflow.ops.elementwise.maths import (
     isfinite,
     log,
     log1p,
-    pow,
     reciprocal,
     sign,
     sqrt,
@@ -309,7 +310,11 @@ def softmax_times(x: Any, v: Any, dims: tuple[int, ...]) -> Any:
 
 def _scale_of(x: Any, dims: tuple[int, ...]) -> Any:
     """The largest magnitude along ``dims``, or 1 where that is no number to divide by."""
-    peak = supremum_op(abs(stop_gradient(x)), dims=dims, keepdim=True)
+    return _number_to_divide_by(supremum_op(abs(stop_gradient(x)), dims=dims, keepdim=True))
+
+
+def _number_to_divide_by(peak: Any) -> Any:
+    """What is above 0 and finite, and 1 elsewhere."""
     return where(logical_and(isfinite(peak), peak > 0), peak, 1.0)
 
 
@@ -334,14 +339,19 @@ def hypotenuse(x: Any, y: Any) -> Any:
     return hypot(x, y) if hasattr(x, "dtype") and x.dtype.is_floating else None
 
 
-def root_of_squares(squares: Any, z: Any) -> Any:
-    """``sqrt(squares + z z)`` where ``squares`` is a sum of squares; None where it is none."""
-    return hypotenuse(sqrt(squares), z) if _is_sum_of_squares(squares.node) else None
+def root_of_squares(**terms: Any) -> Any:
+    """The root of the sum of the squares of floats, with the gradient that is written where some
+    of them are 0; None of others. Of what is scaled, as it is made of, it is none."""
+    apart = terms.values()
+    if any(_is_scaled(x) for x in apart):
+        return None
+    scale = _number_to_divide_by(functools.reduce(maximum, [abs(stop_gradient(x)) for x in apart]))
+    scaled = [x / scale for x in apart]
+    return sqrt(functools.reduce(add, [x * x for x in scaled])) * scale
 
 
-def _is_sum_of_squares(node: Node) -> bool:
-    if node.op is add:
-        return all(map(_is_sum_of_squares, node.args))
-    if node.op is pow:
-        return number_of(node.args[1]) == 2
-    return node.op is mul and node.args[0] is node.args[1]
+def _is_scaled(x: Any) -> bool:
+    """Whether this is divided by a choice, as of a scale or 1, or is no tensor of floats."""
+    if not hasattr(x, "dtype") or not x.dtype.is_floating:
+        return True
+    return x.node.op is div and x.node.args[1].op is where
