@@ -136,9 +136,20 @@ def test_losses_take_what_pytorch_has_left(room: str, name: str, given: dict[str
     wanted = torch.nn._reduction.legacy_get_string(
         given.get("size_average"), given.get("reduce"), False
     )
-    with pytest.warns(UserWarning, match=rf"use reduction='{wanted}', at .*other_names"):
+    with pytest.warns(UserWarning, match=rf"use reduction='{wanted}'") as caught:
         found = outcome(fn, **given)
     assert found == outcome(fn, reduction=wanted)
+    assert {w.filename for w in caught} == {__file__}
+
+
+@pytest.mark.parametrize(("room", "name"), LOSSES)
+def test_what_pytorch_has_left_says_nothing_if_it_is_none(room: str, name: str) -> None:
+    """As code gives it that names all arguments: the sum was taken for a mean, with a warning."""
+    fn = getattr(importlib.import_module(f"staticflow.{room}"), name)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = outcome(fn, size_average=None, reduce=None, reduction="sum")
+    assert found == outcome(fn, reduction="sum")
 
 
 def outcome(fn: Any, **named: Any) -> str:
