@@ -110,9 +110,12 @@ def _is_private(
     )
 
 
-def attend_nodes(outputs: Sequence[Node], closed: Collection[Node]) -> dict[Node, Node]:
+def attend_nodes(
+    outputs: Sequence[Node], closed: Collection[Node], outside: Collection[Node]
+) -> dict[Node, Node]:
     """For each node that ``outputs`` need what computes the same without the weights of attention
-    in memory, often the node itself. A ``closed`` node is kept for what it is."""
+    in memory, often the node itself. A ``closed`` node is kept for what it is, and one ``outside``
+    stays, with all that it is made of."""
     order = toposort(outputs)
     found = {node: node for node in order}
     if not any(map(softmax_of, order)):
@@ -123,6 +126,8 @@ def attend_nodes(outputs: Sequence[Node], closed: Collection[Node]) -> dict[Node
             users[arg].append(node)
     kept = {*closed, *outputs}
     for node in order:
+        if node in outside:
+            continue
         attended = attention_of(node, lambda n: Symbol(found[n]), users, kept)
         if attended is not None:
             found[node] = attended.node

@@ -30,15 +30,19 @@ def pullback(
 ) -> list[Any]:
     """The cotangents of ``wrt`` that those of ``outputs`` give rise to; None where an entry of
     ``wrt`` is not reached. ``cotangents`` may have None for an output that takes no part.
+
+    What does not depend on ``wrt`` is not differentiated, and stays as it was written: a derivative
+    of these cotangents by a node of it, as by the parameters of a second step, finds it in them.
     """
     written = toposort(o.node for o in outputs)
     targets = {w.node for w in wrt}
     with behind([o.node for o in outputs]), for_itself():
         watched = {node for node in written if has_hooks(node)}
         closed = watched | targets & set(written)
-        stable = stabilize_nodes([o.node for o in outputs], closed)
+        outside = _independent(written, targets)
+        stable = stabilize_nodes([o.node for o in outputs], closed, outside)
         ends = [stable[o.node] for o in outputs]
-        attended = attend_nodes(ends, {stable[node] for node in closed})
+        attended = attend_nodes(ends, {stable[node] for node in closed}, outside)
         stable = {node: attended.get(now, now) for node, now in stable.items()}
         hooked = {stable[node]: node for node in watched}
         wanted = {stable.get(node, node) for node in targets}
@@ -46,6 +50,15 @@ def pullback(
         found = _walk(ends, cotangents, wanted, hooked)
     hand_on([ct.node for ct in found.values()], written)
     return [_detach_unrecorded(found.get(stable.get(w.node, w.node))) for w in wrt]
+
+
+def _independent(written: Sequence[Node], targets: Collection[Node]) -> set[Node]:
+    """Those of some nodes, each behind its arguments, that depend on none of the ``targets``."""
+    found: set[Node] = set()
+    for node in written:
+        if node not in targets and all(a in found for a in node.args):
+            found.add(node)
+    return found
 
 
 def _walk(

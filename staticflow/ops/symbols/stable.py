@@ -22,26 +22,33 @@ _TABLE = RuleTable(STABLE_FORMS)
 _MOST_ROUNDS = 20
 
 
-def stabilize_nodes(outputs: Sequence[Node], closed: Collection[Node]) -> dict[Node, Node]:
+def stabilize_nodes(
+    outputs: Sequence[Node], closed: Collection[Node], outside: Collection[Node]
+) -> dict[Node, Node]:
     """For each node that ``outputs`` need what computes the same without loss at the extremes,
-    often the node itself. A ``closed`` node is kept for what it is: no form reaches over it."""
+    often the node itself. A ``closed`` node is kept for what it is: no form reaches over it. A node
+    ``outside`` stays, with all that it is made of, though a form may reach into it."""
     order = toposort(outputs)
     found = {node: node for node in order}
     if not thread.state.stable or not any(map(_TABLE.rules_for, order)):
         return found
     known: dict[Node, Node] = {}  # what became of nodes in rounds before
     for _ in range(_MOST_ROUNDS):
-        new = _rewrite_once(toposort(found[o] for o in outputs), {found[c] for c in closed}, known)
+        now = toposort(found[o] for o in outputs)
+        new = _rewrite_once(now, {found[c] for c in closed}, outside, known)
         changed = {a: b for a, b in new.items() if a is not b and a not in known}
         if not changed:
             return found
         known |= changed
-        found = {node: new.get(now, now) for node, now in found.items()}
+        found = {node: new.get(by_now, by_now) for node, by_now in found.items()}
     raise VerifyError(f"the stable forms keep changing after {_MOST_ROUNDS} rounds")
 
 
 def _rewrite_once(
-    order: Sequence[Node], closed: Collection[Node], known: Mapping[Node, Node]
+    order: Sequence[Node],
+    closed: Collection[Node],
+    outside: Collection[Node],
+    known: Mapping[Node, Node],
 ) -> dict[Node, Node]:
     """What becomes of each node in one go from the arguments to the users. What names sizes that
     only the run tells, or marks an effect, is there once, and stays, with its arguments as they
@@ -49,7 +56,7 @@ def _rewrite_once(
     new: dict[Node, Node] = {}
     shut = set(closed)  # with what has come in their place
     for node in order:
-        if node.op is param or is_mark(node) or bound_symbols(node):
+        if node.op is param or node in outside or is_mark(node) or bound_symbols(node):
             new[node] = node
             continue
         if node in known:
