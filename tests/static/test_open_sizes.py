@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import staticflow as sf
+from staticflow.errors import ShapeError
 from staticflow.nn import functional as F
 
 
@@ -38,6 +39,16 @@ PROGRAMS = {
     "a row expanded by the size": _of(lambda x: x[:1].expand(x.shape[0], -1) * x, 4, 2),
     "beside the first column": _of(lambda x: x / x[:, :1], 3, 4),
     "beside the last row": _of(lambda x: (x - x[-1:]) * x[:1], 3, 4),
+    "squeezed parts": _of(
+        lambda x: (
+            x[:, :1].squeeze(1) + x[:, 1:2].squeeze(-1) * x[:, -1:].squeeze() + x[-1:].squeeze(0)[0]
+        ),
+        3,
+        4,
+    ),
+    "slices of a slice": _of(
+        lambda x: x.narrow(1, 1, 1).squeeze(1) - x[1:][:, 2:3].squeeze((0, 1)).sum(), 3, 4
+    ),
     "where beside a row": _of(lambda x: sf.where(x > x[:1], x[:1], x * 2), 3, 4),
     "samples at a grid": (
         lambda x, g: F.grid_sample(x, g * 0.3, align_corners=False),
@@ -215,3 +226,12 @@ def test_rules_compare_sizes_that_the_user_may_not() -> None:
         slopes = sf.autograd.grad((wanted * wanted).sum(), [a, b])
         for found, want in zip(program(a, b), [wanted, *slopes], strict=True):
             np.testing.assert_allclose(found.numpy(), want.detach().numpy(), 2e-4, 2e-4)
+
+
+def test_a_part_of_one_or_none_is_squeezed_as_it_is_stretched():
+    """``x[:, 1:2].squeeze(1)`` kept its dim, and ``x[:, 0] + x[:, 1:2].squeeze(1)`` was a matrix."""
+    x = sf.placeholder((None, None), name="x")
+    program = sf.compile([x], x[:, 1:2].squeeze(1))
+    assert program(sf.ones(3, 2)).shape == (3,)
+    with pytest.raises(ShapeError, match=r"squeeze: the size of dim 1 of .* must be equal, but"):
+        program(sf.ones(3, 1))

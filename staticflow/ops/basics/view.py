@@ -157,15 +157,16 @@ def of_size(x: Any, dim: int, size: Size) -> Any:
     return x if same_shape(shape, x.shape) else _view_as_shape(x, shape)
 
 
+def _is_one_at_most(size: Size) -> bool:
+    """Whether a size is 1, or known to be no larger as soon as it is known."""
+    return same(size, 1) or (isinstance(size, Dim) and is_provably_ge(1, size))
+
+
 def stretchable(x: Any, shape: Shape) -> Any:
     """``x`` with 1 for the sizes that are 1 at most, as that of ``y[:1]``, where it is to stretch
     to ``shape``: assumed to be 1, and asked as the program runs."""
     for dim, (own, wanted) in enumerate(zip(x.shape, shape[len(shape) - x.ndim :], strict=True)):
-        if (
-            isinstance(own, Dim)
-            and not (same(own, wanted) or same(wanted, 1))
-            and is_provably_ge(1, own)
-        ):
+        if not (same(own, wanted) or same(wanted, 1)) and _is_one_at_most(own):
             x = of_size(x, dim, 1)
     return x
 
@@ -335,9 +336,10 @@ unsqueeze_op: Op = Op(
 @numpy_names
 def squeeze(input: Any, dim: int | Sequence[int] | None = None) -> Any:
     """Without every dim whose size is 1, or without those of ``dim`` (one or several) whose size is
-    1. A size known only as the program runs is none of 1."""
+    1. A size known only as the program runs is none of 1, but for one that is 1 at most, as that of
+    ``x[:1]``: it is assumed to be 1, and asked as the program runs."""
     named = normalize_dims(dim, input.ndim, "squeeze")
-    dims = tuple(d for d in named if input.ndim and same(input.shape[d], 1))
+    dims = tuple(d for d in named if input.ndim and _is_one_at_most(input.shape[d]))
     return squeeze_op(input, dims=dims) if dims else same_view(input, squeeze_op, dims=())
 
 
