@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import staticflow as sf
+from staticflow.errors import AutogradError
 
 BEGINNINGS: dict[str, Callable[[Any], Any]] = {
     "clone": lambda x: x.clone(),
@@ -57,3 +58,34 @@ def test_the_derivative_goes_through_all_steps(begin: str, loss: str) -> None:
         compiled = sf.compile([x], stepped(*fn, steps, x))(values)
         for got in (jitted, compiled):
             sf.testing.assert_close([t.detach() for t in got], [t.detach() for t in wanted])
+
+
+BETWEEN: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "clone": (lambda x: x.clone(), lambda h: h**3),
+    "exp": (sf.exp, lambda h: sf.log(1 + h)),
+    "what is made of a form": (lambda x: sf.log(1 + sf.exp(x)) * 2, lambda h: h**3),
+    "length": (lambda x: sf.sqrt((x * x).sum(0, keepdim=True)), lambda h: h * h),
+}
+
+
+@pytest.mark.parametrize("name", BETWEEN)
+def test_a_gradient_that_forms_have_taken_is_not_differentiated_by_what_they_left_out(
+    name: str,
+) -> None:
+    """It was, as if that gradient did not depend on it: ``d (g h) / d h`` was ``g``."""
+    make, loss = BETWEEN[name]
+
+    def program(x: Any, beside: bool) -> Any:
+        h = make(x)
+        first = sf.autograd.grad(loss(h).sum(), [x, h] if beside else [x], create_graph=True)
+        return sf.autograd.grad((first[0] * h).sum(), [h])
+
+    values = sf.tensor([0.7, -0.4], dtype=sf.float64)
+    wanted = program(values.clone().requires_grad_(), False)
+    x = sf.placeholder((2,), dtype=sf.float64, name="x")
+    with pytest.raises(AutogradError, match="a gradient that is differentiated, which a stable"):
+        program(x, False)
+    sf.testing.assert_close(
+        [t.detach() for t in sf.compile([x], program(x, True))(values)],
+        [t.detach() for t in wanted],
+    )

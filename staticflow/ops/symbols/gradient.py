@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from staticflow.errors import AutogradError
 from staticflow.graph.graph import new_param, substitute_nodes
-from staticflow.graph.locs import format_locs, using
+from staticflow.graph.locs import format_locs, here, using
 from staticflow.graph.node import Node, constant, item, toposort
 from staticflow.ops.basics.arithmetic import add, stop_gradient
 from staticflow.ops.basics.creation import zeros_like
@@ -36,6 +37,7 @@ def pullback(
     """
     written = toposort(o.node for o in outputs)
     targets = {w.node for w in wrt}
+    _refuse_lost(written, [o.node for o in outputs], targets)
     with behind([o.node for o in outputs]), for_itself():
         watched = {node for node in written if has_hooks(node)}
         closed = watched | targets & set(written)
@@ -48,6 +50,8 @@ def pullback(
         wanted = {stable.get(node, node) for node in targets}
         ends = [stable[o.node] for o in outputs]
         found = _walk(ends, cotangents, wanted, hooked)
+        found = _by_closed(found, {stable[node]: node for node in closed})
+    _note_forms(found.values(), stable, {*closed, *outside})
     hand_on([ct.node for ct in found.values()], written)
     return [_detach_unrecorded(found.get(stable.get(w.node, w.node))) for w in wrt]
 
@@ -87,6 +91,75 @@ def _walk(
         for argument, index, ct in _handed_on(node, cts, reaching):
             _deposit(waiting, argument, index, ct)
     return found
+
+
+def _by_closed(found: dict[Node, Any], own: Mapping[Node, Node]) -> dict[Node, Any]:
+    """Cotangents, told by closed nodes themselves, where others of the same value stood for
+    them: whoever asks for a derivative by these asks by the nodes that there are."""
+    changed = {now: node for now, node in own.items() if now is not node}
+    if not changed:
+        return found
+    told = substitute_nodes([ct.node for ct in found.values()], changed)
+    return dict(zip(found, map(Symbol, told), strict=True))
+
+
+# -- what forms left out ---------------------------------------------------------------------------
+
+_FORMED: WeakKeyDictionary[Node, _Forms] = WeakKeyDictionary()
+"""By which forms the gradients were taken that are nodes of graphs."""
+
+
+class _Forms:
+    """What stood for each node of what was differentiated; for those that were ``kept`` that was no
+    other."""
+
+    __slots__ = ("kept", "stable")
+
+    def __init__(self, stable: Mapping[Node, Node], kept: Collection[Node]) -> None:
+        self.stable, self.kept = stable, kept
+
+    def loses(self, node: Node) -> bool:
+        """Whether the gradient is not told by ``node``, as it would be if it were taken as it is
+        written: something else stood for it, or for what was made of it."""
+        stable = self.stable
+        if node not in stable or node in self.kept:
+            return False
+        if stable[node] is not node:
+            return True
+        made_of_it = {node}
+        for n, now in stable.items():  # arguments before users
+            if not made_of_it.isdisjoint(n.args):
+                made_of_it.add(n)
+                is_formed = now.op is not n.op or now.args != tuple(stable[a] for a in n.args)
+                if is_formed and node not in toposort([now]):
+                    return True
+        return False
+
+
+def _note_forms(found: Iterable[Any], stable: Mapping[Node, Node], kept: Collection[Node]) -> None:
+    """Keep in mind by which forms gradients were taken, if by any."""
+    if any(now is not node for node, now in stable.items()):
+        forms, known = _Forms(stable, kept), {*stable, *stable.values()}
+        for ct in found:
+            if ct.node not in known:  # a factor that stands in what was written is what it was
+                _FORMED[ct.node] = forms
+
+
+def _refuse_lost(
+    written: Sequence[Node], outputs: Sequence[Node], targets: Collection[Node]
+) -> None:
+    """Refuse to differentiate ``outputs``, which are made of the nodes that are ``written``, by one
+    of the ``targets`` where that goes by a gradient which is not told by it."""
+    for taken in [node for node in written if node in _FORMED]:
+        lost = [t for t in targets if _FORMED[taken].loses(t)]
+        if lost and any(any(flow(written, {taken: 1})[o]) for o in outputs):
+            raise AutogradError(
+                f"grad: {lost[0].op.name} {lost[0].type}, made at {format_locs(lost[0].locs)}, "
+                "does not occur in a gradient that is differentiated, which a stable form has told "
+                "without it; have that gradient taken by it, too, as in grad(y, [x, it], "
+                "create_graph=True), or as y is written, by sf.grad(y, x, stabilize=False), at "
+                f"{format_locs(here())}"
+            )
 
 
 def _deposit(waiting: dict[Node, dict[int, Any]], node: Node, index: int, ct: Any) -> None:
