@@ -61,7 +61,7 @@ class Embedding(Module):
         The other arguments are those of the layer."""
         return cls._on(
             embeddings, freeze, padding_idx, max_norm=max_norm, norm_type=norm_type,
-            scale_grad_by_freq=scale_grad_by_freq, sparse=sparse,
+            scale_grad_by_freq=scale_grad_by_freq, sparse=sparse, _freeze=freeze,
         )  # fmt: skip
 
     @classmethod

@@ -264,6 +264,13 @@ def test_embedding_takes_rows_and_trains_all_but_the_padding() -> None:
         nn.Embedding(5, 3, padding_idx=5)
 
 
+def test_embedding_from_pretrained_takes_integers_that_are_frozen() -> None:
+    layer = nn.Embedding.from_pretrained(sf.arange(6).reshape(3, 2))
+    assert layer(sf.tensor([1])).tolist() == [[2, 3]] and not layer.weight.requires_grad
+    with pytest.raises(sf.AutogradError, match="only floating tensors have gradients, not int64"):
+        nn.Embedding.from_pretrained(sf.arange(6).reshape(3, 2), freeze=False)
+
+
 def test_embedding_from_pretrained_is_on_the_memory_given() -> None:
     table = sf.from_numpy(array(4, 2))
     layer = nn.Embedding.from_pretrained(table)

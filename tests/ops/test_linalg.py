@@ -404,3 +404,26 @@ def test_determinants_have_the_digits_of_products(n: int, scale: float) -> None:
     for found in (sf.linalg.det(sf.tensor(a)), sf.jit(sf.linalg.det)(sf.tensor(a))):
         errors = abs(found.numpy() / wanted - 1)[usual]
         assert len(errors) > 300 and np.quantile(errors, 0.9) < 6e-8 * (3 * n if n < 10 else 40)
+
+
+@pytest.mark.parametrize(
+    "fn", [lambda a: sf.linalg.slogdet(a)[1], sf.logdet], ids=["slogdet", "logdet"]
+)
+def test_a_singular_matrix_among_others_spoils_its_own_gradient_alone(fn: Any) -> None:
+    """It was an error for all of them."""
+    values = np.stack([2 * np.eye(2), np.ones((2, 2)), np.diag([1.0, 4.0])])
+    wanted = np.stack([np.eye(2) / 2, np.full((2, 2), np.nan), np.diag([1.0, 0.25])])
+    x = sf.tensor(values, requires_grad=True)
+    (eager,) = sf.autograd.grad(fn(x).sum(), [x])
+    a = sf.placeholder((3, 2, 2), dtype=sf.float64, name="a")
+    compiled = sf.compile([a], sf.grad(fn(a).sum(), a))(values)
+    for found in (eager, compiled):
+        np.testing.assert_allclose(found.numpy(), wanted, 1e-12)
+
+
+def test_which_way_rows_were_exchanged_has_no_gradient() -> None:
+    x = sf.tensor(SQUARE, requires_grad=True)
+    p, lower, upper = sf.linalg.lu(x)
+    assert (p.requires_grad, lower.requires_grad, upper.requires_grad) == (False, True, True)
+    (slope,) = sf.autograd.grad((p @ lower @ upper * x.detach()).sum(), [x])
+    close(slope, SQUARE)

@@ -321,6 +321,7 @@ def test_a_stream_is_iterated_over() -> None:
         (lambda: DataLoader([1], 2**70), f"batch_size is {2**70}, and must be {2**63 - 1} at most"),
         (lambda: BatchSampler([1], 2**70, False), f"batch_size is {2**70}, and must be"),
         (lambda: DataLoader([1], num_workers=np.ones(2)), "num_workers is array.*of 0 or more"),
+        (lambda: DataLoader([1], timeout=-1), "timeout is -1; it must be 0 or more seconds"),
         (lambda: DataLoader([1], num_workers=-1), "num_workers is -1, and must be an integer of 0"),
         (lambda: DataLoader([1], batch_size=2, batch_sampler=[[0]]), "must not be given beside it"),
         (lambda: DataLoader(iter([1]), batch_sampler=[[0]]), "of a dataset that has __len__"),

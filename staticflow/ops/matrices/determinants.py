@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import inf
+from math import inf, nan
 from typing import Any, NamedTuple
 
 from staticflow.graph.dims import Size
@@ -69,7 +69,10 @@ def _slogdet_vjp(needs: Any, cts: Any, out: Any, a: Any) -> list[Any]:
     if not parts or not needs[0]:
         return [None]
     total = parts[0] if len(parts) == 1 else parts[0] + parts[1]
-    return [mT(inv(a)) * unsqueeze(unsqueeze(total, -1), -1)]
+    is_singular = out[1] == -inf
+    others = where(unsqueeze(unsqueeze(is_singular, -1), -1), identity(a), a)
+    total = where(is_singular, nan, total)
+    return [mT(inv(others)) * unsqueeze(unsqueeze(total, -1), -1)]
 
 
 slogdet_op = Op(
@@ -94,7 +97,7 @@ class LogDeterminant(NamedTuple):
 
 def slogdet(A: Any) -> LogDeterminant:
     """The sign and the logarithm of the absolute value of the determinants of (..., n, n); 0 and
-    -inf of a singular matrix, which has no gradient."""
+    -inf of a singular matrix, whose gradient is NaN."""
     return LogDeterminant(*slogdet_op(A)[:2])
 
 

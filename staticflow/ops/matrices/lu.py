@@ -84,7 +84,8 @@ def lu(A: Any, *, pivot: bool = True) -> FactorsLU:
             [0.2500, 1.0000]])
     """
     _check_matrices("lu", A)
-    return FactorsLU(*_factors(A, bool(pivot)))
+    exchanges, lower, upper = _factors(A, bool(pivot))
+    return FactorsLU(exchanges.detach(), lower, upper)  # which way rows go does not vary
 
 
 @fused("LinalgLuBackward0")

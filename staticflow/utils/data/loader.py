@@ -156,6 +156,11 @@ class DataLoader:
                     f"number of batches made ahead, at {format_locs(here())}"
                 )
             prefetch = prefetch_factor * num_workers
+        if timeout < 0:
+            raise ArgumentError(
+                f"DataLoader: timeout is {timeout}; it must be 0 or more seconds, "
+                f"at {format_locs(here())}"
+            )
         check_callable("DataLoader", "worker_init_fn", worker_init_fn)
         shuffle = shuffle is not None and as_bool("DataLoader: 'shuffle'", shuffle)
         drop_last = as_bool("DataLoader: 'drop_last'", drop_last)
