@@ -72,3 +72,37 @@ def test_rows_that_see_nothing_and_are_dropped(name: str, of_keys: bool) -> None
             number = ~np.isnan(want)
             what = f"result {i % 4} of {list(DROPPING)[i // 4]}, {way}"
             np.testing.assert_allclose(found[number], want[number], 1e-9, 1e-12, err_msg=what)
+
+
+BESIDE: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "add": lambda q, k, c: q @ k.mT + c,
+    "sub": lambda q, k, c: q @ k.mT * 0.5 - c,
+    "addmm": lambda q, k, c: sf.addmm(c, q, k.mT, beta=0.5),
+    "largest": lambda q, k, c: (q @ k.mT) - sf.amax(q @ k.mT, -1, keepdim=True),
+}
+
+
+@pytest.mark.parametrize("least", [-2.0, -math.inf])
+@pytest.mark.parametrize("name", BESIDE)
+def test_what_is_added_for_all_keys_alike(name: str, least: float) -> None:
+    """A softmax does not change by it, but where it is -inf; and it has a gradient, of 0."""
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal((n, WIDTH)) for n in (ROWS, KEYS, KEYS)]
+    arrays.append(np.linspace(-1, 1, ROWS)[:, None])
+    arrays[-1][2] = least
+
+    def fn(q: Any, k: Any, v: Any, c: Any) -> list[Any]:
+        out = sf.softmax(BESIDE[name](q, k, c), -1) @ v
+        loss = (out[:2] ** 2).sum() + (out[3:] ** 2).sum()
+        slopes = sf.grad(loss, [q, k, v, c], allow_unused=name == "largest")
+        return [out, *(t for t in slopes if t is not None)]
+
+    tensors = [sf.tensor(a, requires_grad=True) for a in arrays]
+    wanted = [t.detach().numpy() for t in fn(*tensors)]
+    symbols = [
+        sf.placeholder(a.shape, dtype=sf.float64, name=n)
+        for n, a in zip("qkvc", arrays, strict=True)
+    ]
+    found = sf.compile(symbols, fn(*symbols))(*arrays)
+    for a, b in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(a.numpy(), b, 1e-9, 1e-12)

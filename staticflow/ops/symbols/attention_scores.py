@@ -74,7 +74,7 @@ def _begin_scores(node: Node, at: At) -> Scores | None:
     elif node.op.name in _ADDING:
         beside, query, key = node.args
         scale, beta = float(node.attrs["alpha"]), node.attrs["beta"]
-        if beta and not is_row(beside.tensor_type.shape):  # softmax(x + c) = softmax(x)
+        if beta and not _is_finite_number(beside):  # softmax(x + c) = softmax(x)
             bias = at(beside) * beta if beta != 1 else at(beside)
     else:
         return None
@@ -91,9 +91,17 @@ def _add(inner: Scores, node: Node, position: int, at: At) -> Scores | None:
         return None
     other = node.args[1 - position]
     if is_row(other.tensor_type.shape):  # softmax(x + c) = softmax(x)
-        return replace(inner, inside=(*inner.inside, *_chain(other, inner.inside)))
+        chain = _chain(other, inner.inside)
+        if chain or _is_finite_number(other):
+            return replace(inner, inside=(*inner.inside, *chain))
     bias = at(other) if node.op is add else -at(other)
     return replace(inner, bias=bias if inner.bias is None else inner.bias + bias)
+
+
+def _is_finite_number(node: Node) -> bool:
+    """Whether a node is the same number everywhere, which has no gradient, and is no infinity."""
+    number = number_of(node)
+    return number is not None and math.isfinite(number)
 
 
 def _chain(node: Node, inside: Collection[Node]) -> list[Node]:
