@@ -37,7 +37,7 @@ from staticflow.eager.rows import in_known_rows, in_rows, order_of
 from staticflow.eager.work import joint_work, work_by_rows
 from staticflow.graph.dtypes import BY_PYTHON, bfloat16, float16, float32, float64
 from staticflow.graph.op import NumPy, Op, takes
-from staticflow.ops.along.order import FEW, NETWORK, sort_op, topk_op
+from staticflow.ops.along.order import FEW, NETWORK, SHORT, sort_op, topk_op
 from staticflow.ops.along.ranks import kthvalue_op, median_dim_op
 from staticflow.ops.basics.arithmetic import cast, clone, mul
 from staticflow.ops.basics.creation import full
@@ -251,9 +251,11 @@ def _orders_by_kernel(op: Op, x: Array, dim: int, k: int) -> bool:
     n = x.shape[dim]
     if n <= NETWORK or n >= LONG:
         return True
+    if op is sort_op:  # which NumPy does of more elements by keys, as fast
+        return n <= SHORT and x.size < SMALL
     if op is topk_op and k <= FEW and k * k <= n:  # of which few are among the first meanwhile
         return True
-    if op is sort_op or (n < ROW and op not in _RANKS):
+    if n < ROW and op not in _RANKS:
         return False
     if x.size < CALLS:
         return True

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 import staticflow as sf
-from staticflow.ops.along.order import _SHORT
+from staticflow.ops.along.order import NETWORK, SHORT
 from staticflow.ops.indexing.radix import _MOST_PARTS, _PART
 
 RNG = np.random.default_rng(0)
 DTYPES = (
     "bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64",
 )  # fmt: skip
-SIZES = (0, 1, 2, 100, 1000, *(_SHORT * r + more for r in (2, 4, 8) for more in (0, 1)))
+SIZES = (0, 1, 2, 100, 1000, *(SHORT + more for more in (-1, 0, 1)))
 
 
 def row(n: int, dtype: str) -> np.ndarray:
@@ -122,9 +122,29 @@ def test_the_gradient_goes_where_elements_came_from() -> None:
     np.testing.assert_array_equal(gradient, wanted)
 
 
-def test_short_rows_are_merged() -> None:
-    """They have no counters, which is what else is in working memory."""
-    for n, has in ((_SHORT * 4, False), (_SHORT * 4 + 1, True)):
+def test_short_rows_are_counted() -> None:
+    """They need no spare row and no counters of digits, which is what else is in working memory."""
+    for n, has in ((SHORT, False), (SHORT + 1, True)):
         x = sf.placeholder((3, n), name="x")
         text = str(sf.compile([x], list(x.sort(1))).source("llvm"))
         assert ("scratch2" in text) is has
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dim", [0, 1])
+def test_rows_that_are_counted_are_stable(dim: int, dtype: str) -> None:
+    """Of unknown length and known, one behind the other and apart, on both sides of the change."""
+    for n in (NETWORK + 1, 31, 64, SHORT - 1, SHORT, SHORT + 1):
+        rows = np.stack([row(n, dtype) for _ in range(5)])
+        given = rows if dim == 1 else np.ascontiguousarray(rows.T)
+        for shape in ((None, None), given.shape):
+            x = sf.placeholder(shape, dtype, name="x")
+            for descending in (False, True):
+                sort = sf.compile([x], list(x.sort(dim, descending)))
+                values, positions = (y.numpy() for y in sort(given))
+                if dim == 0:
+                    values, positions = values.T, positions.T
+                for one, value, position in zip(rows, values, positions, strict=True):
+                    wanted = order_of(one, descending)
+                    np.testing.assert_array_equal(position, wanted)
+                    assert value.tobytes() == one[wanted].tobytes()

@@ -19,6 +19,7 @@ from staticflow.eager import choose, costs
 from staticflow.eager.fast import plans
 from staticflow.eager.fast.recall import OFTEN, SLOTS
 from staticflow.errors import IndexRangeError, StaticflowError
+from staticflow.ops.along.order import SHORT
 
 F = sf.nn.functional
 sf.ones(1).neg()  # from then on the methods are native
@@ -190,10 +191,11 @@ ORDERS: dict[str, Callable[[sf.Tensor], Any]] = {
 }  # fmt: skip
 WIDE = -(-costs.CALLS // costs.ROW)
 BY_KERNEL: dict[tuple[int, int], set[str]] = {
-    (costs.ROW - 1, 2): {"topk(1)", "kthvalue", "median"},
-    (costs.ROW - 1, -(-costs.CALLS // (costs.ROW - 1))): {"topk(1)"},
-    (costs.ROW, 2): {"topk(1)", "topk(9)", "topk(17)", "kthvalue", "median"},
-    (costs.ROW, WIDE): {"topk(1)", "kthvalue", "median"},
+    (costs.ROW - 1, 2): {"sort", "topk(1)", "kthvalue", "median"},
+    (costs.ROW - 1, -(-costs.CALLS // (costs.ROW - 1))): {"sort", "topk(1)"},
+    (costs.ROW, 2): {"sort", "topk(1)", "topk(9)", "topk(17)", "kthvalue", "median"},
+    (costs.ROW, WIDE): {"sort", "topk(1)", "kthvalue", "median"},
+    (SHORT + 1, 2): {"topk(1)", "topk(9)", "topk(17)", "kthvalue", "median"},
     (costs.HALF_LONG - 1, 5): {"topk(1)", "topk(9)", "kthvalue", "median"},
     (costs.LONG, 1): {*ORDERS},
 }

@@ -167,7 +167,7 @@ NO_SIZES: Mapping[str, str] = {
             "passes.loops.scalar.MOST_STATE", "ops.loops.branch_kinds._MOST", "ops.loops.branch_kinds._DEEPEST",
             "ops.windows.convolution._MOST_PHASES", "ops.matrices.einsum._MOST_COMPARED", "ops.matrices.einsum._MOST_PAIRED", "graph.types.MOST_DIMS", "ops.matrices.einsum._UNKNOWN",
             "ops.loops.reachable._MOST", "ops.loops.inner_sizes._MOST", "ops.along.cumulative._MOST_DIFFERENCES", "eager.fast.plans.MOST_STEPS", "eager.fast.recall.MOST_VALUES",
-            "eager.fast.records.MOST", "eager.fast.key.WORDS", "ops.along.order._PASSES",
+            "eager.fast.records.MOST", "eager.fast.key.WORDS",
             "ops.along.sorted_search._HALVINGS", "ops.symbols.stable._MOST_ROUNDS", "ops.symbols.attention_reading._DEEP",
         ),
         "the iterations of a loop, which tests/ops/loops/test_loop_memory.py and tests/arguments/test_long.py vary": (
@@ -190,7 +190,7 @@ NO_SIZES: Mapping[str, str] = {
             "codegen.lower.attention_blocks._KEYS", "codegen.lower.attention_blocks._QUERIES", "ops.symbols.attention._LEAST",
         ),
         "elements of a row that is sorted, of which tests/codegen/test_sort_digits.py has fewer and more": (
-            "ops.along.order._SHORT", "ops.indexing.radix._PART", "ops.indexing.radix._MOST_PARTS",
+            "ops.along.order.SHORT", "ops.indexing.radix._PART", "ops.indexing.radix._MOST_PARTS",
             "ops.indexing.radix._BITS", "ops.indexing.radix._VALUES",
         ),
         "elements of a row of which some are sought, of which tests/codegen/test_selection.py has fewer and more": (

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from staticflow.errors import DimRangeError
-from staticflow.graph.dims import Size, is_provably_ge, prod, same
+from staticflow.graph.dims import Size, dim_min, is_provably_ge, prod, same
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
+from staticflow.ops.along.counting import Counting
 from staticflow.ops.along.extremes import (
     Chosen,
     choose_infer,
@@ -19,8 +21,8 @@ from staticflow.ops.along.extremes import (
     shared_vjp,
     something,
 )
-from staticflow.ops.along.order import NETWORK, reaches, sort, sort_op, sortable
-from staticflow.ops.along.selection import each_row_with_rank
+from staticflow.ops.along.order import NETWORK, SHORT, reaches, sort, sort_op, sortable
+from staticflow.ops.along.selection import each_row_with_rank, searcher
 from staticflow.ops.basics.arithmetic import clamp, where
 from staticflow.ops.basics.reduce import along, sum
 from staticflow.ops.basics.splitting import narrow
@@ -61,11 +63,42 @@ def _kth_positions(xp: Any, x: Any, *, k: int, dim: int, keepdim: bool) -> Any:
 
 
 def _kth_emit(nest: Any) -> None:
+    """In short rows the element of the rank is the one before which so many stand; in long ones it
+    is searched for digit by digit."""
     k, dim, rank = nest.k, nest.attrs["dim"], nest.attrs["k"] - 1
-    for at, found in each_row_with_rank(nest, dim, rank):
+    n: Size = nest.in_shape(0)[dim]
+
+    def put(at: Any, position: Any) -> None:
         to = reduced_index(at, dim, nest.attrs["keepdim"])
-        nest.store(0, to, nest.load(0, at(k.bind(found.position, "p", nest.in_shape(0)[dim]))))
-        nest.store(1, to, found.position)
+        nest.store(0, to, nest.load(0, at(k.bind(position, "p", n))))
+        nest.store(1, to, position)
+
+    if nest.has_teams or is_provably_ge(n, SHORT + 1):
+        for at, found in each_row_with_rank(nest, dim, rank):
+            put(at, found.position)
+        return
+
+    def count(at: Any, worker: Size) -> None:
+        def visit(j: Size, place: Size) -> None:
+            with k.when(k.compare("eq", k.index_value(place), k.index_value(rank))):
+                put(at, k.index_value(j))
+
+        counting.each_place(at, worker, False, visit)
+
+    workers, tasks = nest.rows_in_groups(nest.in_shape(0), dim)
+    counting = Counting.of(nest, dim_min(n, SHORT), workers)
+    if is_provably_ge(SHORT, n):
+        for at, worker in tasks:
+            count(at, worker)
+        return
+    search = searcher(nest, dim, workers, rank)
+
+    def find(at: Any, worker: Size) -> None:
+        put(at, search(at, worker).position)
+
+    for at, worker in tasks:
+        is_long = k.compare("gt", k.index_value(n), k.index_value(SHORT))
+        k.choose(is_long, functools.partial(find, at, worker), functools.partial(count, at, worker))
 
 
 rank_op = Op(

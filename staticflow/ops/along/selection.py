@@ -26,7 +26,7 @@ from staticflow.graph.dtypes import bool_, int32, int64
 from staticflow.ops.declaring.lowering import delinear, linear
 from staticflow.ops.indexing.radix import StoredRow, integer_of, row_in
 
-__all__ = ["Found", "each_row_with_rank", "emit_few"]
+__all__ = ["Found", "each_row_with_rank", "emit_few", "integer_in", "searcher", "width_of"]
 
 _BITS = 8
 """Bits of a digit: fewer counters are sooner looked through than elements of a row of 1,000."""
@@ -53,30 +53,43 @@ def each_row_with_rank(
     if nest.has_teams:
         yield from _each_row_by_bits(nest, dim, rank, descending)
         return
+    workers, tasks = nest.rows_in_groups(nest.in_shape(0), dim)
+    search = searcher(nest, dim, workers, rank, descending)
+    for at, worker in tasks:
+        yield at, search(at, worker)
+
+
+def searcher(
+    nest: Any, dim: int, workers: Size, rank: Size, descending: bool = False
+) -> Callable[[Callable[[Size], Any], Size], Found]:
+    """What finds the element of a rank in the row of given indices, with the working memory of one
+    of so many workers."""
     k, x = nest.k, nest.in_type(0)
     n: Size = x.shape[dim]
-    workers, tasks = nest.rows_in_groups(x.shape, dim)
-    width = _width(x.dtype)
+    width = width_of(x.dtype)
     integers = nest.scratch(width, workers * 2 * n)  # of the row, then of those that are left
     positions = nest.scratch(int64, workers * n)
     counts = nest.scratch(int64, workers * _VALUES)
-    for at, worker in tasks:
-        search = _Search(
+
+    def search(at: Callable[[Size], Any], worker: Size) -> Found:
+        row = _Search(
             nest, n, (integers, worker * 2 * n), (positions, worker * n), (counts, worker * _VALUES)
         )
-        differ = search.fill(at, width, descending)
-        yield at, search.find(differ, k.index_value(rank))
+        differ = row.fill(at, width, descending)
+        return row.find(differ, k.index_value(rank))
+
+    return search
 
 
-def _width(dtype: Any) -> Any:
+def width_of(dtype: Any) -> Any:
     """The dtype of the integers of elements."""
     return int32 if dtype.itemsize <= 4 else int64
 
 
-def _integer_at(nest: Any, index: Any, descending: bool) -> Any:
+def integer_in(nest: Any, index: Any, descending: bool) -> Any:
     """The integer of an element, which grows with it, or, ``descending``, the other way."""
     k, x = nest.k, nest.load(0, index)
-    number = k.cast(integer_of(k, x), _width(x.dtype))
+    number = k.cast(integer_of(k, x), width_of(x.dtype))
     return k.apply("xor", number, -1) if descending else number
 
 
@@ -96,7 +109,7 @@ def _each_row_by_bits(
     with nest.rows(x.shape, dim) as at:
 
         def integer_at(j: Size) -> Any:
-            return _integer_at(nest, at(j), descending)
+            return integer_in(nest, at(j), descending)
 
         def counting_at(j: Size) -> Any:
             return _from_zero(k, integer_at(j), x.dtype)
@@ -105,7 +118,7 @@ def _each_row_by_bits(
             return k.compare("eq", counting_at(j), number)
 
         left = k.var(k.index_value(rank))
-        number = _find_bits(k, n, left, 8 * x.dtype.itemsize, _width(x.dtype), counting_at)
+        number = _find_bits(k, n, left, 8 * x.dtype.itemsize, width_of(x.dtype), counting_at)
         before = k.freeze(k.var(left))
         position, equals = k.var(k.const(-1, int64)), k.var(k.const(0, int64))
         with k.loop("j", n) as j:
@@ -172,7 +185,7 @@ class _Search:
         k, (buffer, base) = self.nest.k, self.integers
 
         def integer(j: Size) -> Any:
-            return _integer_at(self.nest, at(j), descending)
+            return integer_in(self.nest, at(j), descending)
 
         first, differ = integer(0), k.var(k.const(0, width))
         with k.loop("j", self.n) as j, self.nest.lanes_along(j):
