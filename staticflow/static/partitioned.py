@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from staticflow.graph.articles import with_article
 from staticflow.graph.graph import Graph
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.node import Node
+from staticflow.graph.printer import print_graph
 from staticflow.ops.declaring.communicator import current
 from staticflow.ops.symbols.captured import part_of
 from staticflow.passes.loops.merge import merge
@@ -92,29 +94,66 @@ def _split_of(tensor: Tensor, mesh: Mesh) -> Axes | None:
 
 
 def _agree(written: Written, mesh: Mesh) -> None:
-    """Compare the graph, the mesh and the tensors with those of all other processes."""
-    splits = [_split_of(v, mesh) for v in written.variables]
-    text = hashlib.sha256(f"{mesh}\n{splits}\n{written.graph}".encode()).digest()[:8]
+    """Compare the mesh, the graph and the tensors with those of all other processes."""
     own = np.array(
-        [int.from_bytes(text, "little"), *(_sum_of(v) for v in written.variables)], np.uint64
+        [_digest(str(mesh)), _digest(print_graph(written.graph)),
+         *(_digest(str(_split_of(v, mesh))) for v in written.variables),
+         *(_sum_of(v) for v in written.variables)], np.uint64
+    )  # fmt: skip
+    others = _exchange("", own)
+    at = format_locs(here())
+    for rank, other in enumerate(others):
+        if other[0] != own[0]:
+            raise RankError(
+                f"compile: rank {rank} has another mesh than rank {mesh.rank}, which has {mesh}; "
+                f"every rank must make the same, at {at}"
+            )
+    if any(other[1] != own[1] for other in others):  # which all ranks find
+        _refuse_other_graph(written.graph, mesh)
+    params = written.graph.params[len(written.names) :]
+    names = [str(param.attrs["name"]) for param in params]
+    for rank, other in enumerate(others):
+        splits, elements = np.split(other[2:] != own[2:], 2)
+        for name, differs in zip(names, splits, strict=True):
+            if differs:
+                raise RankError(
+                    f"compile: on rank {rank} the tensor {name!r} is split otherwise than on rank "
+                    f"{mesh.rank}; every rank must split it alike, at {at}"
+                )
+        if elements.any():
+            different = [names[i] for i in np.flatnonzero(elements)]
+            refuse_other_elements("compile", different, rank)
+
+
+def _refuse_other_graph(graph: Graph, mesh: Mesh) -> NoReturn:
+    """Raise the error of a graph that is another one on another rank, with the first line in which
+    it is: every rank tells the digests of its lines."""
+    lines = print_graph(graph).splitlines()
+    own = np.array([_digest(line) for line in lines], np.uint64)
+    others = _exchange(", the graphs of which are others", own)
+    rank = next(r for r, other in enumerate(others) if not np.array_equal(other, own))
+    shared = min(len(own), len(others[rank]))
+    first = next((i for i in range(shared) if own[i] != others[rank][i]), shared)
+    shown = print_graph(graph, locs=True).splitlines()
+    raise RankError(
+        f"compile: rank {rank} has another graph than rank {mesh.rank}, which has\n"
+        f"    {shown[min(first, len(shown) - 1)].strip()}\nwhere the other has something else; "
+        f"every rank must write the same program, at {format_locs(here())}"
     )
+
+
+def _exchange(what: str, numbers: Any) -> list[Any]:
+    """The numbers of all ranks."""
     communicator = current()
     ranks = range(communicator.size)
-    at = format_locs(here())
-    for rank, other in zip(
-        ranks, communicator.exchange(f"compile at {at}", ranks, [own] * len(ranks)), strict=True
-    ):
-        if len(other) != len(own) or other[0] != own[0]:
-            raise RankError(
-                f"compile: rank {rank} has another graph or mesh than rank {mesh.rank}, which has "
-                f"{mesh}; every rank must write the same program, at {at}"
-            )
-        differ = np.flatnonzero(other != own)
-        if len(differ):
-            params = written.graph.params[len(written.names) :]
-            refuse_other_elements(
-                "compile", [str(params[i - 1].attrs["name"]) for i in differ], rank
-            )
+    told = communicator.exchange(
+        f"compile{what} at {format_locs(here())}", ranks, [numbers] * len(ranks)
+    )
+    return list(told)
+
+
+def _digest(text: str) -> int:
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little")
 
 
 def _sum_of(variable: Tensor) -> int:
