@@ -21,17 +21,17 @@ MOST = 2.65
 """How many times as much code open sizes are, at most."""
 
 MORE = {
-    "sort": 5.45, "cond": 5.15, "baddbmm": 4.5, "addmm": 3.95, "var": 3.95, "std": 3.9,
+    "sort": 14.5, "cond": 5.15, "baddbmm": 4.5, "addmm": 3.95, "var": 3.95, "std": 3.9,
     "custom": 3.95, "mean": 3.15, "slice_scatter": 3.15, "fold": 3.15, "cat": 3.05, "amax": 2.95,
     "amin": 2.95, "index_add": 2.95, "index_copy": 2.95, "select": 3.1, "max": 2.65,
-    "min": 2.65, "permute": 2.6, "transpose": 2.6, "t": 2.6, "diag_embed": 2.6,
+    "min": 2.65, "median": 3.3, "permute": 2.6, "transpose": 2.6, "t": 2.6, "diag_embed": 2.6,
     "bitcast": 2.8, "required": 2.8, "agree": 3.35,
 }  # fmt: skip
 """The ops that are more, and how many times as much they are, at most."""
 
 EXAMPLES = {
     "lenet": 1.65,
-    "lstm_classifier": 2.15,
+    "lstm_classifier": 2.25,
     "transformer": 2.0,
     "weight_sharing:RandomDepth": 1.35,
     "adaptive_ode": 1.05,
