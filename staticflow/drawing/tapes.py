@@ -105,7 +105,7 @@ class _TapeDrawer(GraphDrawer):
             self.numbers[id(vertex)] = node.id
             self.edges += (DrawnEdge(number, node.id, text) for number, text in sources)
             if isinstance(vertex, TapeEntry) and "traced" in vertex.attrs:
-                graph = vertex.attrs["traced"].programs.first.optimized
+                graph = vertex.attrs["traced"].every_program[0].optimized
                 self.kinds[node.id] = node.kind
                 results = [f"result {i}" for i in range(len(graph.outputs))]
                 self.draw(graph, node.id, [number for number, _ in sources], results)

@@ -105,16 +105,16 @@ class _Kind:
         """Whether all that a call does is to make new tensors."""
         return not self.changes and not any(self.plan)
 
-    def call_again(self, program: Program, args: tuple[Tensor, ...], recording: bool) -> Any:
+    def call_again(self, program: Program | None, args: tuple[Tensor, ...], recording: bool) -> Any:
         """What the function gives of tensors that are its arguments, by the ``program`` for their
-        sizes, where it `gives_new`."""
+        sizes if there is one that keeps nothing for a gradient, where it `gives_new`."""
         traced = self.traced
         if recording and any(traced.reached):
             for t in (*args, *traced.captured):
                 if t._vertex is not None or t._view is not None:
                     return pytree.unflatten(self.structure, traced(args))
-        results = program(*args)
-        if len(traced.outputs) == 1:
+        results = traced.run(*args) if program is None else program(*args)
+        if program is not None and len(traced.outputs) == 1:
             if self.structure.kind is None:
                 return results
             results = [results]
@@ -167,7 +167,7 @@ class Jitted:
         functools.update_wrapper(self, fn, updated=())
         self._fn, self._options, self._dynamic = fn, options, dynamic
         self._traces: dict[Hashable, list[_Kind]] = {}
-        self._met: dict[Hashable, tuple[_Kind, Program]] = {}
+        self._met: dict[Hashable, tuple[_Kind, Program, Program | None]] = {}
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         """A jitted function that stands in a class is a method of it, as a function is."""
@@ -204,7 +204,7 @@ class Jitted:
         """The compiled programs, of each kind of arguments one or, as sizes differ between calls,
         up to four (`Traced`)."""
         traces = [k.traced for kinds in self._traces.values() for k in kinds]
-        return tuple(program for traced in traces for _, program in traced.programs.compiled)
+        return tuple(program for traced in traces for program in traced.every_program)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Trace and compile if this is a new kind of arguments, and run."""
@@ -213,7 +213,7 @@ class Jitted:
             sizes = _sizes_of(args, state.recording)
             met = self._met.get(sizes)
             if met is not None and met[0].holds(met[1]):
-                return met[0].call_again(met[1], args, state.recording)
+                return met[0].call_again(met[2], args, state.recording)
         leaves, structure = pytree.flatten((args, kwargs))
         if tracing_state.active or any(isinstance(v, Symbol) for v in leaves):
             # part of the graph that is being written
@@ -235,10 +235,10 @@ class Jitted:
         )
         given = [t for t in tensors if t is not None]
         known = self._traces.setdefault(kind, [])
-        found = next((k for k in known if k.holds(k.traced.programs.first)), None)
+        found = next((k for k in known if k.holds(k.traced.every_program[0])), None)
         if found is None:
             found = self._trace(leaves, tensors, structure)
-            found.traced.programs.program_for(given)
+            found.traced.program_for(given, state.recording)
             known.append(found)
             if len(known) > _MOST:
                 self._forget(known)
@@ -251,7 +251,9 @@ class Jitted:
         if sizes is not None and found.gives_new:
             if len(self._met) >= _MOST_MET:
                 self._met.clear()
-            self._met[sizes] = found, found.traced.programs.program_for(given)
+            traced = found.traced
+            ran = traced.program_for(given, state.recording)
+            self._met[sizes] = found, ran, traced.programs.known_for(given)
         return found(given)
 
     def _forget(self, known: list[_Kind]) -> None:
@@ -357,7 +359,8 @@ def jit(
     Python as so many copies of its body. A jitted module has what the module has. What it gives
     back of its arguments and of tensors that it closes over, themselves or views of them, is on
     their memory. Called on tensors that require gradients, the result is one node of the tape,
-    whose backward is compiled too. ``numerics``, ``passes``, ``stabilize`` and ``flush_subnormals``
+    whose backward is compiled too; the call keeps for it what products, sums and loops gave, until
+    backward. ``numerics``, ``passes``, ``stabilize`` and ``flush_subnormals``
     are those of `compile`, the third for gradients, too.
 
     >>> import staticflow as sf

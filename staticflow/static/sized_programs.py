@@ -52,22 +52,27 @@ class SizedPrograms:
         shapes = tuple([t._data.shape for t in given])
         found = self._met.get(shapes)
         if found is None:
-            found = self._find(self._sizes_of(shapes), given)
+            found = self._find(self.sizes_of(given), given)
             if len(self._met) >= _MOST_MET:
                 self._met.clear()
             self._met[shapes] = found
         return found
 
-    @property
-    def first(self) -> Program:
-        """The program for the sizes of the first call."""
-        return self.compiled[0][1]
+    def run(self, *given: Tensor) -> list[Tensor]:
+        """What the program for tensors of these sizes gives of them."""
+        results: list[Tensor] = self.program_for(given)(*given)
+        return [results] if len(self.outputs) == 1 else results  # type: ignore[list-item]
 
-    def _sizes_of(self, shapes: Sequence[tuple[int, ...]]) -> dict[Sym, int]:
+    def known_for(self, given: Sequence[Tensor]) -> Program | None:
+        """The program for tensors of these sizes, if it is known already."""
+        return self._met.get(tuple([t._data.shape for t in given]))
+
+    def sizes_of(self, given: Sequence[Tensor]) -> dict[Sym, int]:
         """The number that each open size of the inputs has."""
         found: dict[Sym, int] = {}
-        for symbol, shape in zip(self.inputs, shapes, strict=True):
-            for size, number in zip(symbol.node.tensor_type.shape, shape, strict=True):
+        for symbol, tensor in zip(self.inputs, given, strict=True):
+            shape = symbol.node.tensor_type.shape
+            for size, number in zip(shape, tensor._data.shape, strict=True):
                 name = as_symbol(size)
                 if name is not None:
                     found.setdefault(name, number)

@@ -2,42 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
 
 from staticflow.data_classes import dataclass
 from staticflow.eager.inference import unrecordable
 from staticflow.eager.tensor import Tensor
 from staticflow.eager.vertex import record
-from staticflow.graph.graph import new_param
+from staticflow.errors import OPERAND_ERRORS
+from staticflow.graph.dims import Sym
+from staticflow.graph.graph import new_param, substitute_nodes
 from staticflow.graph.locs import here
 from staticflow.graph.node import Node, param, toposort
 from staticflow.graph.op import Op
+from staticflow.graph.types import TensorType
 from staticflow.ops.declaring.thread import for_itself, stabilizing, thread
 from staticflow.ops.symbols.captured import capture
-from staticflow.ops.symbols.effect import settle, states
+from staticflow.ops.symbols.effect import is_mark, settle, states
 from staticflow.ops.symbols.flow import reached_from
 from staticflow.ops.symbols.gradient import pullback
 from staticflow.ops.symbols.symbol import Symbol
-from staticflow.static.compile import Options
+from staticflow.static.compile import Options, Program
+from staticflow.static.kept_values import values_to_keep
 from staticflow.static.sized_programs import SizedPrograms
 
 __all__ = ["Traced"]
+
+
+_Key: TypeAlias = tuple[tuple[bool, ...], tuple[bool, ...]]
+"""Of which operands a gradient is wanted, and of which outputs there is a cotangent."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Keeping:
+    """A graph that gives some of its values, too, by its ``programs``, and its gradient by these:
+    what ``derived`` gives, behind the inputs, the states as the call saw them and the cotangents,
+    of operands that ``has`` says. The first ``results`` are those of the graph; some of these may
+    be among the values, which have the numbers ``kept``."""
+
+    programs: SizedPrograms
+    kept: tuple[int, ...]
+    derived: Traced
+    has: list[bool]
 
 
 @dataclass(slots=True)
 class Traced:
     """A graph that is called like a function: its inputs, outputs, the tensors that it mentions,
     those whose state it reads on its way, for each output the numbers of the operands that its
-    gradient reaches, its programs, and its derivatives by what they give."""
+    gradient reaches, and which of these some output's reaches, its programs, and its derivatives by
+    what they give: from the inputs alone, and from values that the call keeps. Of calls of which
+    the gradients of some operands may be wanted it is known which cotangents were ``given_last``:
+    for these the next such call keeps values; None if these would have been of no use. The
+    ``usual`` ones are those of all outputs that reach one of these operands."""
 
     inputs: list[Symbol]
     outputs: list[Symbol]
     captured: tuple[Tensor, ...]
     states: tuple[Node, ...]
     reached: list[frozenset[int]]
+    are_reached: tuple[bool, ...]
     programs: SizedPrograms
-    backward: dict[tuple[bool, ...], tuple[Traced, list[bool]] | None]
+    backward: dict[_Key, tuple[Traced, list[bool]] | None]
+    keeping: dict[_Key, _Keeping | None]
+    given_last: dict[tuple[bool, ...], tuple[bool, ...] | None]
+    usual: dict[tuple[bool, ...], tuple[bool, ...]]
 
     @staticmethod
     def of(
@@ -58,36 +87,75 @@ class Traced:
         tensors = tuple(n.attrs["source"] for n in variables)
         operands = [*(s.node for s in inputs), *variables]
         reached = reached_from([o.node for o in outputs], operands)
-        programs = SizedPrograms(inputs, outputs, options, left, follows)
-        return Traced(inputs, outputs, tensors, changing, reached, programs, {})
+        some = frozenset[int]().union(*reached)
+        return Traced(
+            inputs, outputs, tensors, changing, reached,
+            tuple([i in some for i, _ in enumerate(operands)]),
+            SizedPrograms(inputs, outputs, options, left, follows), {}, {}, {}, {},
+        )  # fmt: skip
 
     def __call__(self, given: Sequence[Tensor], recorded: bool = True) -> list[Tensor]:
         """Run, as one differentiable operation of the tape if it is to be ``recorded`` and an
         output reaches what requires a gradient: it does so as operations were recorded when it was
         traced."""
         operands = (*given, *self.captured)
-        if recorded and any(self.reached):
-            require = {i for i, t in enumerate(operands) if t.requires_grad}
-            apart = [require.isdisjoint(reached) for reached in self.reached]
-            recorded = not all(apart)
+        needs = self._wanted_of([t.requires_grad for t in operands]) if recorded else ()
+        if True not in needs:
+            results = self.run(*given)
         else:
-            recorded = False
-        seen = [n.attrs["source"].detach().clone() for n in self.states] if recorded else []
-        results: list[Tensor] = self.run(*given)
-        if recorded:
-            attrs = {"traced": self, "seen": seen}
-            record(_JIT_OP, operands, attrs, tuple(results), saves=range(len(operands)))
-            for result, is_apart in zip(results, apart, strict=True):
-                if is_apart:
-                    result._vertex = None
+            results = self._run_recorded(given, operands, needs)
         if thread.state.inference:
             unrecordable(tuple(results))
         return results
 
+    def _run_recorded(
+        self, given: Sequence[Tensor], operands: tuple[Tensor, ...], needs: tuple[bool, ...]
+    ) -> list[Tensor]:
+        seen = [n.attrs["source"].detach().clone() for n in self.states]
+        keeping, count = self._keeping(needs, given), len(self.outputs)
+        attrs = {"traced": self, "seen": seen, "wanted": needs, "keeping": keeping}
+        if keeping is None:
+            results = self.run(*given)
+        else:
+            results = keeping.programs.run(*given)
+            kept = [results[i] if i >= count else results[i].detach() for i in keeping.kept]
+            operands = (*operands, *kept)
+            del results[count:]
+        record(_JIT_OP, operands, attrs, tuple(results), saves=range(len(operands)))
+        for result, has_gradient in zip(results, self._usual(needs), strict=True):
+            if not has_gradient:
+                result._vertex = None
+        return results
+
+    def _wanted_of(self, wanted: Sequence[bool]) -> tuple[bool, ...]:
+        """The operands that some output reaches and of which a gradient is ``wanted``, as flags."""
+        return tuple([a and b for a, b in zip(wanted, self.are_reached, strict=True)])
+
+    def _usual(self, needs: tuple[bool, ...]) -> tuple[bool, ...]:
+        """Which outputs reach one of the operands of which a gradient is wanted."""
+        found = self.usual.get(needs)
+        if found is None:
+            found = tuple([any(needs[i] for i in reached) for reached in self.reached])
+            self.usual[needs] = found
+        return found
+
+    def program_for(self, given: Sequence[Tensor], recorded: bool) -> Program:
+        """The program that runs when this is called with these tensors."""
+        operands = (*given, *self.captured)
+        needs = self._wanted_of([t.requires_grad for t in operands]) if recorded else ()
+        keeping = self._keeping(needs, given) if True in needs else None
+        programs = self.programs if keeping is None else keeping.programs
+        return programs.program_for(given)
+
+    @property
+    def every_program(self) -> list[Program]:
+        """The programs of these outputs that were compiled, with those that keep values."""
+        every = [self.programs, *(k.programs for k in self.keeping.values() if k is not None)]
+        return [program for programs in every for _, program in programs.compiled]
+
     def run(self, *given: Tensor) -> list[Tensor]:
         """What the program gives, off the tape."""
-        results = self.programs.program_for(given)(*given)
-        return [results] if len(self.outputs) == 1 else results
+        return self.programs.run(*given)
 
     def derivative(
         self, needs: Sequence[bool], given: Sequence[bool]
@@ -95,15 +163,29 @@ class Traced:
         """The graph from the inputs, the states as the call saw them and the ``given`` cotangents
         of the outputs to the needed cotangents of the operands, and which operands have one; None
         if none has."""
-        key = (*needs, *given)
+        key = tuple(needs), tuple(given)
         if key not in self.backward:
             with for_itself(), stabilizing(self.programs.options.is_stable):
-                self.backward[key] = self._derive(needs, given)
+                self.backward[key] = self._derive(*key)
         return self.backward[key]
 
     def _derive(
         self, needs: Sequence[bool], given: Sequence[bool]
     ) -> tuple[Traced, list[bool]] | None:
+        wanted, seeds, has = self._pull(needs, given)
+        if not wanted:
+            return None
+        seen = self._make_states()
+        nodes, _ = settle(wanted, seen)
+        inputs = [*self.inputs, *map(Symbol, seen.values()), *seeds]
+        derived = Traced.of(inputs, list(map(Symbol, nodes)), self.programs.options, follows=False)
+        return derived, has
+
+    def _pull(
+        self, needs: Sequence[bool], given: Sequence[bool]
+    ) -> tuple[list[Node], list[Symbol], list[bool]]:
+        """The needed cotangents of the operands that there are, those ``given`` of the outputs, of
+        which they are made, and which operands have one."""
         first = len(self.inputs)  # names that no lower derivative has
         seeds: list[Any] = [
             Symbol(new_param(o.node.tensor_type, f"ct{i}", None, here())) if is_given else None
@@ -113,13 +195,57 @@ class Traced:
         found = pullback(self.outputs, seeds, handles)
         has = [need and g is not None for need, g in zip(needs, found, strict=True)]
         wanted = [g.node for g, is_there in zip(found, has, strict=True) if is_there]
+        return wanted, [s for s in seeds if s is not None], has
+
+    def _make_states(self) -> dict[Node, Node]:
+        """Params for the states as a call saw them."""
+        return {v: new_param(v.tensor_type, f"state{i}") for i, v in enumerate(self.states)}
+
+    def _keeping(self, needs: tuple[bool, ...], args: Sequence[Tensor]) -> _Keeping | None:
+        """What keeps values for the gradient of these operands; None if none is worth it, and where
+        hooks take what is saved: a checkpoint keeps little, and the same each time."""
+        if thread.state.saved_hooks is not None:
+            return None
+        given = self.given_last[needs] if needs in self.given_last else self._usual(needs)
+        if given is None:
+            return None
+        key = needs, given
+        if key not in self.keeping:
+            with for_itself(), stabilizing(self.programs.options.is_stable):
+                try:
+                    self.keeping[key] = self._keep(*key, self.programs.sizes_of(args))
+                except OPERAND_ERRORS:  # which backward raises again
+                    self.keeping[key] = None
+        return self.keeping[key]
+
+    def _keep(
+        self, needs: Sequence[bool], given: Sequence[bool], sizes: Mapping[Sym, int]
+    ) -> _Keeping | None:
+        wanted, seeds, has = self._pull(needs, given)
         if not wanted:
             return None
-        seen = {v: new_param(v.tensor_type, f"state{i}") for i, v in enumerate(self.states)}
-        nodes, _ = settle(wanted, seen)
-        inputs = [*self.inputs, *map(Symbol, seen.values()), *(s for s in seeds if s is not None)]
-        derived = Traced.of(inputs, list(map(Symbol, nodes)), self.programs.options, follows=False)
-        return derived, has
+        seen, written = self._make_states(), [n for n in toposort(wanted) if not is_mark(n)]
+        settled, _ = settle([*written, *wanted], seen)
+        as_written = dict(zip(reversed(settled), reversed([*written, *wanted]), strict=True))
+        wanted = settled[len(written) :]
+        values = values_to_keep(wanted, {s.node for s in seeds}, sizes)
+        if not values:
+            return None
+        places = {o.node: i for i, o in enumerate(self.outputs)}
+        first = len(self.outputs)
+        more = [as_written[v] for v in values if as_written[v] not in places]
+        places |= {node: i for i, node in enumerate(more, first)}
+        params = [
+            new_param(TensorType(v.tensor_type.dtype, v.tensor_type.shape), f"kept{i}")
+            for i, v in enumerate(values)
+        ]
+        nodes = substitute_nodes(wanted, dict(zip(values, params, strict=True)))
+        inputs = [*self.inputs, *map(Symbol, seen.values()), *seeds, *map(Symbol, params)]
+        options = self.programs.options
+        derived = Traced.of(inputs, list(map(Symbol, nodes)), options, follows=False)
+        outputs, own = [*self.outputs, *map(Symbol, more)], self.programs
+        programs = SizedPrograms(self.inputs, outputs, options, own.left, own.follows)
+        return _Keeping(programs, tuple([places[as_written[v]] for v in values]), derived, has)
 
 
 def _vjp(
@@ -129,15 +255,25 @@ def _vjp(
     *operands: Any,
     traced: Traced,
     seen: Sequence[Tensor],
+    wanted: tuple[bool, ...],
+    keeping: _Keeping | None,
 ) -> list[Any]:
-    derivative = traced.derivative(needs, [ct is not None for ct in cts])
-    if derivative is None:
-        return [None] * len(operands)
+    count = len(traced.inputs) + len(traced.captured)
+    needs, given = traced._wanted_of(needs[:count]), tuple([ct is not None for ct in cts])
+    recorded, kept = thread.state.recording, operands[count:]
+    cotangents = [*seen, *(ct for ct in cts if ct is not None)]
     inputs = operands[: len(traced.inputs)]
-    program, has = derivative
-    given = [*inputs, *seen, *(ct for ct in cts if ct is not None)]
-    found = iter(program(given, thread.state.recording))
-    return [next(found) if is_there else None for is_there in has]
+    if keeping is not None and not recorded and traced.keeping.get((needs, given)) is keeping:
+        found, has = keeping.derived([*inputs, *cotangents, *kept], False), keeping.has
+    else:  # from the inputs alone, as a derivative of the gradient needs it, too
+        traced.given_last[wanted] = None if recorded or needs != wanted else given
+        derivative = traced.derivative(needs, given)
+        if derivative is None:
+            return [None] * len(operands)
+        program, has = derivative
+        found = program([*inputs, *cotangents], recorded)
+    left = iter(found)
+    return [*(next(left) if is_there else None for is_there in has), *(None for _ in kept)]
 
 
 def _refuse(*_: Any, **__: Any) -> Any:
