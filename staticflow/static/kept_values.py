@@ -14,17 +14,11 @@ from staticflow.graph.dim_queries import evaluate_dim, symbols_of
 from staticflow.graph.dims import Size, Sym, prod
 from staticflow.graph.node import Node, constant, item, param, toposort
 from staticflow.graph.types import Shape, TensorType, types_of
-from staticflow.ops.declaring.lowering import (
-    Contract,
-    Elementwise,
-    Generate,
-    View,
-)
+from staticflow.ops.declaring.lowering import Contract, Elementwise, Generate, View
 from staticflow.ops.matrices.contract import matmul_op
 from staticflow.ops.symbols.flow import operands
 
 __all__ = ["values_to_keep"]
-
 
 _LEAST = 10_000
 """Elements read, or products of two a sixteenth of that each, that are as soon worked out again as
@@ -37,8 +31,8 @@ def values_to_keep(
     """The nodes that the gradients ``wanted`` read of what does not depend on the ``seeds``, their
     cotangents, and that are worth keeping, in the order in which they are computed.
 
-    None where it takes little to compute them at the ``sizes`` of a call, and where the size of one
-    shows only as the graph runs.
+    There are none where it takes little to compute them at the ``sizes`` of a call, and where the
+    size of one shows only as the graph runs.
     """
     order = toposort(wanted)
     late = set(seeds)
