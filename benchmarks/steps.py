@@ -53,6 +53,7 @@ class Task:
         return {
             "PyTorch eager": self.pytorch,
             "staticflow static": self.static,
+            "staticflow jit": self.jit,
             "staticflow eager": self.eager,
             "torch.compile": self.compiled,
         }
