@@ -202,7 +202,7 @@ class Jitted:
     @property
     def programs(self) -> tuple[Program, ...]:
         """The compiled programs, of each kind of arguments one or, as sizes differ between calls,
-        up to four (`Traced`)."""
+        up to four (`Traced`), and as many for calls that keep values for a gradient."""
         traces = [k.traced for kinds in self._traces.values() for k in kinds]
         return tuple(program for traced in traces for program in traced.every_program)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
+from typing import Any
 
 from staticflow.data_classes import dataclass
 from staticflow.eager.tensor import Tensor
@@ -59,9 +60,9 @@ class SizedPrograms:
         return found
 
     def run(self, *given: Tensor) -> list[Tensor]:
-        """What the program for tensors of these sizes gives of them."""
-        results: list[Tensor] = self.program_for(given)(*given)
-        return [results] if len(self.outputs) == 1 else results  # type: ignore[list-item]
+        """The outputs of these inputs, by the program for their sizes, as a list of their own."""
+        found: Any = self.program_for(given)(*given)
+        return [found] if len(self.outputs) == 1 else list(found)
 
     def known_for(self, given: Sequence[Tensor]) -> Program | None:
         """The program for tensors of these sizes, if it is known already."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import math
 from collections.abc import Callable
@@ -118,7 +119,7 @@ def test_runs_natively_however_arrays_lie(name: str, layout: str) -> None:
         first = call(x)
         for _ in range(ESTABLISHED):
             call(x)
-        found = frames(lambda: call(x))  # noqa: B023
+        found = frames(functools.partial(call, x))
         assert len(found) <= 2 and set(found) <= WRAPPERS
         for y, before, wanted in zip(*map(_results, (call(x), first, call(straight))), strict=True):
             assert y.numpy().strides == before.numpy().strides

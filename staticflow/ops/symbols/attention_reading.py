@@ -31,7 +31,8 @@ At: TypeAlias = Callable[[Node], Any]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What was read so far: its shape, and the nodes that are ``inside`` of what writes it."""
+    """The scores or the weights of attention, as far as a graph was read: their shape, and the
+    nodes ``inside`` of what writes them, of which nobody else may want the values."""
 
     shape: Shape
     inside: tuple[Node, ...]

@@ -314,7 +314,8 @@ def _scale_of(x: Any, dims: tuple[int, ...]) -> Any:
 
 
 def _number_to_divide_by(peak: Any) -> Any:
-    """What is above 0 and finite, and 1 elsewhere."""
+    """The elements of ``peak`` that are above 0 and finite, by which one may divide, and 1 in the
+    place of any other."""
     return where(logical_and(isfinite(peak), peak > 0), peak, 1.0)
 
 
