@@ -75,7 +75,11 @@ class Library:
 
 
 class _CUDA:
-    """``sf.backends.cuda``: what PyTorch asks of a GPU's products."""
+    """``sf.backends.cuda``: what PyTorch asks of a GPU's products and attention.
+
+    The ways of attention are chosen by `staticflow.nn.attention.sdpa_kernel`; here they are asked
+    for and told, and the one that suits is taken, all of them the same to the last few bits.
+    """
 
     matmul = Library(
         "backends.cuda.matmul",
@@ -84,9 +88,47 @@ class _CUDA:
         allow_bf16_reduced_precision_reduction=False,
     )
 
+    def __init__(self) -> None:
+        self._ways = dict.fromkeys(("cudnn", "flash", "math", "mem_efficient"), True)
+
     def is_built(self) -> bool:
         """Whether there is a GPU, with what programs for it need."""
         return is_available()
+
+    def enable_cudnn_sdp(self, enabled: bool) -> None:
+        """Give leave for attention by cuDNN, which nothing makes use of."""
+        self._allow("cudnn", enabled)
+
+    def enable_flash_sdp(self, enabled: bool) -> None:
+        """Give leave for attention in blocks, which is taken anyhow where it pays."""
+        self._allow("flash", enabled)
+
+    def enable_math_sdp(self, enabled: bool) -> None:
+        """Give leave for attention by its weights, which is taken anyhow where it pays."""
+        self._allow("math", enabled)
+
+    def enable_mem_efficient_sdp(self, enabled: bool) -> None:
+        """Give leave for attention in blocks, which is taken anyhow where it pays."""
+        self._allow("mem_efficient", enabled)
+
+    def cudnn_sdp_enabled(self) -> bool:
+        """What `enable_cudnn_sdp` was given last; True before."""
+        return self._ways["cudnn"]
+
+    def flash_sdp_enabled(self) -> bool:
+        """What `enable_flash_sdp` was given last; True before."""
+        return self._ways["flash"]
+
+    def math_sdp_enabled(self) -> bool:
+        """What `enable_math_sdp` was given last; True before."""
+        return self._ways["math"]
+
+    def mem_efficient_sdp_enabled(self) -> bool:
+        """What `enable_mem_efficient_sdp` was given last; True before."""
+        return self._ways["mem_efficient"]
+
+    def _allow(self, way: str, enabled: bool) -> None:
+        self._ways[way] = as_bool(f"enable_{way}_sdp: 'enabled'", enabled)
 
 
 cuda = _CUDA()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -30,21 +31,40 @@ _TOLERANCES: dict[DType, tuple[float, float]] = {
 """The relative and the absolute difference that are allowed; other dtypes must be equal."""
 
 
+@dataclass(frozen=True)
+class _Checks:
+    """What two leaves must have in common, and how far their elements may be apart."""
+
+    rtol: float | None
+    atol: float | None
+    equal_nan: bool
+    dtype: bool
+    device: bool
+    stride: bool
+
+
 def assert_close(
     actual: Any,
     expected: Any,
     *,
+    allow_subclasses: bool = True,
     rtol: float | None = None,
     atol: float | None = None,
     equal_nan: bool = False,
+    check_device: bool = True,
     check_dtype: bool = True,
-    msg: str | None = None,
+    check_layout: bool = True,
+    check_stride: bool = False,
+    msg: str | Callable[[str], str] | None = None,
 ) -> None:
     """Raise `AssertionError` unless ``actual`` is close to ``expected``: tensors, arrays, numbers,
     or lists, tuples and mappings of them.
 
-    Elements may differ by ``atol + rtol * |expected|``; the default follows from the dtype. Shapes
-    must be equal, and dtypes unless ``check_dtype`` is False. ``msg`` is said instead.
+    Elements may differ by ``atol + rtol * |expected|``; the default follows from the dtype, and is
+    0 where it is no float. Shapes must be equal; dtypes unless ``check_dtype`` is False; of two
+    tensors the devices unless ``check_device`` is False, and the strides if ``check_stride``. With
+    ``allow_subclasses=False`` both must be of one class. ``check_layout`` finds all tensors alike,
+    as all are dense. ``msg`` is said instead of what differs, or makes of that what is said.
 
     >>> import staticflow as sf
     >>> assert_close(sf.tensor([1.0]), sf.tensor([1.0 + 1e-7]))
@@ -55,28 +75,29 @@ def assert_close(
                 f"assert_close: {name!r} must be a number, not {type(tolerance).__name__}, "
                 f"at {format_locs(here())}"
             )
+    checks = _Checks(
+        rtol, atol, bool(equal_nan), bool(check_dtype), bool(check_device), bool(check_stride)
+    )
+    if not allow_subclasses and type(actual) is not type(expected):
+        kinds = f"{type(actual).__name__} and {type(expected).__name__}"
+        raise AssertionError(_said(msg, f"The classes are {kinds}."))
     try:
-        wrong = _difference(actual, expected, rtol, atol, bool(equal_nan), bool(check_dtype))
+        wrong = _difference(actual, expected, checks)
     except (TypeError, ValueError, KeyError) as error:
         given = f"{type(actual).__name__} and {type(expected).__name__}"
         raise DTypeError(
             f"assert_close: {given} cannot be compared: {error}, at {format_locs(here())}"
         ) from error
     if wrong:
-        raise AssertionError(msg or wrong)
+        raise AssertionError(_said(msg, wrong))
 
 
-def _difference(
-    actual: Any,
-    expected: Any,
-    rtol: float | None,
-    atol: float | None,
-    nan: bool,
-    check_dtype: bool,
-    where: str = "",
-) -> str:
+def _said(msg: str | Callable[[str], str] | None, wrong: str) -> str:
+    return msg(wrong) if callable(msg) else msg or wrong
+
+
+def _difference(actual: Any, expected: Any, checks: _Checks, where: str = "") -> str:
     """What differs, in words; nothing if they are close."""
-    options = rtol, atol, nan, check_dtype
     if where.count(" at [") > DEEPEST:
         raise NestingError(
             f"assert_close: more than {DEEPEST} containers are in each other; compare their leaves "
@@ -92,8 +113,8 @@ def _difference(
         both = zip(actual, expected, strict=True)
         pairs = [(str(i), a, e) for i, (a, e) in enumerate(both)]
     else:
-        return _of_tensors(_array(actual), _array(expected), *options, where)
-    found = (_difference(a, e, *options, f"{where} at [{k}]") for k, a, e in pairs)
+        return _of_leaves(actual, expected, checks, where)
+    found = (_difference(a, e, checks, f"{where} at [{k}]") for k, a, e in pairs)
     return next(filter(None, found), "")
 
 
@@ -105,19 +126,28 @@ def _array(x: Any) -> np.ndarray[Any, Any]:
     return np.asarray(x.detach().cpu().numpy() if isinstance(x, Tensor) else x)
 
 
-def _of_tensors(
-    a: Any, e: Any, rtol: float | None, atol: float | None, nan: bool, check_dtype: bool, where: str
-) -> str:
+def _of_leaves(actual: Any, expected: Any, checks: _Checks, where: str) -> str:
+    if isinstance(actual, Tensor) and isinstance(expected, Tensor):
+        if checks.device and actual.device != expected.device:
+            return f"The devices{where} are {actual.device} and {expected.device}."
+        if checks.stride and actual.shape == expected.shape:
+            strides = list(actual.stride()), list(expected.stride())
+            if strides[0] != strides[1]:
+                return f"The strides{where} are {strides[0]} and {strides[1]}."
+    a, e = _array(actual), _array(expected)
     if a.shape != e.shape:
         return f"The shapes{where} are {list(a.shape)} and {list(e.shape)}."
     dtypes = BY_NUMPY[a.dtype], BY_NUMPY[e.dtype]
-    if check_dtype and dtypes[0] is not dtypes[1]:
+    if checks.dtype and dtypes[0] is not dtypes[1]:
         return f"The dtypes{where} are {dtypes[0].name} and {dtypes[1].name}."
     relative, absolute = _TOLERANCES.get(promote(dtypes), (0.0, 0.0))
-    relative = relative if rtol is None else rtol
-    absolute = absolute if atol is None else atol
+    relative = relative if checks.rtol is None else checks.rtol
+    absolute = absolute if checks.atol is None else checks.atol
     wide_a, wide_e = a.astype(np.float64), e.astype(np.float64)
-    close = np.isclose(wide_a, wide_e, relative, absolute, equal_nan=nan)
+    if relative == absolute == 0.0 and a.dtype == e.dtype:  # integers of 64 bits are more exact
+        close = (a == e) | (checks.equal_nan & np.isnan(wide_a) & np.isnan(wide_e))
+    else:
+        close = np.isclose(wide_a, wide_e, relative, absolute, equal_nan=checks.equal_nan)
     if close.all():
         return ""
     with np.errstate(all="ignore"):

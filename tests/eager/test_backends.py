@@ -48,6 +48,21 @@ def test_what_is_asked_for_is_given_back() -> None:
     )
 
 
+@pytest.mark.parametrize("way", ["cudnn", "flash", "math", "mem_efficient"])
+def test_ways_of_attention_are_asked_for_and_told(way: str) -> None:
+    cuda: Any = sf.backends.cuda
+    enable, enabled = getattr(cuda, f"enable_{way}_sdp"), getattr(cuda, f"{way}_sdp_enabled")
+    assert enabled()
+    try:
+        enable(False)
+        assert not enabled()
+    finally:
+        enable(True)
+    with pytest.raises(sf.DTypeError, match=f"enable_{way}_sdp: 'enabled'"):
+        enable("yes")
+    assert enabled()
+
+
 def test_leave_to_be_less_exact_is_not_taken() -> None:
     x = sf.randn(40, 300, generator=sf.Generator().manual_seed(1))
     before = (x @ x.T).tolist()

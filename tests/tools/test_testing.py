@@ -65,3 +65,25 @@ def test_parameters_as_one_vector() -> None:
 def test_names_of_types() -> None:
     assert isinstance(sf.float32, sf.dtype) and sf.Size([2, 3]) == sf.ones(2, 3).shape
     assert not sf.is_inference(ONES) and sf.is_inference(sf.inference_mode()(sf.ones_like)(ONES))
+
+
+def test_integers_are_compared_in_all_their_bits() -> None:
+    x = sf.tensor([2**53 + 1, 0])
+    with pytest.raises(AssertionError, match="1 of 2"):
+        assert_close(x, x - sf.tensor([1, 0]))
+    assert_close(x, x - sf.tensor([1, 0]), atol=1)
+
+
+def test_the_checks_that_pytorch_has() -> None:
+    x = sf.ones(2, 3)
+    assert_close(x, sf.ones(3, 2).T, check_stride=False, check_layout=True, check_device=True)
+    with pytest.raises(AssertionError, match=r"strides are \[3, 1\] and \[1, 2\]"):
+        assert_close(x, sf.ones(3, 2).T, check_stride=True)
+    with pytest.raises(AssertionError, match=r"strides at \[0\]"):
+        assert_close([x], [sf.ones(3, 2).T], check_stride=True)
+    assert_close(x, np.ones((2, 3), np.float32), check_stride=True)
+    assert_close(sf.nn.Parameter(x), x)
+    with pytest.raises(AssertionError, match="classes are Parameter and Tensor"):
+        assert_close(sf.nn.Parameter(x), x, allow_subclasses=False)
+    with pytest.raises(AssertionError, match="in step 3: Mismatched elements: 6 of 6"):
+        assert_close(x, x + 1, msg=lambda wrong: f"in step 3: {wrong}")
