@@ -31,7 +31,7 @@ from staticflow.passes.rewrite import Counts
 from staticflow.passes.row_regions import Region, find_region
 from staticflow.passes.row_values import FIXED, TOTAL, Rows
 
-__all__ = ["row_blocks"]
+__all__ = ["has_blocks", "row_blocks"]
 
 _BLOCK = 1 << 23
 """Elements of a block, unless a row has more."""
@@ -68,10 +68,14 @@ def _is_worth_it(shape: Shape) -> bool:
     """Whether a matrix of scores has, or is likely to have, several blocks."""
     if len(shape) != 2 or not isinstance(shape[1], int) or shape[1] < _WIDE:
         return False
-    most = _rows_of_block(shape[1])
     if isinstance(shape[0], int):
-        return shape[0] >= _LEAST_BLOCKS * most
-    return not is_provably_ge(most, shape[0])
+        return has_blocks(shape[0], shape[1])
+    return not is_provably_ge(_rows_of_block(shape[1]), shape[0])
+
+
+def has_blocks(rows: int, columns: int) -> bool:
+    """Whether a matrix of scores is large enough to be computed for some rows at a time."""
+    return columns >= _WIDE and rows >= _LEAST_BLOCKS * _rows_of_block(columns)
 
 
 def _rows_of_block(width: int) -> int:

@@ -23,7 +23,7 @@ from staticflow.graph.locs import here
 from staticflow.graph.node import Node
 from staticflow.ops.symbols.symbol import Symbol
 from staticflow.static.compile import Options, Program
-from staticflow.static.written import write
+from staticflow.static.written import Written, write
 
 __all__ = ["SizedPrograms"]
 
@@ -98,9 +98,12 @@ class SizedPrograms:
 
     def _compile(self, known: Mapping[Sym, int], given: Sequence[Tensor]) -> Program:
         """The program for which these sizes are known, on the device of what is ``given``."""
+        with without_collection():
+            return Program(self.write(known), self.options, given)
+
+    def write(self, known: Mapping[Sym, int]) -> Written:
+        """What the program is made of for which these sizes are known."""
         only = self.outputs[0] if len(self.outputs) == 1 else self.outputs  # given as it is
         reason = "the sizes that a program of jit is for"
         sizes = [Equality(Dim.of(s), n, reason, here()) for s, n in known.items()]
-        with without_collection():
-            written = write(self.inputs, only, left=self.left, follows=self.follows, sizes=sizes)
-            return Program(written, self.options, given)
+        return write(self.inputs, only, left=self.left, follows=self.follows, sizes=sizes)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from math import prod
 from typing import Any, TypeAlias
 
 from staticflow.data_classes import dataclass
@@ -22,8 +23,9 @@ from staticflow.ops.symbols.effect import is_mark, settle, states
 from staticflow.ops.symbols.flow import reached_from
 from staticflow.ops.symbols.gradient import pullback
 from staticflow.ops.symbols.symbol import Symbol
+from staticflow.passes.order import SIMPLIFY
 from staticflow.static.compile import Options, Program
-from staticflow.static.kept_values import values_to_keep
+from staticflow.static.kept_values import number_of, values_to_keep
 from staticflow.static.sized_programs import SizedPrograms
 
 __all__ = ["Traced"]
@@ -228,7 +230,11 @@ class Traced:
         settled, _ = settle([*written, *wanted], seen)
         as_written = dict(zip(reversed(settled), reversed([*written, *wanted]), strict=True))
         wanted = settled[len(written) :]
-        values = values_to_keep(wanted, {s.node for s in seeds}, sizes)
+        inputs, options = [*self.inputs, *map(Symbol, seen.values()), *seeds], self.programs.options
+        alone = SizedPrograms(inputs, list(map(Symbol, wanted)), options, follows=False)
+        values = values_to_keep(
+            wanted, {s.node for s in seeds}, sizes, lambda nodes: _in_blocks(nodes, alone, sizes)
+        )
         if not values:
             return None
         places = {o.node: i for i, o in enumerate(self.outputs)}
@@ -240,12 +246,31 @@ class Traced:
             for i, v in enumerate(values)
         ]
         nodes = substitute_nodes(wanted, dict(zip(values, params, strict=True)))
-        inputs = [*self.inputs, *map(Symbol, seen.values()), *seeds, *map(Symbol, params)]
-        options = self.programs.options
+        inputs += map(Symbol, params)
         derived = Traced.of(inputs, list(map(Symbol, nodes)), options, follows=False)
         outputs, own = [*self.outputs, *map(Symbol, more)], self.programs
         programs = SizedPrograms(self.inputs, outputs, options, own.left, own.follows)
         return _Keeping(programs, tuple([places[as_written[v]] for v in values]), derived, has)
+
+
+def _in_blocks(
+    nodes: Collection[Node], programs: SizedPrograms, sizes: Mapping[Sym, int]
+) -> set[Node]:
+    """The ``nodes`` that a program for these sizes computes for a block of rows at a time."""
+    from staticflow.passes.pipeline import optimize  # and all passes with it
+    from staticflow.passes.row_blocks import has_blocks, row_blocks
+
+    shapes = {n: n.type.shape for n in nodes if isinstance(n.type, TensorType) and n.type.shape}
+    numbers = {n: [number_of(size, sizes) for size in shape] for n, shape in shapes.items()}
+    large = {n for n, (*rows, columns) in numbers.items() if has_blocks(prod(rows), columns)}
+    if not large:
+        return set()
+    options = programs.options
+    passes = [p for p in options.passes if p in SIMPLIFY]
+    _, reports = optimize(programs.write(sizes).graph, options.numerics, passes)
+    rules = [r.counts.lines.values() for r in reports if r.name == row_blocks.__name__]
+    lines = {line for found in rules for lines in found for line in lines}
+    return {n for n in large if not lines.isdisjoint(n.locs)}
 
 
 def _vjp(

@@ -12,6 +12,7 @@ import pytest
 
 import staticflow as sf
 from staticflow import nn
+from staticflow.passes import row_blocks
 from staticflow.static import kept_values
 
 F = nn.functional
@@ -255,3 +256,35 @@ def test_a_gradient_that_there_is_not_is_refused_in_backward() -> None:
     loss = fast(sf.rand(5, 3))
     with pytest.raises(sf.AutogradError, match="has no gradient"):
         loss.backward()
+
+
+WORDS = 4096
+
+
+@pytest.mark.parametrize("dims", [1, 2])
+@pytest.mark.parametrize("rows", [15, 64])
+def test_scores_of_many_words_are_not_kept(
+    dims: int, rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What they are made of is, where the loss is computed for a block of rows at a time."""
+    monkeypatch.setattr(row_blocks, "_BLOCK", 4 * WORDS)
+    sf.manual_seed(0)
+    model = nn.Sequential(nn.Linear(5, 8), nn.Tanh(), nn.Linear(8, WORDS))
+    x = sf.rand(rows, 5) if dims == 1 else sf.rand(rows // 5, 5, 5)
+    words = sf.randint(0, WORDS, x.shape[:-1])
+
+    def loss(x: Any, words: Any) -> Any:
+        return F.cross_entropy(model(x).reshape(-1, WORDS), words.reshape(-1))
+
+    loss(x, words).backward()
+    expected = [p.grad.numpy() for p in model.parameters()]
+    model.zero_grad()
+    fast = sf.jit(loss)
+    fast(x, words).backward()
+    for p, e in zip(model.parameters(), expected, strict=True):
+        np.testing.assert_allclose(p.grad.numpy(), e, rtol=1e-5, atol=1e-7)
+    keeping = keeping_of(fast)
+    sizes = [n for o in keeping.programs.outputs[1:] for n in o.shape[-1:]]
+    assert 8 in sizes and (WORDS in sizes) == (rows == 15)
+    blocks = [p.optimized.nodes for _, p in keeping.derived.programs.compiled]
+    assert any(n.op.name == "scan" for nodes in blocks for n in nodes) == (rows == 64)
