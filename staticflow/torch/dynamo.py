@@ -16,7 +16,7 @@ from staticflow.ops.basics.arithmetic import clone
 from staticflow.ops.symbols.symbol import Symbol
 from staticflow.static.compile import compile
 from staticflow.static.inputs import placeholder
-from staticflow.torch.exchange import array_from_torch, dtype_from_torch, tensor_to_torch
+from staticflow.torch.exchange import ArraysFromTorch, dtype_from_torch, tensor_to_torch
 from staticflow.torch.steps import Ref, Steps, read_steps
 
 __all__ = ["compile_differentiated"]
@@ -133,12 +133,12 @@ class _Graph:
         numbers = {i for i in computed if isinstance(found[i], Dim)}
         program = compile(list(symbols), list(computed.values())) if computed else None
         tensors = [i for i, v in enumerate(self._inputs) if self._is_tensor(v)]
-        library = self._library
+        library, arrays_of = self._library, ArraysFromTorch(self._library, len(tensors))
 
         def call(args: Sequence[Any]) -> list[Any]:
             out = list(found)
             if program is not None:
-                arrays = [array_from_torch(args[i]) for i in tensors]
+                arrays = arrays_of([args[i] for i in tensors])
                 for i, value in zip(computed, program(*arrays), strict=True):
                     out[i] = value.item() if i in numbers else tensor_to_torch(library, value)
             for i, place in handed.items():

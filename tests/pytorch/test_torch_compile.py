@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import gc
 import importlib
 import tomllib
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,8 @@ import staticflow as sf
 torch = pytest.importorskip("torch", reason='torch.compile: pip install "staticflow[torch]"')
 
 from torch_tutorials import MODELS, TUTORIALS  # noqa: E402
+
+from staticflow.torch.exchange import ArraysFromTorch  # noqa: E402
 
 leaves_of = torch.utils._pytree.tree_leaves
 FEW = (
@@ -114,6 +118,43 @@ def test_a_whole_step_with_pytorchs_optimiser(name: str, foreach: bool) -> None:
     for _ in range(3):
         torch.testing.assert_close(compiled(), eager(), rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(ours.weight, theirs.weight, rtol=1e-4, atol=1e-5)
+
+
+def test_a_parameter_may_lie_elsewhere_later() -> None:
+    torch.manual_seed(0)
+    model, compiled = pair(MODELS["mlp"].make())
+    x = torch.randn(6, 3)
+    with torch.no_grad():
+        for change in (
+            lambda p: p,
+            lambda p: p.mul_(2),
+            lambda p: setattr(p, "data", p.data + 1),
+            lambda p: setattr(p, "data", p.data.t().contiguous().t()),
+            lambda p: p.sub_(1),
+        ):
+            for module in (model, compiled):
+                for p in module.parameters():
+                    change(p)
+            for _ in range(2):
+                torch.testing.assert_close(compiled(x), model(x), rtol=1e-5, atol=1e-6)
+
+
+def test_arrays_of_parameters_are_kept_as_long_as_these() -> None:
+    arrays_of = ArraysFromTorch(torch, 2)
+    x, p = torch.ones(3), torch.nn.Parameter(torch.ones(2))
+    first, again = arrays_of([x, p]), arrays_of([x, p])
+    assert again[1] is first[1] and again[0] is not first[0]
+    assert again[1].tolist() == [1, 1]
+    p.data = torch.zeros(2)
+    (_, moved) = arrays_of([x, p])
+    assert moved.tolist() == [0, 0] and arrays_of([x, p])[1] is moved
+    other = torch.nn.Parameter(p.data)
+    assert arrays_of([x, other])[1] is not moved
+    kept = weakref.ref(arrays_of([x, other])[1])
+    assert kept() is not None
+    del other
+    gc.collect()
+    assert kept() is None
 
 
 def test_changes_in_place_reach_the_argument() -> None:
