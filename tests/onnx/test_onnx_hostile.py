@@ -168,6 +168,25 @@ def test_each_is_one_clear_error(what: str) -> None:
     assert re.search(r", at .*test_onnx_hostile\.py:\d+$", str(caught.value))
 
 
+@pytest.mark.parametrize("dtype", sorted(set(TensorProto.DataType.values())))
+@pytest.mark.parametrize(
+    "held", ["raw_data", "float_data", "int32_data", "int64_data", "double_data"]
+)
+def test_absurd_sizes_beside_a_size_of_0(dtype: int, held: str) -> None:
+    """Such a tensor has no elements, so that no data are too few for it; NumPy has no such array."""
+    for dims in ((0, (1 << 63) - 1, 2), (1 << 62, 0, 1 << 62), (1 << 40, 1 << 40, 0)):
+
+        def change(m: Any, dims: Any = dims) -> None:
+            tensor = m.graph.initializer[0]
+            tensor.ClearField("raw_data")
+            if held == "raw_data":
+                tensor.raw_data = b""
+            tensor.data_type, tensor.dims[:] = dtype, dims
+
+        with pytest.raises(sf.ModelError, match=r"must be \d+ bytes at most|has the dtype"):
+            sf.onnx.load(edit(change))
+
+
 def outside(location: str, **more: Any) -> bytes:
     def change(m: Any) -> None:
         tensor = m.graph.initializer[0]

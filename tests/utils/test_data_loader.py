@@ -15,6 +15,7 @@ import pytest
 import staticflow as sf
 from staticflow.utils.data import (
     BatchSampler,
+    ChainDataset,
     ConcatDataset,
     DataLoader,
     Dataset,
@@ -22,6 +23,7 @@ from staticflow.utils.data import (
     RandomSampler,
     Sampler,
     SequentialSampler,
+    StackDataset,
     Subset,
     SubsetRandomSampler,
     TensorDataset,
@@ -96,6 +98,28 @@ def test_collation() -> None:
         default_collate([object()])
     with pytest.raises(sf.ArgumentError, match=r"samples have \[1, 2\] parts"):
         default_collate([(1,), (1, 2)])
+
+
+@pytest.mark.parametrize(
+    ("batch", "message"),
+    [
+        ([], "a batch of no samples"),
+        ([np.ones(2), np.ones(3)], r"arrays of the shapes \[2\], \[3\], which must be equal"),
+        ([sf.ones(2), sf.ones(3)], r"arrays of the shapes \[2\], \[3\], which must be equal"),
+        ([sf.ones(2), 3], r"arrays of the shapes \[2\], \[\], which must be equal"),
+        ([{"a": 1}, {"b": 1}], r"a sample lacks some of the keys \['a'\] of the first"),
+        ([{"a": 1, "b": 2}, {"a": 1}], r"a sample lacks some of the keys \['a', 'b'\]"),
+        ([{"a": 1}, 3], "a sample lacks some of the keys"),
+        ([(1, 2), 3], r"samples have \[1, 2\] parts"),
+        ([{"x": (np.ones(2), 0)}, {"x": (np.ones(1), 0)}], r"shapes \[1\], \[2\]"),
+    ],
+    ids=str,
+)
+def test_samples_that_are_no_batch_say_so(batch: Any, message: str) -> None:
+    with pytest.raises(
+        sf.StaticflowError, match=f"^default_collate: .*{message}.*, at .*test_data"
+    ):
+        default_collate(batch)
 
 
 def test_an_error_comes_out_of_the_loop_with_its_traceback() -> None:
@@ -197,6 +221,25 @@ WRONG = {
 def test_wrong_arguments_are_named(message: str) -> None:
     with pytest.raises(sf.StaticflowError, match=message):
         WRONG[message]()
+
+
+@pytest.mark.parametrize(
+    ("args", "named"), [((), {}), (([1],), {"x": [1]}), (([1], [1, 2]), {}), ((3,), {})], ids=str
+)
+def test_datasets_that_do_not_stand_side_by_side(args: Any, named: dict[str, Any]) -> None:
+    with pytest.raises(sf.ArgumentError, match=r"^StackDataset: .*, at .*test_data_loader"):
+        StackDataset(*args, **named)
+
+
+def test_streams_follow_each_other() -> None:
+    class Two(IterableDataset):
+        def __iter__(self) -> Any:
+            return iter([1, 2])
+
+    assert [x.tolist() for x in DataLoader(Two() + Two(), 3)] == [[1, 2, 1], [2]]
+    assert len(ChainDataset([range(2), "abc"])) == 5
+    with pytest.raises(sf.ArgumentError, match="one of the datasets is an int, and must have"):
+        list(ChainDataset([3]))
 
 
 def test_datasets_stand_one_behind_the_other() -> None:

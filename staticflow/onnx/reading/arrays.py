@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import stat
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -53,6 +54,11 @@ def read_array(tensor: Any, folder: str | None, library: Any) -> Array:
     if any(d < 0 for d in dims) or len(dims) > MOST_DIMS:
         raise WrongModel(
             f"has the shape {dims[:8]}; sizes are 0 or more, and there are {MOST_DIMS} at most"
+        )
+    if math.prod(d for d in dims if d) * dtype.numpy.itemsize > sys.maxsize and 0 in dims:
+        raise WrongModel(
+            f"has the shape {dims[:8]}; the product of the sizes that are not 0 must be "
+            f"{sys.maxsize} bytes at most"
         )
     if tensor.HasField("segment"):
         raise WrongModel("is in segments, which are not read")

@@ -12,7 +12,7 @@ from staticflow.errors import ArgumentError, IndexRangeError
 from staticflow.graph.articles import with_article
 from staticflow.graph.locs import format_locs, here
 
-__all__ = ["check_callable", "check_count", "check_has", "sample_at"]
+__all__ = ["check_callable", "check_count", "check_has", "has_indices", "sample_at"]
 
 
 def check_has(owner: str, argument: str, value: Any, *methods: str) -> None:
@@ -47,6 +47,16 @@ def check_callable(owner: str, argument: str, value: Any) -> None:
             f"{owner}: {argument} is {with_article(type(value))}, and must be a function, at "
             f"{format_locs(here())}"
         )
+
+
+def has_indices(dataset: Any) -> bool:
+    """Whether samples of ``dataset`` are read by their index. PyTorch's class of streams has a
+    ``__getitem__``, which raises, and its subclasses may have a ``__len__``."""
+    is_stream = any(
+        c.__name__ == "IterableDataset" and c.__module__.startswith("torch.utils.data")
+        for c in type(dataset).__mro__
+    )
+    return not is_stream and hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")
 
 
 def sample_at(owner: str, dataset: Any, index: Any) -> Any:

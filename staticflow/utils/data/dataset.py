@@ -15,7 +15,8 @@ from staticflow.ops.random.sampling import Source, randperm
 from staticflow.utils.data.checks import check_has, sample_at
 
 __all__ = [
-    "ConcatDataset", "Dataset", "IterableDataset", "Subset", "TensorDataset", "random_split",
+    "ChainDataset", "ConcatDataset", "Dataset", "IterableDataset", "StackDataset", "Subset",
+    "TensorDataset", "random_split",
 ]  # fmt: skip
 
 
@@ -42,6 +43,30 @@ class IterableDataset:
             f"{type(self).__name__} has no __iter__(), and a stream must have one, at "
             f"{format_locs(here())}"
         )
+
+    def __add__(self, other: Any) -> ChainDataset:
+        return ChainDataset([self, other])
+
+
+class ChainDataset(IterableDataset):
+    """The samples of several streams, one stream after the other; so is ``a + b`` of two.
+
+    >>> list(ChainDataset([range(2), "ab"]))
+    [0, 1, 'a', 'b']
+    """
+
+    def __init__(self, datasets: Iterable[Any]) -> None:
+        check_has("ChainDataset", "datasets", datasets, "__iter__")
+        self.datasets = datasets
+
+    def __iter__(self) -> Iterator[Any]:
+        for one in self.datasets:
+            check_has("ChainDataset", "one of the datasets", one, "__iter__")
+            yield from one
+
+    def __len__(self) -> int:
+        """The samples of all streams, where each knows how many it has."""
+        return sum(len(one) for one in self.datasets)
 
 
 class ConcatDataset(Dataset):
@@ -85,6 +110,39 @@ class ConcatDataset(Dataset):
 
     def __len__(self) -> int:
         return self.cumulative_sizes[-1]
+
+
+class StackDataset(Dataset):
+    """The samples of several datasets of one length side by side: sample ``i`` is the tuple of the
+    i-th of each, or a dict of them where the datasets are given by name.
+
+    Raises `ArgumentError` for no datasets, for some with and some without names, and for several
+    lengths.
+
+    >>> StackDataset([1, 2], "ab")[1], StackDataset(x=[1, 2], y="ab")[0]
+    ((2, 'b'), {'x': 1, 'y': 'a'})
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        parts = args or tuple(kwargs.values())
+        for one in parts:
+            check_has("StackDataset", "one of the datasets", one, "__len__", "__getitem__")
+        if not parts or (args and kwargs) or len({len(one) for one in parts}) > 1:
+            raise ArgumentError(
+                f"StackDataset: datasets of the lengths {[len(one) for one in parts]}, of which "
+                f"{len(kwargs)} have names; give one or more of one length, all with names or "
+                f"none, at {format_locs(here())}"
+            )
+        self.datasets: Any = args or kwargs
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(self.datasets, dict):
+            return {k: sample_at("StackDataset", d, index) for k, d in self.datasets.items()}
+        return tuple(sample_at("StackDataset", d, index) for d in self.datasets)
+
+    def __len__(self) -> int:
+        parts = self.datasets.values() if isinstance(self.datasets, dict) else self.datasets
+        return len(next(iter(parts)))
 
 
 class TensorDataset(Dataset):

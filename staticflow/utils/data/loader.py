@@ -18,35 +18,57 @@ import numpy as np
 from staticflow.eager.creation import as_tensor, tensor
 from staticflow.eager.device import is_available
 from staticflow.eager.tensor import Tensor
-from staticflow.errors import ArgumentError
-from staticflow.graph.articles import with_article
+from staticflow.errors import ArgumentError, ShapeError
+from staticflow.graph.articles import is_of_library, with_article
 from staticflow.graph.dtypes import float64
 from staticflow.graph.locs import Locs, format_locs, here, stand_for
 from staticflow.ops.basics.joining import stack
 from staticflow.ops.declaring.switch import as_bool
 from staticflow.ops.random.sampling import Source, randperm
 from staticflow.pytree import map_tree
-from staticflow.utils.data.checks import check_callable, check_count, check_has, sample_at
+from staticflow.utils.data.checks import (
+    check_callable,
+    check_count,
+    check_has,
+    has_indices,
+    sample_at,
+)
 from staticflow.utils.data.dataset import TensorDataset
 from staticflow.utils.data.sampler import batch_count, in_batches
 
-__all__ = ["DataLoader", "default_collate", "default_convert"]
+__all__ = ["DataLoader", "default_collate", "default_convert", "get_worker_info"]
+
+
+def get_worker_info() -> None:
+    """None, which is PyTorch's answer outside of a process of workers: a stream that asks gives all
+    its samples, as one thread makes all batches here.
+
+    >>> get_worker_info()
+    """
 
 
 def default_collate(batch: Sequence[Any]) -> Any:
-    """A batch of samples: tensors and arrays stacked along a new first dim, numbers as a tensor
-    (float64 of floats), and so inside dicts, tuples and lists; words and bytes stay a list.
+    """A batch of samples: tensors and arrays, another library's too, stacked along a new first dim,
+    numbers as a tensor (float64 of floats), and so inside dicts, tuples and lists; words and bytes
+    stay a list.
 
-    Raises `ArgumentError` for samples of another kind.
+    Raises `ArgumentError` for samples of another kind, and `ShapeError` for arrays of several
+    shapes.
 
     >>> default_collate([(1, "a"), (2, "b")])
     [tensor([1, 2]), ('a', 'b')]
     """
+    if not len(batch):
+        raise ArgumentError(
+            f"default_collate: a batch of no samples; give one at least, at {format_locs(here())}"
+        )
     first = batch[0]
-    if hasattr(first, "__sf_mode__"):
-        return stack(list(batch))
     if isinstance(first, np.ndarray | np.generic):
+        _check_shapes(batch)
         return as_tensor(np.stack([np.asarray(x) for x in batch]))
+    if hasattr(first, "__sf_mode__") or is_of_library(first):
+        _check_shapes(batch)
+        return stack([as_tensor(x) for x in batch])
     if isinstance(first, float):
         return tensor(list(batch), dtype=float64)
     if isinstance(first, int):
@@ -54,10 +76,15 @@ def default_collate(batch: Sequence[Any]) -> Any:
     if isinstance(first, str | bytes):
         return list(batch)
     if isinstance(first, Mapping):
+        if any(not isinstance(x, Mapping) or not x.keys() >= first.keys() for x in batch):
+            raise ArgumentError(
+                f"default_collate: a sample lacks some of the keys {list(first)} of the first; "
+                f"give a collate_fn, at {format_locs(here())}"
+            )
         return {key: default_collate([x[key] for x in batch]) for key in first}
     if isinstance(first, tuple | list):
-        if any(len(x) != len(first) for x in batch):
-            lengths = sorted({len(x) for x in batch})
+        if any(not isinstance(x, tuple | list) or len(x) != len(first) for x in batch):
+            lengths = sorted({len(x) if isinstance(x, tuple | list) else 1 for x in batch})
             raise ArgumentError(
                 f"default_collate: samples have {lengths} parts, and must have equally many; give "
                 f"a collate_fn, at {format_locs(here())}"
@@ -72,15 +99,26 @@ def default_collate(batch: Sequence[Any]) -> Any:
     )
 
 
+def _check_shapes(batch: Sequence[Any]) -> None:
+    shapes = {str(list(getattr(x, "shape", ()))) for x in batch}
+    if len(shapes) > 1:
+        raise ShapeError(
+            f"default_collate: samples have arrays of the shapes {', '.join(sorted(shapes))}, "
+            f"which must be equal; give a collate_fn that pads them, at {format_locs(here())}"
+        )
+
+
 def default_convert(data: Any) -> Any:
-    """A sample with tensors for its arrays, also inside dicts, tuples, which become lists, and
-    lists; everything else stays.
+    """A sample with tensors for its arrays, another library's on their memory, also inside dicts,
+    tuples, which become lists, and lists; everything else stays.
 
     >>> default_convert({"x": np.ones(2), "name": "a"})
     {'x': tensor([1., 1.], dtype=staticflow.float64), 'name': 'a'}
     """
     if isinstance(data, np.ndarray | np.generic):
         return data if data.dtype.kind in "OSU" else as_tensor(np.asarray(data))
+    if is_of_library(data):
+        return as_tensor(data)
     if isinstance(data, Mapping):
         return {key: default_convert(value) for key, value in data.items()}
     if isinstance(data, tuple | list):
@@ -98,7 +136,7 @@ class DataLoader:
     ``batch_size`` samples. ``collate_fn`` makes a batch of a list of samples, `default_collate`
     unless given. With a ``batch_size`` of None there are no batches: samples come one by one, as
     ``collate_fn`` or `default_convert` gives them. A dataset without ``__getitem__`` is iterated
-    over.
+    over, and so is a stream of PyTorch's, an ``IterableDataset``, which has one that raises.
 
     Up to ``prefetch`` batches are made ahead on a thread, which ends with the loop, also where
     that is left early; what it raises comes out of the loop. With 0, or ``num_workers=0``, there
@@ -169,7 +207,7 @@ class DataLoader:
         for name, given in (("sampler", sampler), ("batch_sampler", batch_sampler)):
             if given is not None:
                 check_has("DataLoader", name, given, "__iter__")
-        by_index = hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")
+        by_index = has_indices(dataset)
         if not by_index and not hasattr(dataset, "__iter__"):
             raise ArgumentError(
                 f"DataLoader: the dataset is {with_article(type(dataset))}, and must have __len__ "
