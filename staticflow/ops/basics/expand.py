@@ -12,14 +12,14 @@ from staticflow.graph.dims import Size, same_shape
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, Shape, TensorType
-from staticflow.ops.basics.view import same_view, stretchable
+from staticflow.ops.basics.view import same_view, stretchable, stretching_ones
 from staticflow.ops.declaring.by_shape import by_shape
 from staticflow.ops.declaring.declare import per_arg, sum_to
 from staticflow.ops.declaring.lowering import Index, View
 from staticflow.ops.declaring.sizes import several_of, sizes_of
 
 __all__ = [
-    "broadcast_tensors", "broadcast_to", "common_shape", "expand", "expand_as", "expand_op",
+    "broadcast_tensors", "broadcast_to", "common_shape", "expand", "expand_as", "expand_op", "meet",
 ]  # fmt: skip
 
 
@@ -105,6 +105,19 @@ def broadcast_tensors(*tensors: Any) -> tuple[Any, ...]:
 def common_shape(shapes: Sequence[Shape], what: str) -> Shape:
     """The shape in which several meet. What is not known yet, the ops that expand to it assume."""
     try:
-        return Facts().broadcast(shapes)
+        return Facts().broadcast(stretching_ones(shapes))
     except ShapeError as error:
         raise ShapeError(f"{what}: {error}, at {format_locs(here())}") from None
+
+
+def meet(what: str, *tensors: Any, kept: int = 0) -> tuple[Any, ...]:
+    """The tensors, with a size of 1 for those that are 1 at most and are to stretch, but for the
+    last ``kept`` dims: for ops that broadcast in their own loops, where only a known 1 stretches.
+    """
+    if not any(x.__sf_mode__.rank for x in tensors):
+        return tensors
+    ends = [x.ndim - min(kept, x.ndim) for x in tensors]
+    lead = common_shape([x.shape[:end] for x, end in zip(tensors, ends, strict=True)], what)
+    return tuple(
+        stretchable(x, (*lead, *x.shape[end:])) for x, end in zip(tensors, ends, strict=True)
+    )

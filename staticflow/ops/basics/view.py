@@ -27,6 +27,7 @@ __all__ = [
     "contiguous",
     "contiguous_op",
     "flatten",
+    "is_one_at_most",
     "of_size",
     "ravel",
     "reshape",
@@ -157,16 +158,35 @@ def of_size(x: Any, dim: int, size: Size) -> Any:
     return x if same_shape(shape, x.shape) else _view_as_shape(x, shape)
 
 
-def _is_one_at_most(size: Size) -> bool:
+def is_one_at_most(size: Size) -> bool:
     """Whether a size is 1, or known to be no larger as soon as it is known."""
     return same(size, 1) or (isinstance(size, Dim) and is_provably_ge(1, size))
+
+
+def stretching_ones(shapes: Sequence[Shape]) -> Sequence[Shape]:
+    """The shapes, with 1 for unknown sizes that are 1 at most where another shape, counted from the
+    back, has another size: in the shape in which all meet these are the ones that stretch."""
+    if not any(isinstance(size, Dim) for shape in shapes for size in shape):  # as eagerly
+        return shapes
+    found = []
+    for shape in shapes:
+        own = list(shape)
+        for axis in range(-len(shape), 0):
+            size = own[axis]
+            if isinstance(size, Dim) and any(
+                len(other) >= -axis and not same(other[axis], size) and not same(other[axis], 1)
+                for other in shapes
+            ):
+                own[axis] = 1 if is_provably_ge(1, size) else size
+        found.append(tuple(own))
+    return found
 
 
 def stretchable(x: Any, shape: Shape) -> Any:
     """``x`` with 1 for the sizes that are 1 at most, as that of ``y[:1]``, where it is to stretch
     to ``shape``: assumed to be 1, and asked as the program runs."""
     for dim, (own, wanted) in enumerate(zip(x.shape, shape[len(shape) - x.ndim :], strict=True)):
-        if not (same(own, wanted) or same(wanted, 1)) and _is_one_at_most(own):
+        if not (same(own, wanted) or same(wanted, 1)) and is_one_at_most(own):
             x = of_size(x, dim, 1)
     return x
 
@@ -339,7 +359,7 @@ def squeeze(input: Any, dim: int | Sequence[int] | None = None) -> Any:
     1. A size known only as the program runs is none of 1, but for one that is 1 at most, as that of
     ``x[:1]``: it is assumed to be 1, and asked as the program runs."""
     named = normalize_dims(dim, input.ndim, "squeeze")
-    dims = tuple(d for d in named if input.ndim and _is_one_at_most(input.shape[d]))
+    dims = tuple(d for d in named if input.ndim and is_one_at_most(input.shape[d]))
     return squeeze_op(input, dims=dims) if dims else same_view(input, squeeze_op, dims=())
 
 

@@ -10,7 +10,7 @@ from staticflow.graph.dims import Size, same, same_shape
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.ops.basics.creation import new_full
-from staticflow.ops.basics.expand import common_shape, expand
+from staticflow.ops.basics.expand import common_shape, expand, meet
 from staticflow.ops.basics.reduce import add_wide
 from staticflow.ops.basics.slicing import from_front
 from staticflow.ops.basics.view import atleast_1d, ravel, reshape
@@ -28,7 +28,7 @@ from staticflow.ops.indexing.index_ops import (
 
 __all__ = [
     "embedding", "fill", "filling", "fit", "index_add", "index_copy", "index_fill", "index_put",
-    "index_select", "put_at", "take", "trim",
+    "index_select", "meet_indices", "put_at", "take", "trim",
 ]  # fmt: skip
 
 
@@ -96,6 +96,7 @@ def put_at(
     x: Any, indices: Sequence[Any], dims: tuple[int, ...], values: Any, accumulate: bool = False
 ) -> Any:
     """`index_put_op` with ``values`` broadcast to what the indices name."""
+    indices = meet_indices("index_put", indices)
     batch = common_shape([i.shape for i in indices], "index_put")
     shape = Frame(x.shape, dims, batch).shape
 
@@ -104,6 +105,13 @@ def put_at(
 
     given = fit(values, shape)
     return add_wide(put, x, given) if accumulate else put(x, given)
+
+
+def meet_indices(what: str, indices: Sequence[Any]) -> Sequence[Any]:
+    """Indices that name elements together, as `meet` gives tensors."""
+    if len(indices) < 2 or not all(hasattr(i, "__sf_mode__") for i in indices):
+        return indices
+    return meet(what, *indices)
 
 
 def fit(value: Any, shape: Sequence[Size]) -> Any:

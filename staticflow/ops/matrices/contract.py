@@ -16,6 +16,7 @@ from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.basics.arithmetic import cast
 from staticflow.ops.basics.autocast import by_autocast
 from staticflow.ops.basics.axes import mT, permute, permute_op
+from staticflow.ops.basics.expand import meet
 from staticflow.ops.basics.view import reshape, unsqueeze
 from staticflow.ops.declaring.by_shape import by_shape
 from staticflow.ops.declaring.declare import per_arg, same_size, sum_to
@@ -109,6 +110,8 @@ def matmul(input: Any, other: Any) -> Any:
     left, right = x.ndim == 1, y.ndim == 1
     if left or right:
         _refuse_unequal("matmul", x, y)
+    else:
+        x, y = meet("matmul", x, y, kept=2)
     out = matmul_op(unsqueeze(x, 0) if left else x, unsqueeze(y, 1) if right else y)
     if not (left or right):
         return out

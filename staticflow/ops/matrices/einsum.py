@@ -19,7 +19,7 @@ from staticflow.ops.basics.arithmetic import mul
 from staticflow.ops.basics.axes import permute
 from staticflow.ops.basics.expand import expand
 from staticflow.ops.basics.reduce import sum_op
-from staticflow.ops.basics.view import reshape
+from staticflow.ops.basics.view import is_one_at_most, reshape, stretchable
 from staticflow.ops.declaring.by_shape import by_shape
 from staticflow.ops.matrices.contract import matmul
 from staticflow.ops.matrices.triangle import diagonal
@@ -82,9 +82,13 @@ def einsum(equation: str, *operands: Any) -> Any:
         operands = tuple(operands[0])
     inputs, out = _parse(equation, operands)
     sizes = _sizes(equation, operands, inputs)
+    stretched = [
+        stretchable(x, tuple(sizes[name] for name in labels))
+        for x, labels in zip(operands, inputs, strict=True)
+    ]
     terms = [
         _without_ones(_diagonal(x, labels), sizes)
-        for x, labels in zip(operands, inputs, strict=True)
+        for x, labels in zip(stretched, inputs, strict=True)
     ]
     return contract_all(terms, out)
 
@@ -139,13 +143,13 @@ def _dots(labels: Sequence[str]) -> tuple[str, ...]:
 def _sizes(
     equation: str, operands: Sequence[Any], inputs: Sequence[tuple[str, ...]]
 ) -> dict[str, Size]:
-    """The size of each label; a 1 stretches."""
+    """The size of each label; a 1 stretches, and so does a size that is 1 at most."""
     sizes: dict[str, Size] = {}
     for x, labels in zip(operands, inputs, strict=True):
         for size, name in zip(x.shape, labels, strict=True):
             known = sizes.get(name, 1)
-            if same(known, 1):
-                sizes[name] = size
+            if is_one_at_most(known):
+                sizes[name] = size if same(known, 1) or not same(size, 1) else known
             elif isinstance(known, int) and isinstance(size, int) and size not in (1, known):
                 raise _refuse(equation, f"the dim {name!r} has the sizes {known} and {size}")
     return sizes

@@ -14,7 +14,7 @@ from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.basics.arithmetic import add, mul
 from staticflow.ops.basics.autocast import by_autocast
 from staticflow.ops.basics.axes import mT
-from staticflow.ops.basics.view import reshape, unsqueeze
+from staticflow.ops.basics.view import reshape, stretchable, unsqueeze
 from staticflow.ops.declaring.by_shape import by_shape
 from staticflow.ops.declaring.declare import normalize_dim, strict, sum_to
 from staticflow.ops.declaring.fused import fused
@@ -109,6 +109,8 @@ def _product_and_sum(op: Op, input: Any, x: Any, y: Any, beta: float, alpha: flo
     by_fraction = (isinstance(factor, float) and factor not in (0, 1) for factor in (beta, alpha))
     if any(by_fraction) and not any(a.dtype.is_floating for a in (input, x, y)):
         return _sum_with(input, matmul(x, y), beta, alpha)
+    if hasattr(input, "__sf_mode__") and input.__sf_mode__.rank and input.ndim <= x.ndim:
+        input = stretchable(input, (*x.shape[:-1], y.shape[-1]))
     return op(input, x, y, beta=beta, alpha=alpha)
 
 

@@ -48,7 +48,7 @@ from staticflow.ops.declaring.sizes import as_size
 from staticflow.ops.declaring.thread import thread
 from staticflow.ops.declaring.tracing import tracing_state
 from staticflow.ops.indexing.data_dependent import nonzero
-from staticflow.ops.indexing.index_functions import fit, put_at, trim
+from staticflow.ops.indexing.index_functions import fit, meet_indices, put_at, trim
 from staticflow.ops.indexing.index_ops import index_op
 from staticflow.ops.indexing.mask_ops import masked_scatter
 from staticflow.ops.tensors.symbol_views import Alias, view_of
@@ -318,7 +318,7 @@ def get(x: Any, key: Any) -> Any:
     if not found.tensors:
         return part if part is not x or numbers else same_view(x, reshape_op, shape=x.shape)
     indices, dims = _indices(found.tensors)
-    return index_op(part, *indices, dims=dims)
+    return index_op(part, *meet_indices("indexing", indices), dims=dims)
 
 
 @by_shape
