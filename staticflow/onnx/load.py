@@ -17,10 +17,11 @@ def load(model: str | os.PathLike[str] | bytes | IO[bytes]) -> Model:
 
     The module is called with tensors or symbols, in the order of the file's inputs or by their
     names; it computes now, or writes a graph, and can be differentiated, trained, compiled and
-    exported again. Floating initializers are its parameters, others buffers, under the names that
-    they have in the file, so that ``state_dict()`` says these. ``placeholders()`` are its inputs as
-    the file declares them, sizes with names being unknown ones. Operators have one meaning in both
-    modes; what the attribute ``training_mode`` asks for is done, whatever mode the module is in.
+    exported again. Floating initializers of one dim and more are its parameters, others buffers,
+    under the names that they have in the file, so that ``state_dict()`` says these.
+    ``placeholders()`` are its inputs as the file declares them, sizes with names being unknown
+    ones. Operators have one meaning in both modes; what the attribute ``training_mode`` asks for is
+    done, whatever mode the module is in.
 
     A file is data: nothing of it is run as code, its tensors are no larger than it says and holds,
     and data outside of it must lie in its folder. Raises `ModelError` for a file that is damaged,

@@ -239,7 +239,7 @@ def test_names_lead_to_modules_and_never_collide() -> None:
 def test_what_shapes_are_made_of_is_no_parameter() -> None:
     shape = numpy_helper.from_array(np.array([-1, 2], np.int64), "shape")
     low = numpy_helper.from_array(np.float32(0), "low")
-    scale = numpy_helper.from_array(np.float32(2), "scale")
+    scale = numpy_helper.from_array(np.full(1, 2, np.float32), "scale")
     ids = numpy_helper.from_array(np.arange(6), "ids")
     nodes = [
         helper.make_node("Reshape", ["x", "shape"], ["r"]),
@@ -251,6 +251,61 @@ def test_what_shapes_are_made_of_is_no_parameter() -> None:
     model = sf.onnx.load(data)
     assert [n for n, _ in model.named_parameters()] == ["scale"]
     assert [n for n, _ in model.named_buffers()] == ["low", "ids"]
+
+
+@pytest.mark.parametrize("written", ["nodes", "initializers", "kinds of PyTorch's"])
+def test_numbers_of_a_formula_are_not_trained(written: str) -> None:
+    """A norm by the root of the mean square, as exporters write it: the exponent was a parameter,
+    whose gradient is NaN for a negative number."""
+    numbers = {"two": np.float32(2), "eps": np.float32(1e-5), "scale": np.float32([0.5, 2])}
+    arrays = {n: numpy_helper.from_array(np.asarray(v), n) for n, v in numbers.items()}
+    kept = ["weight", "temperature"]
+    held = [
+        numpy_helper.from_array(np.ones(2, np.float32), "weight"),
+        numpy_helper.from_array(np.float32(3), "temperature"),
+    ]
+    nodes = [
+        helper.make_node("Pow", ["x", "two"], ["p"]),
+        helper.make_node("ReduceMean", ["p"], ["m"], keepdims=1),
+        helper.make_node("Add", ["m", "eps"], ["e"]),
+        helper.make_node("Sqrt", ["e"], ["r"]),
+        helper.make_node("Div", ["x", "r"], ["n"]),
+        helper.make_node("Mul", ["n", "scale"], ["k"]),
+        helper.make_node("Mul", ["k", "weight"], ["w"]),
+        helper.make_node("Mul", ["w", "temperature"], ["y"]),
+    ]
+    if written == "nodes":
+        given = [helper.make_node("Constant", [], [n], value=a) for n, a in arrays.items()]
+        nodes = [*given, *nodes]
+    else:
+        held += arrays.values()
+    data = graph_of(nodes, [("x", FLOAT, ["N", 2])], [("y", FLOAT, ["N", 2])], held)
+    if written == "kinds of PyTorch's":
+        proto = onnx.load_from_string(data)
+        for name in (*kept, "scale"):
+            kind = "BUFFER" if name == "scale" else "PARAMETER"
+            value = helper.make_tensor_value_info(name, FLOAT, None)
+            key = "pkg.torch.export.graph_signature.InputSpec.kind"
+            value.metadata_props.add(key=key, value=kind)
+            proto.graph.value_info.append(value)
+        data = proto.SerializeToString()
+    model = sf.onnx.load(data)
+    trained = {n for n, _ in model.named_parameters()}
+    assert trained == {
+        "nodes": {"weight"}, "initializers": {"weight", "scale"},
+        "kinds of PyTorch's": {"weight", "temperature"},
+    }[written]  # fmt: skip
+    assert set(model.state_dict()) == {*numbers, *kept}
+    optimizer = sf.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(2):
+        optimizer.zero_grad()
+        model(sf.tensor([[-1.0, 2.0], [3.0, -4.0]])).square().sum().backward()
+        optimizer.step()
+    assert all(p.isfinite().all() for p in model.parameters())
+    x = sf.placeholder((None, 2), name="x")
+    out = io.BytesIO()
+    sf.onnx.export(model, out, x)
+    assert {n for n, _ in sf.onnx.load(out.getvalue()).named_parameters()} == trained
 
 
 def test_sizes_stay_unknown() -> None:

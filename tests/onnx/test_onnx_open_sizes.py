@@ -56,6 +56,44 @@ def agree(model: bytes, *xs: Any, wanted: Any = None, bound: float = 1e-4) -> No
         np.testing.assert_allclose(found, wanted, bound, bound / 10)
 
 
+@pytest.mark.parametrize("wanted", ["1", "n", "m", "first of n", "first of m"])
+@pytest.mark.parametrize("own", ["1", "m", "first of n", "first of m"])
+def test_expansion_to_sizes_that_are_computed(own: str, wanted: str) -> None:
+    """As PyTorch exports ``index_add``: to the shape of a first row, whose size is 1, or 0 where
+    there is none. Each of the two may be stretched to the other."""
+    if {own, wanted} == {"m", "n"}:
+        return  # which never stretch
+
+    def of(size: str, to: str) -> list[Any]:
+        if size == "1":
+            return [helper.make_node("Slice", ["one", "zeros", "ones"], [to])]
+        if size in ("n", "m"):
+            return [helper.make_node("Identity", [size], [to])]
+        return [helper.make_node("Slice", [size[-1], "zeros", "ones", "zeros"], [to])]
+
+    nodes = [
+        *of(own, "x"),
+        *of(wanted, "like"),
+        helper.make_node("Shape", ["like"], ["shape"]),
+        helper.make_node("Expand", ["x", "shape"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "made",
+        [helper.make_tensor_value_info(name, FLOAT, [name, 2]) for name in "nm"],
+        [helper.make_tensor_value_info("y", FLOAT, None)],
+        [
+            numpy_helper.from_array(np.ones((1, 2), np.float32), "one"),
+            numpy_helper.from_array(np.zeros(1, np.int64), "zeros"),
+            numpy_helper.from_array(np.ones(1, np.int64), "ones"),
+        ],
+    )
+    sets = [helper.make_opsetid("", 21)]
+    model = helper.make_model(graph, opset_imports=sets, ir_version=10).SerializeToString()
+    n, m = (np.random.default_rng(0).normal(size=(k, 2)).astype(np.float32) for k in (3, 5))
+    agree(model, n, m)
+
+
 @pytest.mark.parametrize("mode", ["avg", "max"])
 @pytest.mark.parametrize("ratio", [0, 2])
 def test_regions_of_images(mode: str, ratio: int) -> None:

@@ -30,8 +30,8 @@ class Model(Module):
     Its forward takes a tensor or symbol for each input of the file, in their order or by name, and
     gives the one output, or a tuple of all. Inputs for which the file has a value may be left out.
     Initializers of a floating dtype are parameters, others buffers, under the names of the file;
-    what a batch norm keeps of its rows is a buffer, and numbers that shapes are made of are
-    constants.
+    what a batch norm keeps of its rows, numbers of no dims and what a ``Constant`` node holds are
+    buffers, and numbers that shapes are made of are constants.
     """
 
     def __init__(self, plan: GraphPlan, file: str, kinds: Mapping[str, str]) -> None:

@@ -21,8 +21,9 @@ def roles_of(plan: GraphPlan, kinds: Mapping[str, str]) -> dict[str, Role]:
     """The role of each initializer: that of ``kinds``, where its file says one.
 
     What nodes read as numbers (axes, shapes, bounds), and what such numbers are computed of, is
-    constant; what training leaves alone is a buffer, and so is all that is not floating. What is
-    left are parameters.
+    constant; what training leaves alone is a buffer, and so are all that is not floating and, where
+    the file does not say that it is a parameter, a number of no dims: exporters write the exponents
+    and epsilons of a model so. What is left are parameters.
     """
     read, fixed, other = set[str](), set[str](), set[str]()
     _walk(plan, read, fixed, other)
@@ -32,7 +33,12 @@ def roles_of(plan: GraphPlan, kinds: Mapping[str, str]) -> dict[str, Role]:
         floating = dtype_of(array.dtype).is_floating
         if kind == "constant" or (name in read and array.size <= _MOST_CONSTANT):
             found[name] = "constant"
-        elif kind == "buffer" or not floating or (name in fixed and name not in other):
+        elif (
+            kind == "buffer"
+            or not floating
+            or (name in fixed and name not in other)
+            or (kind is None and not array.ndim)
+        ):
             found[name] = "buffer"
         else:
             found[name] = "parameter"

@@ -25,7 +25,7 @@ from staticflow.ops.basics.casting import cast
 from staticflow.ops.basics.expand import broadcast_tensors, broadcast_to
 from staticflow.ops.basics.joining import cat, tile
 from staticflow.ops.basics.splitting import part_of
-from staticflow.ops.basics.view import of_size, reshape, squeeze, unsqueeze
+from staticflow.ops.basics.view import is_one_at_most, of_size, reshape, squeeze, unsqueeze
 from staticflow.ops.declaring.required import require_equal
 from staticflow.ops.matrices.triangle import tril, triu
 
@@ -121,7 +121,8 @@ def _transpose(x: Any, *, perm: Sequence[int] | None = None) -> Any:
 
 def _expand(x: Any, *, shape: Sequence[Any]) -> Any:
     sizes = tuple(shape)
-    if not any(hasattr(n, "dtype") for n in sizes):
+    # a size that is 0 or 1, as that of a first row is, leaves what is expanded its own
+    if not any(hasattr(n, "dtype") or (isinstance(n, Dim) and is_one_at_most(n)) for n in sizes):
         ones = (1,) * (len(sizes) - x.ndim)
         given, own = (1,) * (x.ndim - len(sizes)) + sizes, ones + tuple(x.shape)
         sizes = tuple(_wider(n, m) for n, m in zip(own, given, strict=True))
