@@ -20,7 +20,7 @@ from pathlib import Path
 KNOWN = {
     "of complex numbers": (
         r"imag\(x|test_has_names\[(fft-|elementwise-imag|linalg-eig)|test_eig|vecdot_conj"
-        r"|\[imag|\[linalg.eig"
+        r"|\[imag|\[linalg\.eig"
     ),
     "operators on an array of no dims and one of another dtype give PyTorch's dtype": (
         r"\[__\w+__\(x1, x2\)\]"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from staticflow.errors import ArgumentError, DTypeError, ShapeError
-from staticflow.graph.dims import prod, same
+from staticflow.graph.dims import Dim, prod, same
 from staticflow.graph.dtypes import float32, float64, int64, uint8
 from staticflow.graph.locs import format_locs, here
 from staticflow.nn.functional.pad import pad
@@ -261,7 +261,7 @@ def interpolate(
     """
     rank = input.ndim - 2
     old = input.shape[2:]
-    wanted = None if size is None else per_dim(size, rank, 1, "interpolate: size")
+    wanted = None if size is None else _sizes_of_space(size, rank)
     _check(input, rank, wanted, scale_factor, mode, align_corners)
     if antialias and mode not in _FILTERS:
         raise ArgumentError(
@@ -308,6 +308,17 @@ def _interpolate(
     if dtype is uint8:  # to the nearest, and what a cubic overshoots at the ends
         x = clamp(floor(x + 0.5), 0.0, 255.0)
     return cast(x, dtype=dtype)
+
+
+def _sizes_of_space(size: Any, rank: int) -> tuple[Any, ...]:
+    """``size`` as a size for each dim of space: ints from 1 on, or unknown ones, as of another
+    image."""
+    given = tuple(size) if isinstance(size, list | tuple) else (size,) * rank
+    if len(given) != rank or not any(isinstance(n, Dim) for n in given):
+        return per_dim(size, rank, 1, "interpolate: size")
+    return tuple(
+        n if isinstance(n, Dim) else per_dim(n, 1, 1, "interpolate: size")[0] for n in given
+    )
 
 
 def _times(x: Any, size: Any, factor: float) -> Any:
