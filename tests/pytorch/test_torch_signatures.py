@@ -34,7 +34,9 @@ ABSENT: dict[str, set[str]] = {
 
 
 OF_METHODS: dict[str, set[str]] = {
-    "MixtureSameFamily.cdf": {"x"},  # which is `value` in every other distribution
+    "HalfCauchy.icdf": {"prob"},  # which is `value` in every other distribution
+    "HalfNormal.icdf": {"prob"},
+    "MixtureSameFamily.cdf": {"x"},
     "MixtureSameFamily.log_prob": {"x"},
     "LRScheduler.step": {"epoch"},  # given up by PyTorch
     "ReduceLROnPlateau.step": {"epoch"},
