@@ -80,7 +80,7 @@ def assert_close(
     )
     if not allow_subclasses and type(actual) is not type(expected):
         kinds = f"{type(actual).__name__} and {type(expected).__name__}"
-        raise AssertionError(_said(msg, f"The classes are {kinds}."))
+        raise AssertionError(_message_of(msg, f"The classes are {kinds}."))
     try:
         wrong = _difference(actual, expected, checks)
     except (TypeError, ValueError, KeyError) as error:
@@ -89,10 +89,10 @@ def assert_close(
             f"assert_close: {given} cannot be compared: {error}, at {format_locs(here())}"
         ) from error
     if wrong:
-        raise AssertionError(_said(msg, wrong))
+        raise AssertionError(_message_of(msg, wrong))
 
 
-def _said(msg: str | Callable[[str], str] | None, wrong: str) -> str:
+def _message_of(msg: str | Callable[[str], str] | None, wrong: str) -> str:
     return msg(wrong) if callable(msg) else msg or wrong
 
 
