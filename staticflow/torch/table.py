@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from staticflow.torch.rows.along import ALONG
+from staticflow.torch.rows.attention import ATTENTION
 from staticflow.torch.rows.creation import CREATION
 from staticflow.torch.rows.elementwise import ELEMENTWISE
 from staticflow.torch.rows.factors import BY_MEMORY, FACTORS
@@ -18,7 +19,7 @@ from staticflow.torch.rows.windows import WINDOWS
 __all__ = ["BY_MEMORY", "IGNORED", "KEPT", "REASONS", "ROWS", "why_refused"]
 
 ROWS: Rows = {
-    **ELEMENTWISE, **VIEWS, **ALONG, **INDEXING, **MATRICES, **FACTORS, **WINDOWS,
+    **ELEMENTWISE, **VIEWS, **ALONG, **INDEXING, **MATRICES, **ATTENTION, **FACTORS, **WINDOWS,
     **NORMALIZATION, **CREATION, **GRADIENTS, **LISTS,
 }  # fmt: skip
 """The function of each overload."""
