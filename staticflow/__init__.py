@@ -141,7 +141,11 @@ from staticflow.graph.memory_formats import contiguous_format, preserve_format
 from staticflow.ops import functions as _functions
 from staticflow.ops.declaring.foreign import refuses_foreign_in
 from staticflow.ops.functions import *  # noqa: F403
-from staticflow.pytree import register_dataclass, register_pytree_node
+from staticflow.pytree import (
+    register_dataclass,
+    register_pytree_node,
+    register_pytree_node_class,
+)
 from staticflow.runtime.threads import get_num_threads, set_num_threads
 from staticflow.serialization import load, save
 from staticflow.static.grad import grad
@@ -211,7 +215,8 @@ __all__ = [
     "kaiser_window", "linalg", "linspace", "load", "load_program", "logspace", "long",
     "manual_seed", "nan", "newaxis", "nn", "no_grad", "ones", "onnx", "optim", "pi", "placeholder",
     "preserve_format", "printoptions", "profile", "promote", "register_dataclass",
-    "register_pytree_node", "save", "scalar_tensor", "seed", "set_default_dtype",
+    "register_pytree_node", "register_pytree_node_class", "save", "scalar_tensor",
+    "seed", "set_default_dtype",
     "set_float32_matmul_precision", "set_grad_enabled", "set_num_threads", "set_printoptions",
     "set_rng_state", "short", "special", "symbol", "tensor", "testing", "tril_indices",
     "triu_indices", "uint8", "use_deterministic_algorithms", "utils", "variable", "vmap", "zeros",

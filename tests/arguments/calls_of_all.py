@@ -149,7 +149,7 @@ SLOW = {f"nn.{n}" for n in dir(nn) if n.startswith(("Transformer", "LSTM", "GRU"
 NOT_CALLED = {
     "asarray", "as_tensor", "compare", "compile", "cond", "constant", "fori_loop", "from_dlpack",
     "from_numpy", "grad", "is_tensor", "jit", "load", "load_program", "manual_seed", "map", "placeholder", "print",
-    "register_dataclass", "register_pytree_node", "save", "scan", "seed", "set_default_dtype", "set_grad_enabled", "set_num_threads",
+    "register_dataclass", "register_pytree_node", "register_pytree_node_class", "save", "scan", "seed", "set_default_dtype", "set_grad_enabled", "set_num_threads",
     "set_float32_matmul_precision", "set_printoptions", "set_rng_state", "switch", "symbol", "tensor",
     "use_deterministic_algorithms", "variable", "while_loop",
 }  # fmt: skip

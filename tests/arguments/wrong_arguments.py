@@ -211,7 +211,7 @@ LEFT_OUT = {
         # what takes functions or names, or changes settings
         "associative_scan", "compare", "compile", "cond", "constant", "draw", "enable_grad", "fori_loop", "fork_rng",
         "grad", "inference_mode", "jit", "load", "load_program", "manual_seed", "map", "no_grad", "placeholder",
-        "print", "printoptions", "register_dataclass", "register_pytree_node", "save", "scan", "seed", "set_default_dtype", "set_grad_enabled",
+        "print", "printoptions", "register_dataclass", "register_pytree_node", "register_pytree_node_class", "save", "scan", "seed", "set_default_dtype", "set_grad_enabled",
         "set_num_threads", "set_printoptions", "set_rng_state", "switch", "symbol", "variable", "vmap", "while_loop",
     },
     "F": {"check_reduction", "refuses_foreign_in"},

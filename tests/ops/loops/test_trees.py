@@ -211,12 +211,42 @@ def test_what_is_not_registered_says_how() -> None:
         (lambda: sf.register_pytree_node(sf.Tensor, len, len), "Tensor is a tensor"),
         (lambda: sf.register_pytree_node(Plain, 1, len), "flatten_fn must be a function, not int"),
         (lambda: sf.register_pytree_node(3, len, len), "a class is registered, not int"),
+        (lambda: sf.register_pytree_node_class(Plain), "'Plain' has no method tree_flatten"),
+        (lambda: sf.register_pytree_node_class(3), "3 has no method tree_flatten"),
     ],
 )
 def test_what_cannot_be_registered(call: Callable[[], Any], says: str) -> None:
     with pytest.raises(sf.DTypeError) as error:
         call()
     assert says in str(error.value) and not pytree.is_registered(Unknown)
+
+
+def test_a_class_with_the_methods_of_jax() -> None:
+    """In both modes, in a loop and as what a function is differentiated by."""
+
+    @sf.register_pytree_node_class
+    class Decay:
+        def __init__(self, value: Any, rate: Any) -> None:
+            self.value, self.rate = value, rate
+
+        def tree_flatten(self) -> tuple[Any, None]:
+            return (self.value, self.rate), None
+
+        @classmethod
+        def tree_unflatten(cls, rest: None, children: Any) -> Decay:
+            return cls(*children)
+
+    def run(start: Any, xs: Any) -> Any:
+        step = lambda d, x: (Decay(d.value * d.rate + x, d.rate), None)  # noqa: E731
+        return sf.scan(step, start, xs)[0].value
+
+    start = Decay(sf.tensor(2.0), sf.tensor(0.5))
+    assert run(start, sf.ones(3)).item() == 2.0
+    assert sf.func.grad(lambda d: run(d, sf.ones(3)))(start).value.item() == 0.125
+    p = sf.placeholder((None,), name="xs")
+    assert sf.compile([p], run(start, p))(sf.ones(3)).item() == 2.0
+    with pytest.raises(sf.DTypeError, match="Decay is registered already"):
+        sf.register_pytree_node_class(Decay)
 
 
 def test_functions_that_take_apart_wrongly() -> None:
