@@ -20,6 +20,7 @@ from staticflow.graph.dtypes import (
     promote,
 )
 from staticflow.graph.locs import format_locs, here
+from staticflow.ops.declaring.switch import as_bool
 from staticflow.pytree import DEEPEST
 
 __all__ = ["assert_close"]
@@ -75,10 +76,13 @@ def assert_close(
                 f"assert_close: {name!r} must be a number, not {type(tolerance).__name__}, "
                 f"at {format_locs(here())}"
             )
-    checks = _Checks(
-        rtol, atol, bool(equal_nan), bool(check_dtype), bool(check_device), bool(check_stride)
-    )
-    if not allow_subclasses and type(actual) is not type(expected):
+    switches = {
+        "equal_nan": equal_nan, "check_dtype": check_dtype, "check_device": check_device,
+        "check_stride": check_stride, "allow_subclasses": allow_subclasses,
+    }  # fmt: skip
+    *options, allows = [as_bool(f"assert_close: {name!r}", v) for name, v in switches.items()]
+    checks = _Checks(rtol, atol, *options)
+    if not allows and type(actual) is not type(expected):
         kinds = f"{type(actual).__name__} and {type(expected).__name__}"
         raise AssertionError(_message_of(msg, f"The classes are {kinds}."))
     try:
