@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from native_kernels import assert_same, by_lanes, elementwise, ranged, run, samples
 
+import staticflow as sf
 from staticflow.codegen.builder import Builder
 from staticflow.codegen.kernel import LANE, Buffer
 from staticflow.codegen.llvm.float_parts import PARTS
@@ -403,3 +404,17 @@ def test_sign_of_a_float16_that_is_made_of_a_float64(x: float) -> None:
     found = np.zeros(2, np.float16)
     assert run(k.kernel("sign"), {"x": np.array([x]), "y": found}) == 0
     np.testing.assert_array_equal(found, np.copysign(np.float16([x, 2.5]), x))
+
+
+def test_a_half_that_is_loaded_alone_waits_for_no_other() -> None:
+    """`vpinsrw` into a register keeps the rest of it, so that a load waits for what was there."""
+    if not host_target().avx512:
+        pytest.skip("no AVX-512 here, of which this is")
+    x = sf.placeholder((None,), "float16", name="x")
+    program = sf.compile([x], x.cumsum(0))
+    assert "vcvtph2ps" in program.source("asm")
+    assert "vpinsrw" not in program.source("asm")
+    a = np.array([1.0, -0.0, 65504.0, -65504.0, 6e-8, 0.333, np.inf, 2.0, -np.inf], np.float16)
+    with np.errstate(invalid="ignore"):
+        wanted = np.cumsum(a, dtype=np.float64).astype(np.float16)
+    np.testing.assert_array_equal(program(a).numpy(), wanted)

@@ -72,6 +72,7 @@ from staticflow.codegen.llvm.values import (
     bitcast,
     cast,
     constant,
+    extend_half,
     fold,
     splat,
     value_phi,
@@ -81,7 +82,7 @@ from staticflow.codegen.parts import loops_in
 from staticflow.codegen.statuses import NO_ROOM
 from staticflow.codegen.target import PORTABLE, Target
 from staticflow.graph.dims import Sym
-from staticflow.graph.dtypes import bool_, int64
+from staticflow.graph.dtypes import bool_, float16, int64
 
 __all__ = [
     "LOOK",
@@ -389,7 +390,11 @@ class KernelWriter:
         return load(self.indices, buffer, expr.index, reg.lanes, expr.bound)
 
     def cast(self, expr: Cast, reg: Reg) -> Value:
-        return cast(self.text, self.operand(expr.arg), reg.dtype)
+        arg = self.operand(expr.arg)
+        is_alone = arg.dtype is float16 and arg.lanes == 1 and arg.const is None
+        if is_alone and reg.dtype is not float16 and self.target.avx512:
+            arg = extend_half(self.text, arg)
+        return cast(self.text, arg, reg.dtype)
 
     def bitcast(self, expr: Bitcast, reg: Reg) -> Value:
         return bitcast(self.text, self.operand(expr.arg), reg.dtype)
