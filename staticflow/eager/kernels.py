@@ -2,7 +2,8 @@
 
 A kernel is compiled when an op first meets operands of a kind (`staticflow.eager.programs`) with
 its attributes. A kernel of an op that is `Op.batched` knows all sizes but the batch's, one of a
-product of matrices knows none, and one that goes along rows knows how long short ones are.
+product of matrices knows which of these are rows or columns, and one that goes along rows knows how
+long short ones are.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 from staticflow.data_classes import dataclass
 from staticflow.eager.costs import NEAR
 from staticflow.eager.numbers import as_array, numbers_among, with_operands
+from staticflow.eager.products import is_dense
 from staticflow.eager.programs import (
     ArrayKind,
     Programs,
@@ -59,6 +61,10 @@ NETWORKS = frozenset((kthvalue_op, median_dim_op, sort_op, topk_op))
 _IN_REGISTERS = NETWORKS | {argmax_op, argmin_op, max_dim_op, min_dim_op}
 """Those, and others that take such rows several at a time: the largest of each of 20,000 rows of 5
 is found in 23 microseconds, and in 241 where the length is not known."""
+
+_PICKS = _IN_REGISTERS - {sort_op}
+"""Ops that pick few elements of each row: of an array that lies otherwise a copy would take longer
+than they do."""
 
 _PRODUCTS = frozenset((matmul_op, linear_op))
 
@@ -219,6 +225,8 @@ class _Kernels:
         if op in _PRODUCTS:  # each operand by rows or by columns
             if all(map(in_order, arrays)):
                 return self.kernel(arrays, attrs, names)
+            if not all(map(is_dense, arrays)):
+                return None
             orders = tuple([_in_memory(a) for a in arrays])
             kernel = self.kernel(permute_arrays(arrays, orders), attrs, names, orders)
             return _Permuted(kernel, orders, None)
@@ -231,6 +239,12 @@ class _Kernels:
             orders = tuple([order if a.ndim else () for a in arrays])
             kernel = self.kernel(permute_arrays(arrays, orders), attrs, names)
             return _Permuted(kernel, orders, tuple(np.argsort(back).tolist()))
+        order = order_of(arrays) if op in _PICKS else None
+        if order is not None:
+            kernel = self.kernel(
+                permute_arrays(arrays, [order]), attrs, names, (tuple(np.argsort(order).tolist()),)
+            )
+            return _Permuted(kernel, [order], None)
         lies = in_known_rows if by_element else in_lines if _picks_few(op, arrays) else in_rows
         return self.kernel(arrays, attrs, names) if all(map(lies, arrays)) else None
 
@@ -249,8 +263,10 @@ class _Kernels:
             known = [sizes_along_rows(a.shape) for a in arrays]
         else:
             known = [sizes_known(op, i, a.shape) for i, a in enumerate(arrays)]
-        if op in _IN_REGISTERS and (n := arrays[0].shape[attrs["dim"]]) <= NETWORK:
-            known[0] = (*known[0][: attrs["dim"]], n, *known[0][attrs["dim"] + 1 :])
+        if op in _IN_REGISTERS:
+            at = orders[0][attrs["dim"]] if orders else attrs["dim"]
+            if (n := arrays[0].shape[at]) <= NETWORK:
+                known[0] = (*known[0][:at], n, *known[0][at + 1 :])
         pairs = zip(arrays, known, strict=True)
         kinds = tuple([ArrayKind(a.dtype, sizes, steps_of(a)) for a, sizes in pairs])
         ways = kinds, with_sizes(kinds, arrays)
@@ -311,10 +327,11 @@ def _in_memory(a: Array) -> Order:
 def sizes_known(op: Op, i: int, shape: tuple[int, ...]) -> tuple[int, ...]:
     """The sizes of argument ``i`` (of a result, if it is below 0) that a program knows: those of 1,
     which broadcast; how long short rows are, unless the op is done element by element, as if along
-    one row; of an argument of a batched op all but the batch; of a product none. 0 stands for the
-    others."""
+    one row; of an argument of a batched op all but the batch; of a product that a matrix is a row
+    or a column. 0 stands for the others."""
     if op in _PRODUCTS:
-        return (0,) * len(shape)
+        known = op is matmul_op
+        return tuple([int(known and n == 1 and d > len(shape) - 3) for d, n in enumerate(shape)])
     if not op.batched or i < 0:
         return tuple([int(n == 1) for n in shape]) if _by_element(op) else sizes_along_rows(shape)
     return (int(shape[0] == 1), *shape[1:]) if i in op.batched else shape

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from staticflow.codegen.thresholds import LEAST_ROWS
-from staticflow.eager.costs import LITTLE, PANELS, PRODUCT, SOME, TURNED
+from staticflow.eager.costs import BY_VECTOR, LITTLE, NO_LIBRARY, PANELS, PRODUCT, SOME, TURNED
 from staticflow.eager.rows import in_order
 
-__all__ = ["linear_pays", "product_pays"]
+__all__ = ["is_dense", "linear_pays", "product_pays"]
 
 Array = np.ndarray[Any, Any]
 
@@ -21,11 +21,15 @@ _WIDE = frozenset(map(np.dtype, ("float32", "float64")))
 def product_pays(x: Array, y: Array) -> bool:
     """Whether the kernel that graphs run is faster than NumPy's library at the product of ``x``
     (..., m, k) and ``y`` (..., k, n)."""
-    (rows, _), columns = x.shape[-2:], y.shape[-1]
+    (rows, inner), columns = x.shape[-2:], y.shape[-1]
     work = x.size * columns
-    if work < TURNED or rows < 2 or columns < LEAST_ROWS or x.dtype not in _WIDE:
+    if x.shape[:-2] != y.shape[:-2]:
         return False
-    if x.shape[:-2] != y.shape[:-2] or not (_is_dense(x) and _is_dense(y)):
+    if x.dtype not in _WIDE:  # what lies otherwise is copied
+        return bool(work >= (BY_VECTOR if columns == 1 else NO_LIBRARY))
+    if columns == 1:
+        return inner >= BY_VECTOR and x.flags.c_contiguous and y.flags.c_contiguous
+    if work < TURNED or rows < 2 or columns < LEAST_ROWS or not (is_dense(x) and is_dense(y)):
         return False
     turned = not y.flags.c_contiguous
     if turned and math.prod(y.shape[-2:]) < LITTLE:
@@ -43,14 +47,18 @@ def linear_pays(x: Array, weight: Array, bias: Array) -> bool:
     """Whether the kernel that graphs run is faster than NumPy at ``x @ weight.T + bias``, for which
     NumPy goes over the result twice."""
     columns, inner = weight.shape
-    if columns < LEAST_ROWS or not (in_order(x) and in_order(weight) and in_order(bias)):
+    if not (in_order(x) and in_order(weight) and in_order(bias)):
         return False
-    if x.dtype not in _WIDE or not weight.dtype is x.dtype is bias.dtype:
+    if not weight.dtype is x.dtype is bias.dtype:
+        return False
+    if x.dtype not in _WIDE:
+        return bool(x.size * columns >= NO_LIBRARY)
+    if columns < LEAST_ROWS:
         return False
     rows = x.size // max(inner, 1)
     return weight.size >= LITTLE and (rows >= SOME or (rows > 1 and rows * columns > PANELS))
 
 
-def _is_dense(a: Array) -> bool:
+def is_dense(a: Array) -> bool:
     """Whether matrices lie by rows or by columns, one element behind the other."""
     return a.flags.c_contiguous or a.swapaxes(-1, -2).flags.c_contiguous

@@ -114,18 +114,31 @@ class Case:
 
 
 def matrix_in(values: np.ndarray, rows: int, cols: int, by_rows: bool, gap: int) -> tuple:
-    """Flat memory with NaN in the gaps, and the matrix in it."""
+    """Flat memory with NaN in the gaps, or the largest integer, and the matrix in it."""
     long, short = (rows, cols) if by_rows else (cols, rows)
-    memory = np.full((long, short + gap), np.nan, values.dtype)
+    memory = np.full((long, short + gap), poison_of(values.dtype), values.dtype)
     memory[:, :short] = values.reshape(long, short)
     inner = memory[:, :short]
     return memory.ravel()[: max(0, memory.size - gap)], inner if by_rows else inner.T
 
 
+def poison_of(dtype: np.dtype) -> float:
+    """What no result may be made of."""
+    return np.nan if dtype.kind == "f" else np.iinfo(dtype).max
+
+
+def drawn(rng: np.random.Generator, count: int, dtype: np.dtype) -> np.ndarray:
+    """Numbers at random, integers from the whole range, whose products wrap."""
+    if dtype.kind == "f":
+        return rng.standard_normal(count).astype(dtype)
+    limits = np.iinfo(dtype)
+    return rng.integers(limits.min, limits.max, count, dtype, endpoint=True)
+
+
 def case(sizes: Sizes, layout: str, dtype: DType, gap: int = 0) -> Case:
     m, n, k = sizes
     rng = np.random.default_rng([m, n, k])
-    draw = lambda count: rng.standard_normal(count).astype(dtype.numpy)  # noqa: E731
+    draw = lambda count: drawn(rng, count, dtype.numpy)  # noqa: E731
     a, left = matrix_in(draw(m * k), m, k, layout[0] == "n", gap)
     b, right = matrix_in(draw(k * n), k, n, layout[1] == "n", gap)
     return Case(a, b, draw(m * n), draw(n), left, right)
@@ -135,7 +148,7 @@ def run(function: Callable[..., int], case: Case, scratch: int, sizes: Sizes) ->
     """C after the call; twice, against guard pages behind and before every array."""
     results = []
     for at_end in (True, False):
-        poison = np.full(scratch, np.nan, case.c.dtype)
+        poison = np.full(scratch, poison_of(case.c.dtype), case.c.dtype)
         arrays = [Guarded(x, at_end) for x in (case.a, case.b, case.c, case.bias, poison)]
         assert function(*(x.address for x in arrays), *sizes) == 0
         for x in arrays:
@@ -147,7 +160,11 @@ def run(function: Callable[..., int], case: Case, scratch: int, sizes: Sizes) ->
 
 def assert_product(result: np.ndarray, left: np.ndarray, right: np.ndarray, extra: int = 0) -> None:
     """``|error| <= (k + 1) eps |A| |B|``, which holds in whatever order terms are added (Higham,
-    Accuracy and Stability of Numerical Algorithms, section 3.5); ``extra`` roundings allowed."""
+    Accuracy and Stability of Numerical Algorithms, section 3.5); ``extra`` roundings allowed.
+    Integers are those that wrap."""
+    if result.dtype.kind != "f":
+        np.testing.assert_array_equal(result, left @ right)
+        return
     a, b = left.astype(np.float64), right.astype(np.float64)
     room = (left.shape[1] + 1 + extra) * float(np.finfo(result.dtype).eps)
     if result.dtype == np.float64:

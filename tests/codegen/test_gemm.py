@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from gemm_cases import (
     Case,
-    Guarded,
     Sizes,
     assert_product,
     case,
@@ -46,6 +45,8 @@ from staticflow.graph.dtypes import (
     float16,
     float32,
     float64,
+    int8,
+    int16,
     int32,
     int64,
     uint8,
@@ -61,7 +62,7 @@ TARGETS = {
 }
 LAYOUTS = ["nn", "nt", "tn", "tt"]
 by_layout = pytest.mark.parametrize("layout", LAYOUTS)
-by_dtype = pytest.mark.parametrize("dtype", [float32, float64], ids=str)
+by_dtype = pytest.mark.parametrize("dtype", [float32, float64, int64, int8], ids=str)
 by_target = pytest.mark.parametrize("target", TARGETS.values(), ids=list(TARGETS))
 
 
@@ -340,20 +341,17 @@ def test_nan_and_infinity_stay_where_they_belong(layout: str) -> None:
 # -- other dtypes ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dtype", [int32, int64, uint8], ids=str)
+@pytest.mark.parametrize("dtype", [int64, int32, int16, int8, uint8], ids=str)
 def test_integers_wrap(dtype: DType) -> None:
-    sizes = (5, 7, 9)
-    rng = np.random.default_rng(0)
-    info = np.iinfo(dtype.numpy)
-    left = rng.integers(info.min, info.max, (5, 9), dtype.numpy, endpoint=True)
-    right = rng.integers(info.min, info.max, (9, 7), dtype.numpy, endpoint=True)
-    one = Case(left.ravel(), right.ravel(), np.zeros(35, dtype.numpy), left[0], left, right)
-    gemm = gemm_of(M, N, K, "nn", dtype)
-    assert scratch_size(gemm, host_target()) == 0
-    function = native(kernel_of(gemm, host_target()))
-    arrays = [Guarded(x, True) for x in (one.a, one.b, one.c, one.bias, one.bias[:0])]
-    assert function(*(x.address for x in arrays), *sizes) == 0
-    np.testing.assert_array_equal(arrays[2].array.reshape(5, 7), left @ right)
+    """In tiles, as the products of floats are, by whichever way."""
+    for number, sizes in enumerate(KNOWN):
+        layout = LAYOUTS[number % 4]
+        check(gemm_of(*sizes, layout, dtype), host_target(), layout, [sizes])
+    for layout in LAYOUTS:
+        check(gemm_of(M, 1, K, layout, dtype), host_target(), layout, [(5, 1, 40), (33, 1, 100)])
+        check(gemm_of(M, 3, K, layout, dtype), host_target(), layout, [(0, 3, 303), (9, 3, 303)])
+        check(gemm_of(1, N, K, layout, dtype), host_target(), layout, [(1, 5, 40), (1, 33, 100)])
+        check(gemm_of(M, 35, K, layout, dtype), host_target(), layout, [(45, 35, 129)])
 
 
 def test_bools_are_combined_by_logic() -> None:

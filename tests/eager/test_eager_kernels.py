@@ -447,6 +447,37 @@ def test_extremes_along_columns_and_rows_of_some_are_found_by_a_kernel(
         assert len(compilations) == made
 
 
+PICKS: dict[str, Any] = {
+    "max": lambda x, d: x.max(d),
+    "min": lambda x, d: x.min(d, keepdim=True),
+    "argmax": lambda x, d: (x.argmax(d),),
+    "argmin": lambda x, d: (x.argmin(d),),
+    "kthvalue": lambda x, d: x.kthvalue(3, d),
+    "median": lambda x, d: x.median(d, keepdim=True),
+    "topk": lambda x, d: x.topk(3, d),
+    "topk of many": lambda x, d: x.topk(FEW + 1, d),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int64", "float16"])
+@pytest.mark.parametrize("name", PICKS)
+def test_elements_are_picked_of_arrays_as_they_lie(name: str, dtype: str) -> None:
+    """With results that lie row by row, of rows of which a kernel knows the length, too."""
+    for shape in ((NETWORK + 2, 30, 21), (200, 19, 35), (1, FEW + 1, LARGE // 8)):
+        a = np.round(np.random.default_rng(1).standard_normal(shape) * 9).astype(dtype)
+        if dtype != "int64":
+            a[0, 3, 5] = a[0, 7, 5] = np.nan
+        for order in ((2, 1, 0), (1, 2, 0), (0, 2, 1)):
+            x, same = (sf.from_numpy(m) for m in (a.transpose(order), a.transpose(order).copy()))
+            for dim in range(3):
+                if x.shape[dim] > FEW:
+                    wanted = PICKS[name](same, dim)
+                    for _ in range(4):
+                        for found, w in zip(PICKS[name](x, dim), wanted, strict=True):
+                            np.testing.assert_array_equal(found.numpy(), w.numpy())
+                            assert found.stride() == w.stride()
+
+
 def test_a_few_of_large_rows_are_found_by_a_kernel(compilations: list[Any]) -> None:
     x = np.random.default_rng(0).integers(-999, 999, (costs.SPREAD // 512, 512))
     for k, made in ((5, ["topk"]), (FEW + 1, ["topk"])):
@@ -534,7 +565,13 @@ def test_a_column_times_a_row_broadcasts(batch: tuple[int, ...]) -> None:
 
 
 def test_products_of_16_bits_are_summed_in_32(compilations: list[Any]) -> None:
+    """By a kernel if they are many, and else by NumPy."""
     for dtype in (sf.float16, sf.bfloat16):
         x = sf.full((4, 5000), 0.5).to(dtype)
         assert (x @ x.t()).tolist() == [[1250.0 if dtype is sf.float16 else 1248.0] * 4] * 4
+    assert compilations == ["matmul"] * 2
+    compilations.clear()
+    for dtype in (sf.float16, sf.bfloat16):
+        x = sf.full((2, 999), 0.5).to(dtype)
+        assert (x @ x.t()).tolist() == [[249.75 if dtype is sf.float16 else 250.0] * 2] * 2
     assert compilations == []

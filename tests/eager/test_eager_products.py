@@ -9,6 +9,7 @@ import pytest
 
 import staticflow as sf
 from staticflow.eager import kernels
+from staticflow.eager.costs import BY_VECTOR, NO_LIBRARY
 from staticflow.eager.programs import Programs, compile_function
 from staticflow.ops.matrices.contract import linear_op, matmul_op
 from staticflow.ops.matrices.products import addmm_op
@@ -77,9 +78,90 @@ def test_small_and_narrow_products_are_left_to_numpy(made: list[Any]) -> None:
             np.testing.assert_array_equal((sf.from_numpy(a) @ sf.from_numpy(b)).numpy(), a @ b)
     c, d = matrix((15, 2000), np.float64), matrix((2000, 300), np.float64)
     np.testing.assert_array_equal((sf.from_numpy(c) @ sf.from_numpy(d)).numpy(), c @ d)
-    integers = sf.ones(200, 300, dtype=sf.int64) @ sf.ones(300, 200, dtype=sf.int64)
-    assert integers[7, 9].item() == 300
+    integers = sf.ones(15, 16, dtype=sf.int64) @ sf.ones(16, 17, dtype=sf.int64)
+    assert integers[7, 9].item() == 16
+    short = sf.ones(15, 16, dtype=sf.float16) @ sf.ones(16, 17, dtype=sf.float16)
+    assert short[7, 9].item() == 16
     assert not made
+
+
+UNAIDED = ["int64", "int32", "int16", "int8", "uint8", "float16", "bfloat16"]
+"""Dtypes that no library of NumPy's multiplies."""
+
+LIES = {
+    "rows": lambda a: a,
+    "columns": lambda a: np.ascontiguousarray(a.swapaxes(-1, -2)).swapaxes(-1, -2),
+    "every other": lambda a: np.repeat(a, 2, -1)[..., ::2],
+    "backwards": lambda a: np.ascontiguousarray(a[..., ::-1])[..., ::-1],
+}
+
+
+def whole_numbers(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """Of which sums are exact in float32, and below 256, so that no dtype rounds them."""
+    rng = np.random.default_rng(sum(shape))
+    return (rng.random(shape) < 6 / shape[-1]).astype(dtype.numpy)
+
+
+@pytest.mark.parametrize("lies", LIES)
+@pytest.mark.parametrize("dtype", UNAIDED)
+def test_products_of_which_there_is_no_library_are_a_kernels(
+    made: list[Any], dtype: str, lies: str
+) -> None:
+    """From `NO_LIBRARY` multiplications on, and with a vector from `BY_VECTOR` elements on."""
+    dtype = getattr(sf, dtype)
+    side = round(NO_LIBRARY ** (1 / 3))
+    shapes = [
+        ((side, side), (side, side)), ((side, side), (side, side - 1)),
+        ((3, side, side), (3, side, side)), ((BY_VECTOR // 8, 8), (8, 1)),
+        ((BY_VECTOR // 8 - 1, 8), (8, 1)), ((1, BY_VECTOR), (BY_VECTOR, 1)),
+        ((1, BY_VECTOR - 1), (BY_VECTOR - 1, 1)), ((1, 64), (64, 64)), ((0, 5), (5, 4)),
+    ]  # fmt: skip
+    for left, right in shapes:
+        a, b = whole_numbers(left, dtype), whole_numbers(right, dtype)
+        x, y = (sf.from_numpy(LIES[lies](m)) for m in (a, b))
+        before = len(made)
+        found = [x @ y for _ in range(5)]
+        wanted = a.astype(np.float64) @ b.astype(np.float64)
+        for out in found:
+            assert out.dtype is dtype
+            np.testing.assert_array_equal(out.numpy().astype(np.float64), wanted)
+        work = a.size * right[-1]
+        if work < (BY_VECTOR if right[-1] == 1 else NO_LIBRARY):
+            assert len(made) == before
+        elif before == 0:
+            assert made
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "int32", "int8"])
+def test_linear_of_dtypes_of_which_there_is_no_library(made: list[Any], dtype: str) -> None:
+    dtype = getattr(sf, dtype)
+    for rows, inner, columns in ((8, 32, 16), (8, 32, 15), (300, 5, 3)):
+        x, w = whole_numbers((rows, inner), dtype), whole_numbers((columns, inner), dtype)
+        bias = np.ones(columns, dtype.numpy)
+        wanted = x.astype(np.float64) @ w.T.astype(np.float64) + 1
+        for _ in range(5):
+            out = sf.nn.functional.linear(*map(sf.from_numpy, (x, w, bias)))
+            np.testing.assert_array_equal(out.numpy().astype(np.float64), wanted)
+    assert [name for name, _ in made] == ["linear"]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_products_with_a_vector_are_a_kernels(made: list[Any], dtype: str) -> None:
+    """Where the rows of the matrix lie in memory; a row times a matrix is left to NumPy."""
+    for n in (BY_VECTOR - 1, BY_VECTOR, 5000):
+        x, y = matrix((n,), dtype), matrix((n, 1), dtype)[:, 0]
+        assert_product(
+            np.atleast_2d((sf.from_numpy(x) @ sf.from_numpy(y)).numpy()), x[None], y[:, None]
+        )
+    assert made == [("matmul", ())]
+    a, x, y = matrix((40, 70), dtype), matrix((70,), dtype), matrix((40,), dtype)
+    found = sf.from_numpy(a) @ sf.from_numpy(x)
+    assert_product(found.numpy()[:, None], a, x[:, None])
+    assert made == [("matmul", ())] * 2
+    for left, right in ((y, a), (a.T, y), (a[:, ::2], x[::2])):
+        result = sf.from_numpy(left) @ sf.from_numpy(right)
+        np.testing.assert_array_equal(result.numpy(), left @ right)
+    assert len(made) == 2
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

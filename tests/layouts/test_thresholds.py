@@ -17,7 +17,7 @@ from thresholds import BY_MATRICES, SIZES, constants, stale_names, unknown_const
 import staticflow as sf
 from staticflow.eager.choose import SMALL
 from staticflow.eager.costs import LARGE, PRODUCT, SPREAD
-from staticflow.graph.dtypes import DType, float32, float64
+from staticflow.graph.dtypes import DType, float16, float32, float64, int64
 
 
 def test_every_constant_is_known() -> None:
@@ -89,7 +89,7 @@ def sizes_around(least: int) -> list[Sizes]:
 
 
 @pytest.mark.campaign
-@pytest.mark.parametrize("dtype", [float32, float64], ids=str)
+@pytest.mark.parametrize("dtype", [float32, float64, float16, int64], ids=str)
 @pytest.mark.parametrize("name", BY_MATRICES)
 def test_products(name: str, dtype: DType) -> None:
     layouts = (
@@ -103,14 +103,16 @@ def test_products(name: str, dtype: DType) -> None:
     )
     least = constants()[name]
     for turn, (m, k, n) in enumerate(sizes_around(least)):
-        a, b = values((m, k), dtype, -1, 1), values((k, n), dtype, -1, 1)
+        least_value, most = (-1, 1) if dtype.is_floating else (-9, 9)
+        a, b = (values(shape, dtype, least_value, most) for shape in ((m, k), (k, n)))
         x, y = sf.placeholder(a.shape, dtype), sf.placeholder(b.shape, dtype)
         program = sf.compile([x, y], x @ y)
         for i, layout in enumerate(layouts):
             other = layouts[(i + turn) % len(layouts)]
             left, right = in_layout(a, layout), in_layout(b, other)
             wanted = left.astype(np.float64) @ right.astype(np.float64)
-            room = 16 * np.finfo(dtype.numpy).eps * k**0.5 * max(1, np.abs(wanted).max() / k)
+            eps = np.finfo(dtype.numpy).eps if dtype.is_floating else 0
+            room = 16 * eps * k**0.5 * max(1, np.abs(wanted).max() / k)
             for found in (sf.from_numpy(left) @ sf.from_numpy(right), program(left, right)):
                 what = f"{m, k, n} of {layout} and {other}"
                 np.testing.assert_allclose(found.numpy(), wanted, 0, room * k**0.5, err_msg=what)

@@ -67,6 +67,7 @@ BY_MATRICES = (
     "codegen.gemm.block._BY_COLUMNS.column", "codegen.gemm.block._BY_COLUMNS.panels",
     "codegen.gemm.tile._NEAR",
     "eager.costs.PRODUCT", "eager.costs.PANELS", "eager.costs.LITTLE", "eager.costs.TURNED",
+    "eager.costs.NO_LIBRARY", "eager.costs.BY_VECTOR",
 )  # fmt: skip
 """Constants that the rows, the columns, the inner dim, the elements of the second matrix or the
 multiplications of a product of matrices are compared with."""

@@ -36,11 +36,11 @@ from staticflow.codegen.thresholds import LEAST_ROWS
 from staticflow.data_classes import dataclass
 from staticflow.graph.dim_queries import substitute_dim
 from staticflow.graph.dims import Dim, Size, Sym, ceil_div, dim_max, dim_min, is_provably_ge
-from staticflow.graph.dtypes import DType, float32, float64
+from staticflow.graph.dtypes import DType, float32, float64, int8, int16, int32, int64, uint8
 
 __all__ = ["Epilogue", "Gemm", "Workspace", "emit_gemm", "scratch_size"]
 
-_TILED = (float32, float64)
+_TILED = (float32, float64, int64, int32, int16, int8, uint8)
 _CACHE = 1 << 19  # bytes of B that tiles read without a copy: half a usual second-level cache
 _FEW_ROWS = 4  # rows that make up for a copy of a narrow B
 _FEW_PAGES = 128  # columns of A that are as soon read where they are

@@ -10,10 +10,14 @@ from __future__ import annotations
 from staticflow.codegen.builder import Builder
 from staticflow.codegen.gemm.plan import Span, dot_tile
 from staticflow.codegen.gemm.tile import Epilogue, Product, each, multiply_add
-from staticflow.codegen.kernel import LANE
+from staticflow.codegen.kernel import LANE, Operand
 from staticflow.graph.dims import Size, is_provably_ge
 
 __all__ = ["emit_dots"]
+
+_CHAINS = 4
+"""Sums that are added up side by side where there is one element of C alone, so that one addition
+does not wait for another."""
 
 
 def emit_dots(k: Builder, p: Product, epilogue: Epilogue) -> None:
@@ -40,21 +44,34 @@ def _tile(
     k: Builder, p: Product, rows: int, cols: int, row: Size, col: Size, epilogue: Epilogue
 ) -> None:
     lanes = p.lanes
-    acc = [[k.var(k.const(0.0, p.dtype, lanes)) for _ in range(cols)] for _ in range(rows)]
+    chains = _CHAINS if p.m == 1 == p.n else 1
+    acc = [
+        [[k.var(k.const(p.zero, p.dtype, lanes)) for _ in range(cols)] for _ in range(rows)]
+        for _ in range(chains)
+    ]
 
-    def step(kk: Size, bound: Size | None) -> None:
+    def step(kk: Size, bound: Size | None, chain: int = 0) -> None:
         a_at, b_at = p.a.at(row, kk) + LANE, p.b.at(kk, col) + LANE
         right = [k.load(p.b.buffer, b_at + c * p.b.col, lanes, bound) for c in range(cols)]
         for r in range(rows):
             left = k.load(p.a.buffer, a_at + r * p.a.row, lanes, bound)
-            for reg, vector in zip(acc[r], right, strict=True):
+            for reg, vector in zip(acc[chain][r], right, strict=True):
                 k.set(reg, multiply_add(k, p.target, left, vector, reg))
 
+    first: Size = 0
     whole = p.depth // lanes * lanes
-    for kk in each(k, "k", Span(0, whole, lanes)):
+    if chains > 1:
+        first = p.depth // (chains * lanes) * (chains * lanes)
+        for kk in each(k, "k", Span(0, first, chains * lanes)):
+            for chain in range(chains):
+                step(kk + chain * lanes, None, chain)
+    for kk in each(k, "k", Span(first, whole, lanes)):
         step(kk, None)
     for kk in each(k, "k", Span(whole, p.depth, lanes)):
         step(kk, p.depth - kk)
     for r in range(rows):
         for c in range(cols):
-            epilogue(k, k.fold("add", acc[r][c]), row + r, col + c, 1, None)
+            total: Operand = acc[0][r][c]
+            for chain in range(1, chains):
+                total = k.add(total, acc[chain][r][c])
+            epilogue(k, k.fold("add", total), row + r, col + c, 1, None)

@@ -86,6 +86,11 @@ class Product:
         """Elements of the widest vector."""
         return max(1, self.target.vector_bits // self.dtype.bits)
 
+    @property
+    def zero(self) -> float:
+        """What sums begin with, an int of integers."""
+        return 0.0 if self.dtype.is_floating else 0
+
     def panels(self, rows: int) -> list[tuple[Span, Panel]]:
         """The columns of C, as tiles of ``rows`` rows take them."""
         return column_panels(self.n, self.lanes, self.target, rows)
@@ -147,7 +152,7 @@ def emit_tile(
     if isinstance(p.depth, int):
         chains = divisor(p.depth, chains, -(-chains // 2))
     acc = [
-        [[k.var(k.const(0.0, p.dtype, w)) for w in panel.lanes] for _ in range(rows)]
+        [[k.var(k.const(p.zero, p.dtype, w)) for w in panel.lanes] for _ in range(rows)]
         for _ in range(chains)
     ]
 
