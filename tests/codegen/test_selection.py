@@ -13,9 +13,10 @@ from test_sort_digits import DTYPES, order_of, row
 import staticflow as sf
 from staticflow.graph.graph import close
 from staticflow.ops.along.order import _PART_OF_ROW, FEW, NETWORK
+from staticflow.ops.along.selection import _LONG, _SAMPLE, _SAMPLE_OF_ROW
 from staticflow.passes.pipeline import optimize
 
-SIZES = (FEW + 4, FEW + 5, 100, 1000)
+SIZES = (FEW + 4, FEW + 5, 100, 1000, _LONG - 1, _LONG, 5 * _LONG + 3)
 """Lengths of rows, of which the first is that of all that are asked for."""
 
 
@@ -59,10 +60,39 @@ def test_one_of_rows(dtype: str) -> None:
         np.testing.assert_array_equal(found[4].numpy(), a[median])
 
 
+def misleading(name: str, n: int, dtype: str) -> np.ndarray:
+    """A row of which a sample tells the wrong thing, or nothing: the elements that are looked at
+    are before all others, or behind them; all are equal; or in order."""
+    x = np.random.default_rng(n).integers(0, 90, n)
+    seen = np.arange(_SAMPLE) * n // _SAMPLE
+    if name == "equal":
+        x[:] = 5
+    elif name == "in order":
+        x = np.arange(n) * 120 // n
+    else:
+        x[seen] = {"before": -20, "behind": 110}[name]
+    return x.astype(dtype)
+
+
+@pytest.mark.parametrize("name", ["before", "behind", "equal", "in order"])
+@pytest.mark.parametrize("dtype", ["int8", "int64", "float16", "float64"])
+def test_what_a_sample_of_a_long_row_tells_changes_no_result(dtype: str, name: str) -> None:
+    x, k = sf.placeholder((None,), dtype, name="x"), sf.placeholder((None,), name="k")
+    program = sf.compile([x, k], [*sf.topk(x, k.shape[0]), *x.kthvalue(k.shape[0])])
+    for n in (_LONG - 1, _LONG, 3 * _LONG + 5):
+        a = misleading(name, n, dtype)
+        for rank in (1, _SAMPLE, n // _SAMPLE_OF_ROW, n // 2, n):
+            found = program(a, np.zeros(rank, "f4"))
+            check(found[:2], a, order_of(a, True)[:rank])
+            check(found[2:], a, np.asarray(order_of(a, False)[rank - 1]))
+
+
 @pytest.mark.parametrize("low", [0, 7, -(1 << 40)])
-@pytest.mark.parametrize("most", [0, 200, 1 << 17, 1 << 33])
+@pytest.mark.parametrize("most", [0, 200, 1 << 17, 1 << 33, 1 << 63])
 def test_digits_that_all_have_in_common(low: int, most: int) -> None:
-    x = low + np.random.default_rng(most % 1000).integers(0, most + 1, 500)
+    x = low + np.random.default_rng(most % 1000).integers(
+        0, most, 500, np.uint64, endpoint=True
+    ).astype(np.int64)
     for largest in (False, True):
         found = top_program("int64", SIZES[0], largest)(x)
         check(found, x, order_of(x, largest)[: SIZES[0]])

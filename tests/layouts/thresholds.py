@@ -129,7 +129,7 @@ NO_SIZES: Mapping[str, str] = {
             "codegen.lower.team_products._LEAST_DEPTH", "codegen.lower.team_products._BLOCKS",
             "codegen.lower.split_reductions._THREADS", "codegen.lower.split_reductions._LEAST_OF_THREAD", "codegen.lower.split_reductions._BLOCKS",
             "codegen.lower.split_reductions._LEAST_OF_BLOCK", "codegen.lower.split_reductions._MOST",
-            "ops.along.selection._THREADS", "ops.along.selection._LISTS",
+            "ops.along.first_few._THREADS", "ops.along.first_few._LISTS",
             "ops.indexing.rank_merge._RUN", "ops.indexing.rank_merge._MOST", "ops.matrices.matrix_work.THREADS",
             "codegen.lower.team_attention._SHARED_ROW",
             "codegen.lower.team_results._REGISTERS",
@@ -196,6 +196,8 @@ NO_SIZES: Mapping[str, str] = {
         ),
         "elements of a row of which some are sought, of which tests/codegen/test_selection.py has fewer and more": (
             "ops.along.order.NETWORK", "ops.along.selection._BITS", "ops.along.selection._VALUES",
+            "ops.along.selection._LONG", "ops.along.selection._SAMPLE", "ops.along.selection._SAMPLE_OF_ROW",
+            "ops.along.selection._BLOCK",
         ),
         "values that are sought together, of which tests/codegen/test_search.py has fewer and more": (
             "ops.along.sorted_search._AT_ONCE",

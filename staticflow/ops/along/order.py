@@ -12,7 +12,8 @@ from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.along.counting import Counting
 from staticflow.ops.along.extremes import Chosen, max_dim_op, scatter_vjp
-from staticflow.ops.along.selection import each_row_with_rank, emit_few
+from staticflow.ops.along.first_few import emit_few
+from staticflow.ops.along.selection import each_hit, each_row_with_rank
 from staticflow.ops.along.stable import stable_order
 from staticflow.ops.basics.reduce import along
 from staticflow.ops.basics.splitting import narrow
@@ -238,16 +239,22 @@ def _select_emit(nest: Any) -> None:
     def emit() -> None:
         for at, found in each_row_with_rank(nest, dim, count - 1, largest):
             taken, equals = k.var(k.const(0, int64)), k.var(k.add(found.before, 1))
-            with k.loop("j", n) as j:
-                integer = found.integer_at(j)
-                equal = k.compare("eq", integer, found.integer)
-                wanted = k.apply("and", equal, k.compare("gt", equals, 0))
-                with k.when(k.apply("or", wanted, k.compare("lt", integer, found.integer))):
+
+            def take(j: Size, at: Any = at, found: Any = found, of: Any = (taken, equals)) -> None:
+                taken, equals = of
+                equal = k.compare("eq", found.integer_at(j), found.integer)
+                is_left = k.compare("gt", equals, 0)
+                with k.when(k.apply("or", k.apply("not", equal), is_left)):
                     to = at(k.bind(taken, "to", count))
                     nest.store(0, to, nest.load(0, at(j)))
                     nest.store(1, to, k.index_value(j))
                     k.set(equals, k.sub(equals, k.cast(equal, int64)))
                     k.set(taken, k.add(taken, 1))
+
+            def may_be_taken(j: Size, found: Any = found) -> Any:
+                return k.compare("le", found.integer_at(j), found.integer)
+
+            each_hit(nest, n, may_be_taken, take)
 
     if is_provably_ge(count, 1):
         emit()
