@@ -54,8 +54,8 @@ from staticflow.runtime.aligned import aligned_empty
 from staticflow.runtime.threads import get_num_threads
 
 __all__ = [
-    "are_halves", "bound", "broadcasts", "by_numpy", "compute_of", "kernel_of", "latest_kernel",
-    "pays_often", "reduces", "takes_halves",
+    "are_halves", "bound", "broadcasts", "by_numpy", "compute_of", "is_even", "kernel_of",
+    "latest_kernel", "pays_often", "reduces", "takes_halves",
 ]  # fmt: skip
 
 Array = np.ndarray[Any, Any]
@@ -90,20 +90,22 @@ def _spread(op: Op) -> Callable[..., Any]:
     no copies, sooner where operands broadcast, at which NumPy is slow; and of floats of 16 bits,
     which NumPy takes one by one, always."""
     native = kernels_of(op)
-    even = type(op.lowering) is Elementwise
 
     def compute(xp: Any, *operands: Any, **attrs: Any) -> Any:
         arrays = [a for a in operands if isinstance(a, np.ndarray)]
-        if arrays[-1].dtype in _HALVES:
-            pays = True
-        elif even:
-            whole = all(map(in_known_rows, arrays)) or order_of(arrays) is not None
-            pays = whole and _even_work(arrays)
-        else:
-            pays = max([a.size for a in arrays]) >= (LARGE if any(map(_short, arrays)) else SPREAD)
-        return (native if pays else op.reference)(xp, *operands, **attrs)
+        return (native if _spread_pays(op, arrays) else op.reference)(xp, *operands, **attrs)
 
     return compute
+
+
+def _spread_pays(op: Op, arrays: Sequence[Array]) -> bool:
+    """Whether a kernel computes an op of which NumPy gives the same bits."""
+    if arrays[-1].dtype in _HALVES:
+        return True
+    if is_even(op):
+        whole = all(map(in_known_rows, arrays)) or order_of(arrays) is not None
+        return whole and _even_work(arrays)
+    return max([a.size for a in arrays]) >= (LARGE if any(map(_short, arrays)) else SPREAD)
 
 
 def _short(a: Array) -> bool:
@@ -119,7 +121,8 @@ def _even_work(arrays: Sequence[Array]) -> bool:
     if not any([1 < a.size < size for a in arrays]):
         whole = [a.flags for a in arrays if a.size > 1]
         as_one = all([f.c_contiguous for f in whole]) or all([f.f_contiguous for f in whole])
-        return size >= (SPREAD if as_one else LARGE)
+        by_numpy = as_one and arrays[0].dtype.kind != "b"  # which it compares 16 at a time
+        return size >= (SPREAD if by_numpy else LARGE)
     if len(arrays) == 2:
         a, b = arrays
         size = joint_work(a.shape, a.ndim, b.shape, b.ndim, True)
@@ -132,7 +135,7 @@ _WIDE = frozenset(d.numpy for d in (float32, float64))
 
 def _by_rows(op: Op) -> Callable[..., Any]:
     """An op along a dim, which NumPy is slow at where neighbours along it lie apart, unless only a
-    few lie between, and where it has few elements."""
+    few lie between, where it has few elements, and of floats of 16 bits."""
     native = kernels_of(op)
 
     def compute(xp: Any, x: Any, *, dim: int, **attrs: Any) -> Any:
@@ -143,8 +146,10 @@ def _by_rows(op: Op) -> Callable[..., Any]:
 
 
 def _finds_by_kernel(x: Array, dim: int) -> bool:
-    """Whether a kernel is faster than NumPy to go along ``dim`` for one element of each row."""
-    return x.shape[dim] < FEW_IN_ROW or not 0 <= x.strides[dim] // x.itemsize <= BETWEEN
+    """Whether a kernel is faster than NumPy to go along ``dim`` for one element of each row: of
+    floats of 16 bits, of which NumPy compares one after the other, 80 times."""
+    is_near = 0 <= x.strides[dim] // x.itemsize <= BETWEEN
+    return x.shape[dim] < FEW_IN_ROW or not is_near or x.dtype in _HALVES
 
 
 _ON_LARGE: Mapping[NumPy, Callable[[Op], Callable[..., Any]]] = {
@@ -247,9 +252,10 @@ def _sort_by_length(op: Op) -> Callable[..., Any]:
 
 def _orders_by_kernel(op: Op, x: Array, dim: int, k: int) -> bool:
     """Whether the kernel of an op that looks for an order, perhaps for ``k`` elements or the one of
-    rank ``k``, is as fast along ``dim`` as NumPy."""
+    rank ``k``, is as fast along ``dim`` as NumPy, which takes four times as long for floats of 16
+    bits."""
     n = x.shape[dim]
-    if n <= NETWORK or n >= LONG:
+    if n <= NETWORK or n >= LONG or x.dtype in _HALVES:
         return True
     if op is sort_op:  # which NumPy does of more elements by keys, as fast
         return n <= SHORT and x.size < SMALL
@@ -378,6 +384,13 @@ def broadcasts(op: Op) -> bool:
 
 
 @functools.cache
+def is_even(op: Op) -> bool:
+    """Whether NumPy computes an op as fast as a kernel of up to `SPREAD` elements, if arrays of one
+    shape lie in one order."""
+    return op.numpy == "alone" and op not in _ALONE and type(op.lowering) is Elementwise
+
+
+@functools.cache
 def reduces(op: Op) -> bool:
     """Whether an op reduces dims, and so goes along rows."""
     _, _, attrs = takes(op)
@@ -399,6 +412,8 @@ def _runs_as_kernel(op: Op, arrays: Sequence[Any]) -> bool:
     if takes_halves(op) and are_halves(arrays):
         return True
     size = max(a.size for a in arrays if isinstance(a, np.ndarray))
+    if is_even(op) and size < SPREAD:
+        return _spread_pays(op, [a for a in arrays if isinstance(a, np.ndarray)])
     if reduces(op):
         size = work_by_rows(arrays[0].shape, arrays[0].ndim)
     return size >= kernel_from(op) and (size < LARGE or op not in _ALONE)

@@ -24,8 +24,8 @@ from staticflow.runtime.host import python_symbols
 
 __all__ = [
     "ALIGNED", "ALLOC", "ARRAYS", "BASE", "CONTIGUOUS", "DATA", "DEALLOC", "DESCR", "DIMS",
-    "FLAGS", "FREE", "HEAD", "MEM_HANDLER", "METH_FASTCALL", "METH_KEYWORDS", "NDIM", "OWNDATA",
-    "STRIDES", "TYPE", "WRITEABLE", "BoxType", "MethodDef", "box_type", "c_symbols",
+    "FLAGS", "FORTRAN", "FREE", "HEAD", "MEM_HANDLER", "METH_FASTCALL", "METH_KEYWORDS", "NDIM",
+    "OWNDATA", "STRIDES", "TYPE", "WRITEABLE", "BoxType", "MethodDef", "box_type", "c_symbols",
     "has_known_layout", "numpy_symbols", "numpy_table", "python_types",
 ]  # fmt: skip
 
@@ -46,7 +46,7 @@ ARRAYS: Mapping[type, Mapping[str, int]] = {
 }  # fmt: skip
 """Where the fields of these classes lie, in bytes, for the functions of `staticflow.native`."""
 
-CONTIGUOUS, OWNDATA = 0x1, 0x4  # NPY_ARRAY_*; contiguous in C order
+CONTIGUOUS, FORTRAN, OWNDATA = 0x1, 0x2, 0x4  # NPY_ARRAY_*; contiguous in the order of C
 ALIGNED, WRITEABLE = 0x100, 0x400
 METH_FASTCALL, METH_KEYWORDS = 0x80, 0x2
 _NUMPY = {
@@ -134,6 +134,7 @@ def _reads_right(array: np.ndarray[Any, Any]) -> bool:
     flags = ctypes.c_int.from_address(id(array) + FLAGS).value
     expected = (
         (CONTIGUOUS, array.flags.c_contiguous),
+        (FORTRAN, array.flags.f_contiguous),
         (OWNDATA, array.flags.owndata),
         (ALIGNED, array.flags.aligned),
         (WRITEABLE, array.flags.writeable),

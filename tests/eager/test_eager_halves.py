@@ -46,3 +46,35 @@ def test_many_floats_of_16_bits_are_a_kernels(name: str, layout: str) -> None:
         np.testing.assert_allclose(y, expected.numpy(), rtol=4e-3, atol=4e-3)
     if not attrs:
         assert "_Kernels.__call__" not in frames(lambda: op(*[x] * least))
+
+
+ORDERED: dict[str, Any] = {
+    "sort": lambda x, d: x.sort(d),
+    "descending": lambda x, d: x.sort(d, descending=True),
+    "topk": lambda x, d: x.topk(3, d),
+    "kthvalue": lambda x, d: x.kthvalue(2, d),
+    "median": lambda x, d: x.median(d),
+    "max": lambda x, d: x.max(d),
+    "min": lambda x, d: x.min(d),
+    "cummax": lambda x, d: x.cummax(d),
+}
+"""Functions that give elements and where they are, which have float16 and bfloat16 from float32."""
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("name", ORDERED)
+def test_elements_in_order_are_those_of_float32(name: str, dtype: str) -> None:
+    """On rows of a few, of some and of many, with equal ones and NaN, however they lie."""
+    rng = np.random.default_rng(3)
+    for shape in ((3, 4), (5, 100), (100, 5), (70, 1000)):
+        a = np.round(rng.standard_normal(shape) * 3, 1).astype(np.float32)
+        a[1, 2] = a[-1, 1] = np.nan
+        short = sf.from_numpy(a).to(dtype)
+        lies = [short, short.t().contiguous().t(), sf.cat([short, short], 1)[:, : shape[1]]]
+        for dim in (0, 1):
+            wide = ORDERED[name](short.to("float32"), dim)
+            for x in lies:
+                for _ in range(4):
+                    values, indices = ORDERED[name](x, dim)
+                    np.testing.assert_array_equal(indices.numpy(), wide[1].numpy())
+                    np.testing.assert_array_equal(values.float().numpy(), wide[0].numpy())

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from calling import frames
+from calling import ESTABLISHED, frames
 
 import staticflow as sf
 import staticflow.nn.functional as F
@@ -90,6 +90,47 @@ def test_operands_that_broadcast_are_soon_a_kernel() -> None:
         found = frames(lambda y=y: x - y)
         assert ("_Kernels.__call__" in found) == kernel
         np.testing.assert_array_equal((x - y).numpy(), x.numpy() - y.numpy())
+
+
+EVEN: dict[str, Callable[[Any, Any], Any]] = {
+    "add": lambda x, y: x + y,
+    "sub of a number": lambda x, y: x - y.reshape(-1)[0],
+    "neg": lambda x, y: -x,
+    "maximum": sf.maximum,
+    "lt": lambda x, y: x < y,
+    "eq": lambda x, y: x == y,
+    "row": lambda x, y: x * y[3],
+    "column": lambda x, y: x * y[:, 3:4],
+    "row and column": lambda x, y: x[2] + y[:, 3:4],
+    "parts": lambda x, y: x[:, 1:] - y[:, :-1],
+}
+"""Operations that NumPy is as fast at where arrays of one shape lie in one order."""
+
+ORDERS: dict[str, Callable[[Any], Any]] = {
+    "rows": lambda x: x, "columns": lambda x: x.t(), "every other": lambda x: x[::2, ::2],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int64", "bool"])
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("name", EVEN)
+def test_arrays_that_lie_in_one_order_are_left_to_numpy_and_others_to_kernels(
+    name: str, order: str, dtype: str
+) -> None:
+    """Without a change of the bits or of the strides, and at the end without Python."""
+    if dtype == "bool" and ("sub" in name or "parts" in name or name == "neg"):
+        return  # which is refused
+    for rows in (1, 4):  # below `LARGE` and above, both below `SPREAD`
+        a, b = np.round(drawn(2, 512 * rows, 160) * 4).astype(dtype)
+        x, y = (ORDERS[order](sf.from_numpy(m)) for m in (a, b))
+        wanted = EVEN[name](*(sf.from_numpy(m.numpy().copy(order="C")) for m in (x, y)))
+        found = [EVEN[name](x, y) for _ in range(ESTABLISHED)]
+        for out in found:
+            assert out.dtype is wanted.dtype
+            np.testing.assert_array_equal(out.numpy(), wanted.numpy())
+        assert len({out.stride() for out in found}) == 1
+        if order != "every other" and name in ("add", "neg", "lt", "column", "parts"):
+            assert not [f for f in frames(lambda x=x, y=y: EVEN[name](x, y)) if f != "<lambda>"]
 
 
 @pytest.mark.parametrize("size", [LARGE - 1, LARGE, SPREAD])

@@ -14,7 +14,14 @@ from typing import Any
 import numpy as np
 
 from staticflow.data_classes import dataclass
-from staticflow.eager.choose import broadcasts, compute_of, latest_kernel, reduces, takes_halves
+from staticflow.eager.choose import (
+    broadcasts,
+    compute_of,
+    is_even,
+    latest_kernel,
+    reduces,
+    takes_halves,
+)
 from staticflow.eager.fast.core import NAMES, can_be_read, compile_core
 from staticflow.eager.fast.in_place_forms import InPlaceMethod, in_place_table
 from staticflow.eager.fast.methods import render_methods
@@ -239,6 +246,7 @@ def _flags(op: Op) -> dict[str, bool]:
         "PARTIALS": isinstance(op.vjp, PerElement) and op.vjp.self_contained,
         "PLANNED": OPS.get(op.name) is op,
         "HALVES": takes_halves(op),
+        "EVEN": is_even(op),
         "COMPILED": when_compiled(op) == "large",
     }
 

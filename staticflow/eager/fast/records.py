@@ -28,13 +28,14 @@ MOST = 32
 
 FLAGS = {name: 1 << i for i, name in enumerate(
     ("RECORDABLE", "PER_ELEMENT", "NUMBERS", "BY_NUMBER", "ANY_DTYPES", "TAIL", "VIEW", "REDUCES",
-     "PARTIALS", "PLANNED", "COMPILED", "HALVES")
+     "PARTIALS", "PLANNED", "COMPILED", "HALVES", "EVEN")
 )}  # fmt: skip
 """What an op's flags say: it has a vjp; its vjp is one of `PerElementEntry`; numbers may stand
 beside its tensors, and reach what computes it as they are and not as arrays; its tensors are of any
 dtypes, or the first is; it gives a view; it reduces dims; the partials of its vjp run on arrays;
-calls of its vjp are remembered; for large arrays its vjp may be a program; and so many floats of 16
-bits are as many as a large array to it."""
+calls of its vjp are remembered; for large arrays its vjp may be a program; so many floats of 16
+bits are as many as a large array to it; and NumPy is as fast at it where arrays lie in one
+order."""
 
 OPS_ROOM = 1024
 """In a table of so many places ops are found by their addresses."""
