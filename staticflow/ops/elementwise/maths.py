@@ -11,7 +11,7 @@ from staticflow.graph.op import Op
 from staticflow.ops.basics.arithmetic import where
 from staticflow.ops.basics.creation import ones_like, zeros_like
 from staticflow.ops.declaring.by_shape import by_shape
-from staticflow.ops.declaring.declare import elementwise, real_function
+from staticflow.ops.declaring.declare import compose, elementwise, real_function
 
 __all__ = [
     "abs",
@@ -74,10 +74,12 @@ sqrt = real_function(
     "sqrt", "The square root; NaN below 0.",
     "sqrt", lambda ct, out, x: ct * 0.5 / out, numpy="small", exact=True,
 )  # fmt: skip
-rsqrt = real_function(
+rsqrt = compose(
     "rsqrt", "``1 / sqrt(x)``.",
     lambda xp, x: xp.reciprocal(xp.sqrt(x)),
-    lambda ct, out, x: ct * -0.5 * (out * out * out),
+    lambda k, x: k.rsqrt(x),
+    (lambda ct, out, x: ct * -0.5 * (out * out * out),),
+    promote="float", numpy="small", exact=True,
 )  # fmt: skip
 reciprocal = real_function(
     "reciprocal", "``1 / x``.",
@@ -185,6 +187,8 @@ def _pow_reference(xp: Any, x: Any, y: Any) -> Any:
     if hasattr(y, "dtype") and y.dtype.kind == "i" and xp.any(y < 0):
         return _integer_pow_reference(xp, x, y)
     out = xp.power(x, y)
+    if out.dtype.kind in "iu":
+        return out
     half = y == 0.5
     if half is False or (half is not True and not xp.any(half)):
         return out

@@ -171,6 +171,14 @@ repeated_index_op = Op(
 )
 
 
+@by_shape
+def _repeat_each(input: Any, repeats: Size, dim: int) -> Any:
+    """Each slice along ``dim`` as often as ``repeats`` says, one behind the other."""
+    many = (*input.shape[: dim + 1], repeats, *input.shape[dim + 1 :])
+    shape = (*input.shape[:dim], input.shape[dim] * repeats, *input.shape[dim + 1 :])
+    return reshape_copied(expand(unsqueeze(input, dim + 1), many), shape)
+
+
 def repeat_interleave(
     input: Any, repeats: Any = None, dim: int | None = None, *, output_size: Size | None = None
 ) -> Any:
@@ -189,10 +197,7 @@ def repeat_interleave(
         input, dim = ravel(input), 0
     at = normalize_dim(dim, input.ndim, "repeat_interleave")
     if not hasattr(repeats, "__sf_mode__"):
-        repeats = as_size(repeats)
-        many = (*input.shape[: at + 1], repeats, *input.shape[at + 1 :])
-        shape = (*input.shape[:at], input.shape[at] * repeats, *input.shape[at + 1 :])
-        return reshape_copied(expand(unsqueeze(input, at + 1), many), shape)
+        return _repeat_each(input, as_size(repeats), at)
     if repeats.ndim == 0 or same_shape(repeats.shape, (1,)):
         repeats = expand(repeats, (input.shape[at],))
     if not same(repeats.shape[0], input.shape[at]):

@@ -9,11 +9,13 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.ops.basics.arithmetic import where
 from staticflow.ops.basics.autocast import by_autocast
 from staticflow.ops.basics.axes import mT
+from staticflow.ops.declaring.by_shape import by_shape
 from staticflow.ops.matrices.solving import identity, in_batches, lower_op, upper_op
 
 __all__ = ["cholesky_solve", "solve_triangular"]
 
 
+@by_shape
 def solve_triangular(
     A: Any, B: Any, *, upper: bool, left: bool = True, unitriangular: bool = False
 ) -> Any:
@@ -40,6 +42,7 @@ def solve_triangular(
     return (upper_op if upper else lower_op)(*in_batches(part, B))
 
 
+@by_shape
 @by_autocast
 def cholesky_solve(B: Any, L: Any, upper: bool = False) -> Any:
     """The X with ``A @ X = B`` for the A that `cholesky` has taken apart into ``L @ L.mT``, or
@@ -47,7 +50,7 @@ def cholesky_solve(B: Any, L: Any, upper: bool = False) -> Any:
 
     >>> import staticflow as sf
     >>> A = sf.tensor([[4.0, 2.0], [2.0, 5.0]])
-    >>> cholesky_solve(sf.tensor([[4.0], [2.0]]), sf.linalg.cholesky(A))
+    >>> sf.cholesky_solve(sf.tensor([[4.0], [2.0]]), sf.linalg.cholesky(A))
     tensor([[1.],
             [0.]])
     """
