@@ -203,6 +203,14 @@ REDUCTIONS: dict[str, tuple[Operation, tuple[str, ...]]] = {
     "cdist": (lambda lib, t: lib.cdist(t["x"][:, :64], t["y"][:, :64]), X),
     "cumsum over rows": (over("cumsum", 1), X),
     "cumsum over columns": (over("cumsum", 0), X),
+    "cumsum over rows of float16": (narrow(lambda x, y: x.cumsum(1), "float16"), ()),
+    "max with index, rows of float16": (narrow(lambda x, y: x.max(1)[0], "float16"), ()),
+    "x.view(-1) @ y.view(-1)": (lambda lib, t: t["x"].view(-1) @ t["y"].view(-1), ()),
+    "x.view(-1) @ y.view(-1) of float16": (
+        narrow(lambda x, y: x.view(-1) @ y.view(-1), "float16"),
+        (),
+    ),
+    "x @ row of float16": (narrow(lambda x, y: x @ y[0], "float16"), ()),
 }
 
 MOVES: dict[str, tuple[Operation, tuple[str, ...]]] = {
@@ -210,6 +218,14 @@ MOVES: dict[str, tuple[Operation, tuple[str, ...]]] = {
     "argsort of columns": (lambda lib, t: t["x"].argsort(dim=0, stable=True), ()),
     "sort of int64": (lambda lib, t: t["integers"].sort(dim=1, stable=True)[0], ()),
     "topk": (lambda lib, t: t["x"].topk(10, 1)[0], X),
+    "topk(3) of columns": (lambda lib, t: t["x"].t().topk(3, 1)[0], ()),
+    "topk(100) of all": (lambda lib, t: t["x"].view(-1).topk(100)[0], ()),
+    "topk(100) of all, int64": (lambda lib, t: t["integers"].view(-1).topk(100)[0], ()),
+    "kthvalue of all, int64": (lambda lib, t: t["integers"].view(-1).kthvalue(7)[0], ()),
+    "searchsorted of int64": (
+        lambda lib, t: lib.searchsorted(t["which"].sort()[0], t["integers"]),
+        (),
+    ),
     "gather": (lambda lib, t: t["x"].gather(1, t["integers"]), X),
     "index_select": (lambda lib, t: t["x"].index_select(0, t["which"]), X),
     "x[which]": (lambda lib, t: t["x"][t["which"]], X),
@@ -256,6 +272,10 @@ BATCHES: dict[str, tuple[Operation, tuple[str, ...]]] = {
         ("batch", "batch2"),
     ),
     "tall times small": (lambda lib, t: t["thin"] @ t["thin"][:16], ("thin",)),
+    "integers @ integers[:, :64]": (
+        lambda lib, t: t["integers"] @ t["integers"][:, :64].contiguous(),
+        (),
+    ),
     "thin.t() @ thin": (lambda lib, t: t["thin"].t() @ t["thin"], ("thin",)),
 }
 
