@@ -73,7 +73,7 @@ _WIDTH = Kind(
 )
 _NUMBER = _of("a number", int, float)
 _FINITE = Kind("a finite number", lambda value: _NUMBER.is_one(value) and math.isfinite(value))
-_LOW = Kind("a number up to 0", lambda value: _NUMBER.is_one(value) and value <= 0)
+_FILL = Kind("a number below infinity", lambda v: _NUMBER.is_one(v) and v < math.inf)
 _ELEMENT = _of("a number or bool", bool, int, float)
 _TEXT = _of("a string", str)
 _GRAPH = _of("a graph", Graph)
@@ -83,7 +83,7 @@ KINDS: Mapping[str, Kind] = {
     **dict.fromkeys(
         (
             "accumulate", "ceil", "complete", "descending", "exchanges", "full", "include_pad",
-            "keepdim", "largest", "mean", "reverse", "right",
+            "keepdim", "largest", "mean", "reverse", "right", "with_scores",
         ),
         _FLAG,
     ),
@@ -139,10 +139,11 @@ KINDS: Mapping[str, Kind] = {
         _NUMBER,
     ),
     "softshrink.lambd": Kind("a number from 0 on", lambda v: _NUMBER.is_one(v) and v >= 0),
-    "attend.fill": _LOW,
-    "attend_back.fill": _LOW,
+    "attend.fill": _FILL,
+    "attend_back.fill": _FILL,
     "attend.scale": _FINITE,
     "attend_back.scale": _FINITE,
+    "cap": _FINITE,
     **dict.fromkeys(("alpha", "beta"), _or(_NUMBER, _PLACE)),
     "low": _NUMBER,
     **dict.fromkeys(("logit.low", "high", "rcond"), _or(_NONE, _NUMBER)),

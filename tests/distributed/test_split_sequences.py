@@ -64,6 +64,35 @@ def test_attention_in_parts_of_the_sequence(name: str, causal: bool) -> None:
                 assert (forward, back) == (of_result, of_gradients)
 
 
+def attend_with_bias(axes: tuple[str | None, str | None], mesh: Any = None) -> list[Any]:
+    """Attention with capped scores and a bias, its result and the gradients by all four."""
+    shapes = [(2, 2, 7, 4), (2, 2, 9, 4), (2, 2, 9, 4), (2, 7, 9)]
+    given = [numbers(*shape, seed=i) for i, shape in enumerate(shapes)]
+    inputs = [
+        sf.placeholder(a.shape, sf.float64, name=n) for a, n in zip(given, "qkvb", strict=True)
+    ]
+    first, second = axes
+    q, k, v = (
+        shard(x, None, None, a, None)
+        for x, a in zip(inputs[:3], (first, second, second), strict=True)
+    )
+    bias = shard(inputs[3], None, first, None)
+    out = ((q @ k.mT / 2).tanh() * 2 + bias).softmax(-1) @ v
+    gradients = sf.grad((out**3).sum(), inputs)
+    whole = sf.compile(inputs, [out, *(g * 1.5 for g in gradients)], mesh=mesh)
+    return [y.numpy() for y in whole(*given)]
+
+
+@pytest.mark.parametrize("axes", [("s", None), ("s", "s"), (None, "s")])
+def test_a_bias_and_its_gradient_in_parts_of_the_sequence(
+    axes: tuple[str | None, str | None],
+) -> None:
+    alone = attend_with_bias(axes)
+    for found in distributed.simulate(lambda: attend_with_bias(axes, distributed.mesh(s=2)), 2):
+        for ours, theirs in zip(found, alone, strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-11, atol=1e-13)
+
+
 EXAMPLE = Path(__file__).parents[2] / "examples" / "ring_attention.py"
 
 

@@ -182,6 +182,50 @@ def test_rows_without_keys_are_nan_and_large_scores_keep_their_sums() -> None:
         np.testing.assert_allclose(a, t.grad, rtol=1e-4, atol=1e-5)
 
 
+def _by_distance(q: Any, k: Any, v: Any, table: Any) -> Any:
+    """Positions by a table of a number for each head and distance, as far as it goes."""
+    distance = (_rows(q)[:, None] - _rows(k)).clamp(-3, 3) + 3
+    return (q @ k.mT + F.embedding(distance, table).permute(2, 0, 1)).softmax(-1) @ v
+
+
+def _by_index(q: Any, k: Any, v: Any, table: Any) -> Any:
+    """As among the places of an image: which number stands for two of them is in a tensor."""
+    places = np.random.default_rng(3).integers(0, 7, 144)
+    bias = table[sf.tensor(places)].reshape(12, 12, 3).permute(2, 0, 1)
+    return (sf.tanh(q @ k.mT) * 2 + bias).softmax(-1) @ v
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+@pytest.mark.parametrize("fn", [_by_distance, _by_index])
+def test_a_bias_from_a_table_and_its_gradient(fn: Callable[..., Any], is_open: bool) -> None:
+    rng = np.random.default_rng(0)
+    arrays = [*(rng.standard_normal(SHAPE) for _ in range(3)), rng.standard_normal((7, 3))]
+    shape = (None, 3, None, 5) if is_open and fn is _by_distance else SHAPE
+    symbols = [sf.placeholder(shape, dtype=sf.float64, name=n) for n in "qkv"]
+    symbols.append(sf.placeholder((7, 3), dtype=sf.float64, name="table"))
+    out = fn(*symbols)
+    program = sf.compile(symbols, [out, *sf.grad((out**3).sum(), symbols)])
+    assert _kernels(program) == 2
+    tensors = [sf.tensor(a, requires_grad=True) for a in arrays]
+    eager = fn(*tensors)
+    (eager**3).sum().backward()
+    wanted = [eager.detach(), *(t.grad for t in tensors)]
+    for found, want in zip(program(*arrays), wanted, strict=True):
+        np.testing.assert_allclose(found, want, rtol=1e-10, atol=1e-12)
+
+
+def test_a_bias_with_a_gradient_takes_the_memory_of_the_weights_once() -> None:
+    """It had taken two products more, and four arrays as large as the weights."""
+    symbols = [sf.placeholder((4, 2, 256, 16), name=n) for n in "qkv"]
+    symbols.append(sf.placeholder((2, 256, 256), name="bias"))
+    q, k, v, bias = symbols
+    loss = ((q @ k.mT + bias).softmax(-1) @ v).sin().sum()
+    program = sf.compile(symbols, sf.grad(loss, symbols))
+    kinds = [n.attrs["kind"] for n in program.optimized.nodes if n.op.name == "cluster"]
+    assert (kinds.count("attend"), kinds.count("contract")) == (2, 0)
+    assert program.plan.peak_bytes() < 1.2 * 4 * (4 * 2 * 256 * 256)
+
+
 def test_memory_is_linear_in_the_length() -> None:
     """Twice as many queries and keys take twice the memory, forward and backward, with a causal
     mask and dropout; the weights alone would be 512 MiB at the second length."""

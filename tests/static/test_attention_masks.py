@@ -106,3 +106,37 @@ def test_what_is_added_for_all_keys_alike(name: str, least: float) -> None:
     found = sf.compile(symbols, fn(*symbols))(*arrays)
     for a, b in zip(found, wanted, strict=True):
         np.testing.assert_allclose(a.numpy(), b, 1e-9, 1e-12)
+
+
+SHIFTED: dict[str, Callable[[Any, Any], Any]] = {
+    "filled": lambda s, seen: sf.where(seen, s + 2.0, -0.5),
+    "filled, less the largest": lambda s, seen: (
+        (s - sf.amax(s, -1, keepdim=True)).masked_fill(~seen, -0.5)
+    ),
+    "bounded": lambda s, seen: (s + 0.5).tanh(),
+    "times what is not the same for all keys": lambda s, seen: (s - 0.5) * seen.to(s.dtype),
+    "scaled, then filled": lambda s, seen: sf.where(seen, (s + 2.0) * 0.5, -0.5),
+    "of a product with something added": lambda s, seen: sf.where(
+        seen, sf.addmm(sf.tensor(2.0, dtype=sf.float64), s, sf.eye(KEYS, dtype=sf.float64)), -0.5
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SHIFTED)
+def test_what_all_scores_are_shifted_by_counts_where_not_all_are_changed_alike(name: str) -> None:
+    """What is added to all scores of a query, which a softmax does not see, was left out where some
+    of them were filled with a number afterwards, too."""
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal((n, WIDTH)) for n in (ROWS, KEYS, KEYS)]
+
+    def fn(q: Any, k: Any, v: Any) -> list[Any]:
+        out = SHIFTED[name](q @ k.mT, _seen(True)).softmax(-1) @ v
+        return [out, *sf.grad((out**2).sum(), [q, k, v])]
+
+    wanted = fn(*(sf.tensor(a, requires_grad=True) for a in arrays))
+    symbols = [
+        sf.placeholder(a.shape, dtype=sf.float64, name=n)
+        for n, a in zip("qkv", arrays, strict=True)
+    ]
+    for found, want in zip(sf.compile(symbols, fn(*symbols))(*arrays), wanted, strict=True):
+        np.testing.assert_allclose(found.numpy(), want.detach().numpy(), 1e-9, 1e-12)

@@ -56,7 +56,44 @@ def by_columns(q: Any, k: Any, v: Any) -> Any:
     return v.t() @ (q @ k.t() * 0.25).softmax(1).t()
 
 
+def mask(k: Any) -> Any:
+    """A float for each query and key, 1 where the key is seen and 0 elsewhere."""
+    places = sf.arange(k.shape[-2])
+    return (places[:, None] + 3 > places).to(k.dtype)
+
+
+def bounded(s: Any, cap: float = 2.0) -> Any:
+    return cap * sf.tanh(s / cap)
+
+
+def bounded_and_masked(q: Any, k: Any, v: Any) -> Any:
+    s = (scores(q, k) / 5.0).tanh() * 5.0
+    return (s + (1 - mask(k)) * -1e9).softmax(-1) @ v
+
+
+def bounded_in_batches(q: Any, k: Any, v: Any) -> Any:
+    s = bounded(sf.bmm(*(x.flatten(0, 1) for x in (q, k.mT)))).unflatten(0, (2, 4))
+    return s.softmax(-1) @ v
+
+
 SPELLINGS: dict[str, Spelling] = {
+    "bounded by a cap": lambda q, k, v: bounded(scores(q, k)).softmax(-1) @ v,
+    "bounded and masked": bounded_and_masked,
+    "bounded in batches": bounded_in_batches,
+    "bounded, then scaled": lambda q, k, v: (scores(q, k).tanh() / 3 * -2).softmax(-1) @ v,
+    "bounded, then scaled for each query": lambda q, k, v: (
+        (bounded(scores(q, k)) * v[..., :1]).softmax(-1) @ v
+    ),
+    "times a mask": lambda q, k, v: (scores(q, k) * mask(k) + (mask(k) - 1) * 1e9).softmax(-1) @ v,
+    "times a mask, less what is hidden": lambda q, k, v: (
+        (scores(q, k) * mask(k) - 1e10 * (1 - mask(k))).softmax(-1) @ v
+    ),
+    "times a mask of keys": lambda q, k, v: (
+        (scores(q, k) * mask(k)[3] - 1e4 * (1 - mask(k)[3])).softmax(-1) @ v
+    ),
+    "times a number for each key": lambda q, k, v: (
+        ((q @ k.mT) * k[..., :1].mT.cos()).softmax(-1) @ v
+    ),
     "channels first": channels_first,
     "channels first, by einsum": lambda q, k, v: sf.einsum(
         "bhkd,bhqk->bhdq", v, scores(q, k).softmax(-1)

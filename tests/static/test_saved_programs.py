@@ -55,6 +55,17 @@ def test_states_of_generators_are_told_from_other_tensors_of_their_name() -> Non
             assert a.tolist() == b.tolist()
 
 
+def test_attention_is_read_again_whatever_its_masks_are_filled_with() -> None:
+    """A fill above 0 had been refused, of a program with a gradient."""
+    q, keep = sf.placeholder((9, 4), name="q"), sf.placeholder((9, 9), "bool", name="keep")
+    out = sf.where(keep, (q @ q.T).tanh() * 3, 0.5).softmax(-1) @ q
+    step = sf.compile([q, keep], sf.grad(out.sum(), q))
+    assert "attend" in str(step.graph)
+    rng = np.random.default_rng(0)
+    arrays = rng.standard_normal((9, 4), np.float32), rng.random((9, 9)) > 0.5
+    assert again(step)(*arrays).tolist() == step(*arrays).tolist()
+
+
 def same(found: Any, wanted: Any) -> None:
     """The same structure, and the same bits in it."""
     (a, structure), (b, expected) = sf.pytree.flatten(found), sf.pytree.flatten(wanted)

@@ -44,7 +44,7 @@ def _draw_mask(r: random.Random) -> Step:
 
 def _hide(r: random.Random) -> Step:
     # a number from which on sums keep nine digits, where a row is hidden as a whole
-    mask, fill = _draw_mask(r), r.choice([-math.inf, -math.inf, -1e5])
+    mask, fill = _draw_mask(r), r.choice([-math.inf, -math.inf, -1e5, -0.5])
     how = r.choice(["where", "where not", "fill", "bias"])
 
     def hide(s: Any, more: Callable[[], Any]) -> Any:
@@ -74,12 +74,36 @@ def _distances(s: Any, more: Callable[[], Any]) -> Any:
     return s - 0.1 * (sf.arange(s.shape[-2])[:, None] - sf.arange(s.shape[-1])).abs().to(s.dtype)
 
 
+def _by_mask(r: random.Random) -> Step:
+    """What multiplies by a mask of 0 and 1, and adds a large number where it is 0."""
+    mask, large, how = _draw_mask(r), r.choice([-1e4, -1e5]), r.random() < 0.5
+
+    def hide(s: Any, more: Callable[[], Any]) -> Any:
+        seen = mask(s, more).to(s.dtype)
+        return s * seen + (1 - seen) * large if how else s * seen - (1 - seen) * -large
+
+    return hide
+
+
+def _bounded(r: random.Random) -> Step:
+    cap = r.choice([0.5, 1.0, 3.0, 20.0])
+    return r.choice([
+        lambda s, more: (s / cap).tanh() * cap,
+        lambda s, more: cap * sf.tanh(s * (1 / cap)),
+        lambda s, more: s.tanh() / cap,
+    ])  # fmt: skip
+
+
 OF_SCORES: tuple[Callable[[random.Random], Step], ...] = (
     _hide,
     _hide,
     lambda r: lambda s, more: s * 0.3,
     lambda r: lambda s, more: s / 1.7,
     lambda r: lambda s, more: s * more()[..., :1].abs(),
+    _by_mask,
+    _bounded,
+    lambda r: lambda s, more: s * more(),
+    lambda r: lambda s, more: s / (more().abs() + 0.5),
     lambda r: lambda s, more: s + more(),
     lambda r: lambda s, more: s - more(),
     lambda r: lambda s, more: s + 0.25,

@@ -53,7 +53,10 @@ class Forward(AttentionBlocks):
     def emit(self) -> Size:
         """Write the kernel; gives the elements of scratch memory."""
         k, block = self.k, self.block
-        sizes = [(self.inner, block), (self.step, block), (self.width, block), *[(1, block)] * 3]
+        sizes = [
+            (self.inner, block), (self.step, block), (self.width, block), *[(1, block)] * 3,
+            *self.rooms_of_roles(),
+        ]  # fmt: skip
         _, room = self.rooms(0, sizes)
         blocks = ceil_div(self.queries, block)
         workers, tasks = each_in_groups(k, prod(self.lead) * blocks, self.target.workers)
@@ -66,7 +69,7 @@ class Forward(AttentionBlocks):
 
     def _task(
         self, queries: Queries, qt: Matrix, st: Matrix, ot: Matrix, peak: Matrix, total: Matrix,
-        shrink: Matrix,
+        shrink: Matrix, *rooms: Matrix,
     ) -> None:  # fmt: skip
         batch = queries.batch
         q, key, value = (self.matrix(i, batch) for i in range(3))
@@ -78,6 +81,7 @@ class Forward(AttentionBlocks):
         for keys in self.keys_of(queries):
             a, b = self.below(key, keys.first), self.below(value, keys.first)
             self.tiles(a, qt, keys.count, self.inner, queries.panels, queries.padded, self.into(st))
+            self.bring(queries, keys, rooms)
             self._weigh(queries, keys, st, peak, total, shrink)
             self.tiles(
                 b.transpose, st, self.width, keys.count, queries.panels, queries.padded,
@@ -97,8 +101,9 @@ class Forward(AttentionBlocks):
             with k.loop("key", keys.count) as j:
                 for col, reg in zip(cols, largest, strict=True):
                     score = self.load(st, j, col)
-                    if self.of.keys() - {"factor"}:
-                        score = self.bias_and_fill(score, queries, keys.first + j, col)
+                    if self.changes_scores:
+                        roles = self.roles_at(queries, keys, j, col)
+                        score = self.change_score(self.bound_score(score), roles)
                         self.save(st, j, col, score)
                     k.set(reg, k.select(k.compare("gt", score, reg), score, reg))
             bases, sums = [], []
@@ -115,7 +120,7 @@ class Forward(AttentionBlocks):
                     weight = k.exp(k.sub(self.load(st, j, col), base))
                     k.set(total_reg, k.add(total_reg, weight))
                     if "factor" in self.of:
-                        factor = self.role("factor", queries, keys.first + j, col)
+                        factor = self.role("factor", queries, keys, j, col)
                         weight = k.mul(weight, factor)
                     self.save(st, j, col, weight)
             for col, total_reg in zip(cols, sums, strict=True):
@@ -129,7 +134,7 @@ class Forward(AttentionBlocks):
         for cols in self.vectors(queries):
             sums = [self.load(total, 0, col) for col in cols]
             has_empty = "empty" in self.of
-            empty = [self.role("empty", queries, 0, col) for col in cols if has_empty]
+            empty = [self.role("empty", queries, Keys(0, 1), 0, col) for col in cols if has_empty]
             for i, (col, whole) in enumerate(zip(cols, sums, strict=True)):
                 most, rest = self.load(peak, 0, col), k.log(whole)
                 both = k.add(most, rest)

@@ -3,7 +3,7 @@ the products of them, and what stands for a query and a key."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from staticflow.codegen.gemm.calls import call_part, is_shared, storing
@@ -27,15 +27,20 @@ from staticflow.codegen.lower.values import Values
 from staticflow.codegen.maths.scalars import Scalars
 from staticflow.codegen.target import Target
 from staticflow.data_classes import dataclass
+from staticflow.graph.dim_queries import coefficient, symbols_of
 from staticflow.graph.dims import Size, ceil_div, dim_min
 from staticflow.graph.node import Node
 from staticflow.ops.declaring.lowering import Index
-from staticflow.passes.access import broadcast_index
+from staticflow.passes.access import broadcast_index, canonical_index, source_of
+from staticflow.passes.arrays import AXES
 
 __all__ = ["AttentionBlocks", "Keys", "Queries", "Result"]
 
 _QUERIES = 96
 """Queries in a block, about: so many use each key and value that is loaded."""
+
+_FLOATS = ("times", "bias", "factor")
+"""Roles that are floats, a number for each query and key."""
 
 _KEYS = 64
 """Keys in a block, about: the scores of both blocks fit into a usual first-level cache."""
@@ -85,6 +90,8 @@ class AttentionBlocks(AttentionParts):
         self.lanes = target.vector_bits // self.dtype.bits
         unit = main_width(target) * self.lanes
         self.block = _block_of(self.queries, unit * max(1, _QUERIES // unit), self.lanes)
+        self.brought: dict[str, Matrix] = {}
+        self.lying = [role for role in _FLOATS if role in self.of and self._lies_in_rows(role)]
         self.step = _KEYS
         if isinstance(self.keys, int):  # as equal parts as can be
             some = max(self.keys, 1)
@@ -236,17 +243,52 @@ class AttentionBlocks(AttentionParts):
         """Store a vector to the workspace."""
         self.k.store(a.buffer, a.at(row, col + LANE), value)
 
-    def role(self, name: str, queries: Queries, key: Size, col: Size) -> Operand:
-        """What stands for a key and the queries from column ``col`` on under that name."""
+    def rooms_of_roles(self) -> list[tuple[Size, Size]]:
+        """The rows and columns of the workspaces of roles that lie in rows."""
+        return [(self.step, self.block)] * len(self.lying)
+
+    def bring(self, queries: Queries, keys: Keys, rooms: Sequence[Matrix]) -> None:
+        """Transpose what lies in rows into workspaces, for one block of queries and of keys: lanes
+        are queries, whose elements are far apart there, and loads one by one take twice as long."""
+        k = self.k
+        self.brought = dict(zip(self.lying, rooms, strict=True))
+        for name, room in self.brought.items():
+            a = matrix_of(self.of[name], queries.batch, self.names)
+            base = k.bind(k.index_value(a.at(queries.first, keys.first)), "begin")
+            source = replace(a, base=base).transpose
+            copy_columns(k, source, room, keys.count, 0, queries.count, self.lanes)
+
+    def _lies_in_rows(self, name: str) -> bool:
+        """Whether the elements of a role are in memory, those of a query behind each other."""
         node = self.of[name]
-        at = (*queries.batch, queries.first + col + LANE, key)
+        shape = node.tensor_type.shape
+        if len(shape) < 2 or 1 in shape[-2:]:
+            return False
+        source, index = source_of(node, canonical_index(shape, AXES[: len(shape)]))
+        if source not in self.names:
+            return False
+        at, axes = source.tensor_type.offset(index), frozenset(AXES[: len(shape)])
+        strides = [coefficient(at, axis) for axis in AXES[: len(shape)]]
+        if any(stride is None or symbols_of(stride) & axes for stride in strides):
+            return False
+        return strides[-1] == 1
+
+    def role(self, name: str, queries: Queries, keys: Keys, key: Size, col: Size) -> Operand:
+        """What stands under that name for a key of a block and the queries from column ``col``
+        on."""
+        if name in self.brought:
+            return self.load(self.brought[name], key, col)
+        node = self.of[name]
+        at = (*queries.batch, queries.first + col + LANE, keys.first + key)
         values = Values(self.k, self.names, {}, self.lanes, queries.bound(col))
         value = values.at(node, broadcast_index(at, node.tensor_type.shape))
         return self.k.splat(value, self.lanes)
 
-    def bias_and_fill(self, score: Operand, queries: Queries, key: Size, col: Size) -> Operand:
-        """A score with the bias and the fill."""
-        return self.change_score(score, lambda role: self.role(role, queries, key, col))
+    def roles_at(
+        self, queries: Queries, keys: Keys, key: Size, col: Size
+    ) -> Callable[[str], Operand]:
+        """What gives that under its name."""
+        return lambda name: self.role(name, queries, keys, key, col)
 
 
 def _block_of(queries: Size, most: int, lanes: int) -> int:

@@ -30,6 +30,9 @@ class Backward(AttentionBlocks):
             (self.inner, block), (self.width, block), (block, e), (block, w),
             (self.step, block), (self.step, block), (self.inner, block),
         ]  # fmt: skip
+        if self.with_scores:
+            sizes.append((self.step, block))
+        sizes += self.rooms_of_roles()
         _, room = self.rooms(0, sizes)
         workers, tasks = each_in_groups(k, prod(self.lead), self.target.workers)
         for at, worker in tasks:
@@ -58,7 +61,8 @@ class Backward(AttentionBlocks):
         self, queries: Queries, at: Size, dk: Matrix, dv: Matrix, spaces: Sequence[Matrix]
     ) -> None:
         k = self.k
-        qt, gt, qr, gr, pt, dt, dqt = spaces
+        qt, gt, qr, gr, pt, dt, dqt, *rest = spaces
+        of_scores, rooms = rest[: self.with_scores], rest[self.with_scores :]
         q, key, value, ct = (self.matrix(i, queries.batch) for i in range(4))
         self.transpose(queries, q, qt, self.inner)
         self.scale_rows(qt, self.inner, queries)
@@ -74,7 +78,10 @@ class Backward(AttentionBlocks):
             here, n = (queries.panels, queries.padded), keys.count
             self.tiles(a, qt, n, self.inner, *here, self.into(pt))
             self.tiles(b, gt, n, self.width, *here, self.into(dt))
-            self._weigh(queries, keys, pt, dt)
+            self.bring(queries, keys, rooms)
+            self._weigh(queries, keys, pt, dt, *of_scores)
+            for scores in of_scores:
+                self._save_scores(queries, keys, at, scores)
             to_v, to_k = self.below(dv, keys.first), self.below(dk, keys.first)
             self.tiles(pt, gr, n, queries.count, of_width, self.width, self.onto(to_v))
             self.tiles(dt, qr, n, queries.count, of_inner, self.inner, self.onto(to_k))
@@ -101,24 +108,37 @@ class Backward(AttentionBlocks):
                         x = k.mul(x, k.const(scale, self.dtype, lanes))
                     k.store(to.buffer, to.at(row, at), x)
 
-    def _weigh(self, queries: Queries, keys: Keys, pt: Matrix, dt: Matrix) -> None:
-        """Make weights of scores, and of the cotangents of weights those of scores."""
+    def _save_scores(self, queries: Queries, keys: Keys, at: Size, scores: Matrix) -> None:
+        """Store the cotangents of scores."""
+        base = self.k.bind(
+            self.k.index_value((at * self.queries + queries.first) * self.keys + keys.first),
+            "begin",
+        )
+        to = Matrix(self.outs[3], base, self.keys, 1)
+        copy_columns(self.k, scores.transpose, to, queries.count, 0, keys.count, self.lanes)
+
+    def _weigh(
+        self, queries: Queries, keys: Keys, pt: Matrix, dt: Matrix, scores: Matrix | None = None
+    ) -> None:
+        """Make weights of products, and of the cotangents of weights those of products, and those
+        of ``scores`` where there is room for them."""
         k = self.k
         for cols in self.vectors(queries):
             bases = [[self.row(i, queries, col) for i in range(3)] for col in cols]
             with k.loop("key", keys.count) as j:
                 for col, (lse, low, delta) in zip(cols, bases, strict=True):
-                    at = (queries, keys.first + j, col)
-                    score = self.bias_and_fill(self.load(pt, j, col), *at)
+                    role = self.roles_at(queries, keys, j, col)
+                    bounded = self.bound_score(self.load(pt, j, col))
+                    score = self.change_score(bounded, role)
                     weight = k.exp(k.sub(k.sub(score, lse), low))
                     ct = self.load(dt, j, col)
                     used = weight
                     if "factor" in self.of:
-                        factor = self.role("factor", *at)
+                        factor = role("factor")
                         ct, used = k.mul(ct, factor), k.mul(weight, factor)
-                    ct = k.mul(weight, k.sub(ct, delta))
-                    if "keep" in self.of:
-                        zero = k.const(0.0, self.dtype, self.lanes)
-                        ct = k.select(self.role("keep", *at), ct, zero)
+                    ct = self.keep_seen(k.mul(weight, k.sub(ct, delta)), role)
+                    if scores is not None:
+                        self.save(scores, j, col, ct)
+                    ct = self.pull_score(ct, bounded, role)
                     self.save(pt, j, col, used)
                     self.save(dt, j, col, ct)

@@ -29,6 +29,8 @@ class AttentionParts:
         self.of = dict(zip(node.attrs["roles"], args[behind:], strict=True))
         self.fill: float = node.attrs["fill"]
         self.scale: float = node.attrs["scale"]
+        self.cap: float = node.attrs.get("cap", 0.0)
+        self.with_scores: bool = node.attrs.get("with_scores", False)
         q, _, v = (a.tensor_type for a in self.matrices[:3])
         self.dtype = q.dtype
         self.lead, self.queries, self.inner = q.shape[:-2], q.shape[-2], q.shape[-1]
@@ -41,7 +43,9 @@ class AttentionParts:
 
     def span_of_keys(self, first: Size, count: Size, step: int) -> tuple[Size, Size]:
         """The keys that ``count`` queries from ``first`` on may see, from a multiple of ``step``
-        on."""
+        on; all where the cotangents of scores are wanted."""
+        if self.with_scores:
+            return 0, self.keys
         return self._span(seen_keys(self.of, self.fill, first, first + count), self.keys, step)
 
     def span_of_queries(self, first: Size, count: Size, step: int) -> tuple[Size, Size]:
@@ -61,14 +65,47 @@ class AttentionParts:
             start = bind_index(k, least // step * step, size + 1)
         return start, end
 
-    def change_score(self, score: Operand, role: Callable[[str], Operand]) -> Operand:
-        """A score with the bias and the fill; ``role`` gives what stands under a name."""
+    @property
+    def changes_scores(self) -> bool:
+        """Whether a score is more than the product of a query and a key."""
+        return bool(self.cap or self.of.keys() & {"times", "bias", "keep"})
+
+    def bound_score(self, product: Operand) -> Operand:
+        """The hyperbolic tangent of a product of a query and a key where there is a cap, else the
+        product."""
+        return self.k.tanh(product) if self.cap else product
+
+    def change_score(self, bounded: Operand, role: Callable[[str], Operand]) -> Operand:
+        """A score of what `bound_score` gives: with the cap, the factor, the bias and the fill;
+        ``role`` gives what stands under a name."""
+        k, score = self.k, bounded
+        if self.cap:
+            score = k.mul(score, k.const(self.cap, self.dtype, score.lanes))
+        if "times" in self.of:
+            score = k.mul(score, role("times"))
         if "bias" in self.of:
-            score = self.k.add(score, role("bias"))
+            score = k.add(score, role("bias"))
         if "keep" in self.of:
-            fill = self.k.const(self.fill, self.dtype, score.lanes)
-            score = self.k.select(role("keep"), score, fill)
+            fill = k.const(self.fill, self.dtype, score.lanes)
+            score = k.select(role("keep"), score, fill)
         return score
+
+    def keep_seen(self, ct: Operand, role: Callable[[str], Operand]) -> Operand:
+        """The cotangent of a score before it is filled."""
+        if "keep" not in self.of:
+            return ct
+        return self.k.select(role("keep"), ct, self.k.const(0.0, self.dtype, ct.lanes))
+
+    def pull_score(self, ct: Operand, bounded: Operand, role: Callable[[str], Operand]) -> Operand:
+        """The cotangent of a product of a query and a key, from that of the score that
+        `change_score` makes of it before it is filled."""
+        k = self.k
+        if "times" in self.of:
+            ct = k.mul(ct, role("times"))
+        if self.cap:  # d tanh(x) = 1 - tanh(x)^2
+            one, cap = (k.const(n, self.dtype, ct.lanes) for n in (1.0, self.cap))
+            ct = k.mul(ct, k.mul(cap, k.sub(one, k.mul(bounded, bounded))))
+        return ct
 
     def divisor(self, whole: Operand, lanes: int = 1) -> Operand:
         """The divisor of weighted values: ``whole``, a query's sum of exponentials, or

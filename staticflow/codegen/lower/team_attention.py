@@ -202,7 +202,9 @@ class _Forward(_TeamAttention):
         k, lowest = self.k, self.k.const(-math.inf, self.dtype)
 
         def score(own: int, place: Size, role: Callable[[str], Operand]) -> None:
-            k.store(self.scores, place, self.change_score(k.load(sums, own), role))
+            k.store(
+                self.scores, place, self.change_score(self.bound_score(k.load(sums, own)), role)
+            )
 
         self.each_score(queries, keys, score, lambda own, at: k.store(self.scores, at, lowest))
         with self._parts_of_rows() as (t, row, first):
@@ -299,10 +301,13 @@ class _Backward(_TeamAttention):
         k = self.k
         with self.blocks_of(self.queries, TILE) as (queries, tiles, room):
             used, cts = self._sums()
+            scores = k.local(self.dtype, self.count, "private") if self.with_scores else None
             sums = k.local(self.dtype, TILE // SIDE * TILE // SIDE, "private")
             result = TeamResult(k, self.outs[0], self.dtype, queries, self.inner, TILE)
             for keys in self.keys_of(queries):
-                self._weights(tiles, queries, keys, used, cts)
+                self._weights(tiles, queries, keys, used, cts, scores)
+                if scores is not None:
+                    self._save_scores(queries, keys, scores)
                 self._show(cts, room)
                 self._multiply(tiles, result, sums, Kept(room, self.pitch, 1), (1, keys))
             by = k.const(self.scale, self.dtype)
@@ -315,7 +320,7 @@ class _Backward(_TeamAttention):
             sums = k.local(self.dtype, self.step // SIDE * TILE // SIDE, "private")
             of_keys, of_values = (
                 TeamResult(k, buffer, self.dtype, keys, width, self.step)
-                for buffer, width in zip(self.outs[1:], (self.inner, self.width), strict=True)
+                for buffer, width in zip(self.outs[1:3], (self.inner, self.width), strict=True)
             )
             for queries in self.queries_of(keys):
                 self._weights(tiles, queries, keys, used, cts)
@@ -343,24 +348,40 @@ class _Backward(_TeamAttention):
             tiles.add_up(sums, left, columns, (0, rows.count), rows.count, rows=result.height)
             result.add(chunk, sums)
 
-    def _weights(self, tiles: TeamTiles, queries: Rows, keys: Rows, used: str, cts: str) -> None:
-        """The weights as they are used, and the cotangents of the scores."""
+    def _save_scores(self, queries: Rows, keys: Rows, scores: str) -> None:
+        """Store the cotangents of scores that are each thread's."""
+        k = self.k
+        with k.loop("t", TEAMS["blocks"], kind="threads") as t:
+            for own, row, column in own_elements(t, TILE, self.step):
+                with k.when(inside(k, (row, queries.count), (column, keys.count))):
+                    query = queries.before + queries.first + row
+                    at = query * self.keys + keys.first + column
+                    k.store(self.outs[3], at, k.load(scores, own))
+
+    def _weights(
+        self, tiles: TeamTiles, queries: Rows, keys: Rows, used: str, cts: str,
+        scores: str | None = None,
+    ) -> None:  # fmt: skip
+        """The weights as they are used, the cotangents of the products of queries and keys, and
+        those of ``scores`` where there is an array for them."""
         k = self.k
         self.products_of_rows(tiles, used, (0, queries), (1, keys))
         self.products_of_rows(tiles, cts, (3, queries), (2, keys))
 
         def weigh(own: int, place: Size, role: Callable[[str], Operand]) -> None:
             lse, low, delta = map(role, ("lse", "low", "delta"))
-            score = self.change_score(k.load(used, own), role)
+            bounded = self.bound_score(k.load(used, own))
+            score = self.change_score(bounded, role)
             weight = k.exp(k.sub(k.sub(score, lse), low))
             ct: Operand = k.load(cts, own)
             multiplied = weight
             if "factor" in self.of:
                 factor = role("factor")
                 ct, multiplied = k.mul(ct, factor), k.mul(weight, factor)
-            ct = k.mul(weight, k.sub(ct, delta))
-            if "keep" in self.of:
-                ct = k.select(role("keep"), ct, 0.0)
+            ct = self.keep_seen(k.mul(weight, k.sub(ct, delta)), role)
+            if scores is not None:
+                k.store(scores, own, ct)
+            ct = self.pull_score(ct, bounded, role)
             k.store(used, own, multiplied)
             k.store(cts, own, ct)
 

@@ -154,14 +154,15 @@ def _write(weights: Weights, value: Any, shape: Shape, dtype: DType, at: At) -> 
     elif weights.reshaped:
         value = reshape(value, (*lead, *value.__sf_shape__[-2:]))
     query, key = (stretch(x, lead) for x in (scores.query, scores.key))
-    extras = {"bias": scores.bias, "keep": scores.keep, "factor": weights.factor,
-              "empty": weights.empty}  # fmt: skip
-    extras = {role: x for role in ROLES if (x := extras[role]) is not None}
+    given = (scores.times, scores.bias, scores.keep, weights.factor, weights.empty)
+    extras = {role: x for role, x in zip(ROLES, given, strict=True) if x is not None}
     found = [_without(x, weights.inside, at) for x in extras.values()]
     if None in found:
         return None
     parts = [_widen(x, float32 if dtype in _SHORT else dtype) for x in (query, key, value, *found)]
-    out, *_ = attend_op(*parts, roles=tuple(extras), fill=scores.fill, scale=scores.scale)
+    out, *_ = attend_op(
+        *parts, roles=tuple(extras), fill=scores.fill, scale=scores.scale, cap=scores.cap
+    )
     if weights.reshaped:
         out = reshape(out, shape)
     return out if out.dtype is dtype else cast(out, dtype=dtype)

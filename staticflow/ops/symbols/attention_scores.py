@@ -11,6 +11,7 @@ from typing import Any
 from staticflow.data_classes import dataclass
 from staticflow.graph.dims import same_shape
 from staticflow.graph.node import Node
+from staticflow.graph.op import Op
 from staticflow.ops.basics.arithmetic import (
     add,
     cast,
@@ -24,6 +25,7 @@ from staticflow.ops.basics.arithmetic import (
 from staticflow.ops.basics.axes import mT
 from staticflow.ops.basics.expand import expand_op
 from staticflow.ops.basics.view import reshape, reshape_op
+from staticflow.ops.elementwise.trig import tanh
 from staticflow.ops.indexing.mask_ops import masked_fill_op
 from staticflow.ops.matrices.contract import matmul_op
 from staticflow.ops.symbols.attention_reading import (
@@ -47,34 +49,42 @@ _ADDING = ("addmm", "baddbmm")
 
 @dataclass(frozen=True, slots=True)
 class Scores(Part):
-    """The scores ``keep ? (scale query) key^T + bias : fill``."""
+    """The scores ``keep ? s times + bias : fill`` with ``s = (scale query) key^T``, or
+    ``s = cap tanh((scale query) key^T)`` with a cap other than 0. Of ``shifted`` ones the scores of
+    each query are less all by the same, which a softmax does not see, and what is not done to all
+    of them alike does."""
 
     query: Any
     key: Any
+    times: Any = None
     bias: Any = None
     keep: Any = None
     fill: float = -math.inf
     scale: float = 1.0
+    cap: float = 0.0
+    shifted: bool = False
 
     @property
     def is_plain(self) -> bool:
-        """Whether these are nothing but a product."""
-        return self.bias is None and self.keep is None
+        """Whether these are nothing but a product, with or without a cap, and shifted or not."""
+        return self.times is None and self.bias is None and self.keep is None
 
     @property
     def may_be_blind(self) -> bool:
         """Whether all scores of a query may be -inf."""
-        return self.bias is not None or (self.keep is not None and self.fill == -math.inf)
+        has_others = self.bias is not None or self.times is not None
+        return has_others or (self.keep is not None and self.fill == -math.inf)
 
 
 def _begin_scores(node: Node, at: At) -> Scores | None:
-    shape, bias, scale = node.tensor_type.shape, None, 1.0
+    shape, bias, scale, shifted = node.tensor_type.shape, None, 1.0, False
     if node.op is matmul_op:
         query, key = node.args
     elif node.op.name in _ADDING:
         beside, query, key = node.args
         scale, beta = float(node.attrs["alpha"]), node.attrs["beta"]
-        if beta and not _is_finite_number(beside):  # softmax(x + c) = softmax(x)
+        shifted = _is_finite_number(beside)  # softmax(x + c) = softmax(x)
+        if beta and not shifted:
             bias = at(beside) * beta if beta != 1 else at(beside)
     else:
         return None
@@ -83,7 +93,7 @@ def _begin_scores(node: Node, at: At) -> Scores | None:
         if number is not None and same_shape(one.tensor_type.shape, query.tensor_type.shape):
             query, scale = one, float(number)
             break
-    return Scores(shape, (node,), at(query), mT(at(key)), bias=bias, scale=scale)
+    return Scores(shape, (node,), at(query), mT(at(key)), bias=bias, scale=scale, shifted=shifted)
 
 
 def _add(inner: Scores, node: Node, position: int, at: At) -> Scores | None:
@@ -93,7 +103,7 @@ def _add(inner: Scores, node: Node, position: int, at: At) -> Scores | None:
     if is_row(other.tensor_type.shape):  # softmax(x + c) = softmax(x)
         chain = _chain(other, inner.inside)
         if chain or _is_finite_number(other):
-            return replace(inner, inside=(*inner.inside, *chain))
+            return replace(inner, inside=(*inner.inside, *chain), shifted=True)
     bias = at(other) if node.op is add else -at(other)
     return replace(inner, bias=bias if inner.bias is None else inner.bias + bias)
 
@@ -117,13 +127,14 @@ def _chain(node: Node, inside: Collection[Node]) -> list[Node]:
 
 
 def _scale(inner: Scores, node: Node, position: int, at: At) -> Scores | None:
-    """Scores times or divided by what is the same for all keys: so are the queries."""
+    """Scores times or divided by what is the same for all keys, and so are the queries; or by what
+    is not, or after they were bounded by a cap."""
     if position and node.op is div:
         return None
     by = node.args[1 - position]
     shape, number = by.tensor_type.shape, number_of(by)
-    if number is None and not is_row(shape):
-        return None
+    if number is None and (inner.cap or not is_row(shape)):
+        return _scale_each(inner, node.op, at(by))
     fill = inner.fill
     if inner.keep is not None:
         if number is None or not 0 < number < math.inf:
@@ -133,12 +144,29 @@ def _scale(inner: Scores, node: Node, position: int, at: At) -> Scores | None:
     inner = replace(
         inner, bias=None if inner.bias is None else node.op(inner.bias, factor), fill=fill
     )
+    if number is not None and inner.cap:
+        cap = inner.cap * number if node.op is mul else inner.cap / number if number else 0.0
+        return replace(inner, cap=float(cap)) if cap and math.isfinite(cap) else None
     if number is not None and inner.scale == 1:
         if node.op is mul and math.isfinite(number):
             return replace(inner, scale=float(number))
         if node.op is div and _is_power_of_two(number):
             return replace(inner, scale=1 / number)
     return replace(inner, query=node.op(inner.query, factor))
+
+
+def _scale_each(inner: Scores, op: Op, by: Any) -> Scores | None:
+    """Scores times or divided by a number for each query and key."""
+    if inner.keep is not None or (inner.shifted and not is_row(by.__sf_shape__)):
+        return None
+    by = by if op is mul else 1 / by
+    times, bias = (x if x is None else x * by for x in (inner.times, inner.bias))
+    return replace(inner, times=by if times is None else times, bias=bias)
+
+
+def _bound(inner: Scores, node: Node, position: int, at: At) -> Scores | None:
+    fits = inner.is_plain and not inner.cap and not inner.shifted
+    return replace(inner, cap=1.0) if fits else None
 
 
 def _is_power_of_two(number: float) -> bool:
@@ -149,7 +177,9 @@ def _is_power_of_two(number: float) -> bool:
 
 
 def _fill_where(inner: Scores, keep: Any, number: Any) -> Scores | None:
-    if not isinstance(number, float | int) or math.isnan(number):
+    if not isinstance(number, float | int) or not number < math.inf:
+        return None
+    if inner.shifted and number != -math.inf:
         return None
     if inner.keep is not None:
         if inner.fill != number:
@@ -192,7 +222,7 @@ def _reshape_scores(inner: Scores, node: Node, position: int, at: At) -> Scores 
 
 
 SCORES = Reading(_begin_scores, {
-    add: _add, sub: _add, mul: _scale, div: _scale, where: _where, masked_fill_op: _masked_fill,
-    reshape_op: _reshape_scores, cast: round_less,
+    add: _add, sub: _add, mul: _scale, div: _scale, tanh: _bound, where: _where,
+    masked_fill_op: _masked_fill, reshape_op: _reshape_scores, cast: round_less,
     expand_op: leave,
 })  # fmt: skip

@@ -163,11 +163,13 @@ def _attend_back(node: Node, layouts: Sequence[Layout], place: Place) -> Plan | 
     rows, others = (*front, queries), (*front, None, None)
     extras = [stretch((*rows, None), s) for s in shapes_of(node)[7:]]
     arguments = ((*rows, None), others, others, (*rows, None), *(rows,) * 3, *extras)
+    scores = ((*rows, None),) if node.attrs.get("with_scores") else ()
     if queries is None:
-        return Plan(arguments, (others,) * 3)
+        return Plan(arguments, ((others,) * 3) + scores)
     own = layouts[1][-2] or layouts[2][-2]
     sums = (*front, own if own and own.axis == queries.axis else None, None)
-    return Plan(arguments, ((*rows, None), sums, sums), (queries.axis,), shares=(1, 2))
+    results = ((*rows, None), sums, sums, *scores)
+    return Plan(arguments, results, (queries.axis,), shares=(1, 2))
 
 
 def _parts_of_attention(node: Node, layouts: Sequence[Layout], queries: Split | None) -> Layout:

@@ -60,6 +60,15 @@ def _empty_rows(q: Any, k: Any, v: Any, b: Any) -> Any:
     return F.scaled_dot_product_attention(q, k, v, (b > 0) & (_rows(q) > 2)[:, None])
 
 
+def _bounded(q: Any, k: Any, v: Any, b: Any) -> Any:
+    return sf.softmax((q @ k.mT).tanh() * 1.5 * b, -1) @ v
+
+
+def _bounded_and_biased(q: Any, k: Any, v: Any, b: Any) -> Any:
+    scores = (q @ k.mT * 0.5).tanh() * 2 + b
+    return sf.softmax(sf.where(_rows(q)[:, None] >= _rows(k), scores, -1e9), -1) @ v
+
+
 def _across(q: Any, k: Any, v: Any) -> Any:
     return _causal(*(x.transpose(1, 2) for x in (q, k, v)))
 
@@ -75,6 +84,8 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], Shapes, str]] = {
     "window": (_window, _of(100, 150, 8, 8), "float32"),
     "biased": (_biased, (*_of(33, 65, 70, 5, 2), (2, 33, 65)), "float32"),
     "wide": (F.scaled_dot_product_attention, _of(150, 160, 130, 140), "float32"),
+    "bounded": (_bounded, (*_of(33, 65, 70, 5, 2), (33, 65)), "float32"),
+    "bounded_and_biased": (_bounded_and_biased, (*_of(70, 67, 20, 5, 2), (70, 67)), "float32"),
     "multiplied": (_multiplied, (*_of(20, 70, 6, 6, 2), (20, 70)), "float32"),
     "empty_rows": (_empty_rows, (*_of(20, 70, 6, 6, 2), (20, 70)), "float32"),
     "across": (_across, _of(3, 3, 6, 6, 1, 40), "float32"),
@@ -85,8 +96,13 @@ FEW_SCORES = ("short", "no_keys")
 """Programs that write their weights to memory where they know how few these are. The interpreter
 takes its time for those of the others."""
 
-KNOWN = ("double", "biased", "wide", "multiplied", "across")
-UNKNOWN = ("plain", "double", "causal", "window", "empty_rows", *FEW_SCORES)
+BIAS_HAS_GRADIENT = ("bounded_and_biased",)
+"""Programs in which the cotangents of the scores are results, too."""
+
+KNOWN = ("double", "biased", "bounded", "bounded_and_biased", "wide", "multiplied", "across")
+UNKNOWN = (
+    "plain", "double", "causal", "window", "empty_rows", "bounded_and_biased", *FEW_SCORES,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -108,7 +124,8 @@ def kernels_of(name: str, unknown: bool) -> list[Attended]:
         for i, shape in enumerate(shapes)
     ]
     out = fn(*inputs)
-    outs = [out, *sf.grad((out * out).sum(), inputs[:3])]
+    wrt = inputs if name in BIAS_HAS_GRADIENT else inputs[:3]
+    outs = [out, *sf.grad((out * out).sum(), wrt)]
     graph, _ = optimize(close([i.node for i in inputs], [o.node for o in outs]))
     nodes = [n for n in graph.nodes if n.op is cluster and n.attrs["kind"] == "attend"]
     kernels = [schedule_gpu(lower_cluster(n.attrs["body"], "attend", GPU)).kernel for n in nodes]

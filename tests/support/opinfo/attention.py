@@ -25,8 +25,11 @@ def _matrices(
     return tuple(values((*lead, *s), dtype, -1, 1, seed=i) for i, s in enumerate(shapes))
 
 
-def _attrs(extras: _Extras, fill: float = -math.inf, scale: float = 1.0) -> dict[str, Any]:
-    return {"roles": tuple(role for role, _ in extras), "fill": fill, "scale": scale}
+def _attrs(
+    extras: _Extras, fill: float = -math.inf, scale: float = 1.0, cap: float = 0.0
+) -> dict[str, Any]:
+    roles = tuple(role for role, _ in extras)
+    return {"roles": roles, "fill": fill, "scale": scale, "cap": cap}
 
 
 def _samples(dtype: DType, smooth: bool) -> Iterator[Sample]:
@@ -38,6 +41,8 @@ def _samples(dtype: DType, smooth: bool) -> Iterator[Sample]:
         ("factor", values((1, 3, 5), dtype, seed=5)),
     )  # fmt: skip
     yield Sample((q, k, v, *(x for _, x in extras)), _attrs(extras, scale=0.75))
+    extras = (("times", values((3, 5), dtype, seed=6)), extras[0], ("keep", kept[:1]))
+    yield Sample((q, k, v, *(x for _, x in extras)), _attrs(extras, scale=0.5, cap=1.5))
     if not smooth:
         q, k, v = (x.transpose(0, 2, 1).copy().transpose(0, 2, 1) for x in (q, k, v))
         keep = ("keep", np.arange(15).reshape(3, 5) > 6)
@@ -50,18 +55,24 @@ def _samples(dtype: DType, smooth: bool) -> Iterator[Sample]:
 
 
 def _scores(
-    q: Array, k: Array, roles: tuple[str, ...], extras: tuple[Array, ...], fill: float
+    q: Array, k: Array, roles: tuple[str, ...], extras: tuple[Array, ...], fill: float, cap: float
 ) -> Any:
-    """The scores in float64, the factors, and what is kept."""
+    """The scores in float64, their derivative by the products, and the factors."""
     of = dict(zip(roles, extras, strict=True))
-    s = np.einsum("...le,...se->...ls", q.astype("f8"), k.astype("f8")) + of.get("bias", 0.0)
-    return np.where(of.get("keep", True), s, fill), of.get("factor", 1.0), of.get("keep", True)
+    s = np.einsum("...le,...se->...ls", q.astype("f8"), k.astype("f8"))
+    slope = np.ones_like(s)
+    if cap:
+        s, slope = cap * np.tanh(s), cap / np.cosh(s) ** 2
+    keep, times = of.get("keep", True), of.get("times", 1.0)
+    s = np.where(keep, s * times + of.get("bias", 0.0), fill)
+    return s, np.where(keep, slope * times, 0.0), of.get("factor", 1.0)
 
 
 def _attend(
-    q: Array, k: Array, v: Array, *extras: Array, roles: tuple[str, ...], fill: float, scale: float
-) -> tuple[Array, Array, Array]:
-    s, factor, _ = _scores(q * q.dtype.type(scale), k, roles, extras, fill)
+    q: Array, k: Array, v: Array, *extras: Array, roles: tuple[str, ...], fill: float,
+    scale: float, cap: float,
+) -> tuple[Array, Array, Array]:  # fmt: skip
+    s, _, factor = _scores(q * q.dtype.type(scale), k, roles, extras, fill, cap)
     peak = s.max(-1, keepdims=True, initial=-np.inf)
     with np.errstate(invalid="ignore", divide="ignore"):
         p = np.exp(s - peak)
@@ -81,23 +92,29 @@ def _back_samples(dtype: DType, smooth: bool) -> Iterator[Sample]:
         ct = values((*q.shape[:-1], v.shape[-1]), dtype, -1, 1, seed=6)
         delta = values(q.shape[:-1], dtype, seed=7)
         yield Sample((q, k, v, ct, lse, low, delta, *extras), sample.kwargs)
+        if "bias" in sample.kwargs["roles"]:
+            attrs = {**sample.kwargs, "with_scores": True}
+            yield Sample((q, k, v, ct, lse, low, delta, *extras), attrs)
 
 
 def _attend_back(
     q: Array, k: Array, v: Array, ct: Array, lse: Array, low: Array, delta: Array, *extras: Array,
-    roles: tuple[str, ...], fill: float, scale: float,
-) -> tuple[Array, Array, Array]:  # fmt: skip
+    roles: tuple[str, ...], fill: float, scale: float, cap: float, with_scores: bool = False,
+) -> tuple[Array, ...]:  # fmt: skip
     q = q * q.dtype.type(scale)
-    s, factor, keep = _scores(q, k, roles, extras, fill)
+    s, slope, factor = _scores(q, k, roles, extras, fill, cap)
     with np.errstate(invalid="ignore"):
         p = np.exp(s - lse[..., None] - low[..., None].astype("f8"))
     dp = np.einsum("...lv,...sv->...ls", ct.astype("f8"), v.astype("f8")) * factor
+    keep = dict(zip(roles, extras, strict=True)).get("keep", True)
     ds = np.where(keep, p * (dp - delta[..., None]), 0.0)
-    return (
-        (np.einsum("...ls,...se->...le", ds, k.astype("f8")) * scale).astype(q.dtype),
-        np.einsum("...ls,...le->...se", ds, q.astype("f8")).astype(q.dtype),
+    du = ds * slope
+    found = (
+        (np.einsum("...ls,...se->...le", du, k.astype("f8")) * scale).astype(q.dtype),
+        np.einsum("...ls,...le->...se", du, q.astype("f8")).astype(q.dtype),
         np.einsum("...ls,...lv->...sv", p * factor, ct.astype("f8")).astype(q.dtype),
     )
+    return (*found, ds.astype(q.dtype)) if with_scores else found
 
 
 def _sized(dtype: DType, n: int) -> Sample:
@@ -118,7 +135,9 @@ def _refused(
     shapes: Any, says: str, error: Any = ShapeError, dtype: str = "f4", **attrs: Any
 ) -> Failure:
     arrays = tuple(np.zeros(shape, dtype) for shape in shapes)
-    return Failure(Sample(arrays, {"roles": (), "fill": 0.0, "scale": 1.0, **attrs}), error, says)
+    return Failure(
+        Sample(arrays, {"roles": (), "fill": 0.0, "scale": 1.0, "cap": 0.0, **attrs}), error, says
+    )
 
 
 ROWS = (
