@@ -66,6 +66,17 @@ def direction(x: Values) -> tuple[Values, ...]:
     return np.sign(x), 0 * x, 0 * x
 
 
+def slope_of_sigmoid(x: Values) -> tuple[Values, ...]:
+    _, slope, _ = slopes_of_sigmoid(x)
+    turn = -np.tanh(x / 2)
+    return slope, slope * turn, slope * (turn * turn - 2 * slope)
+
+
+def times_sigmoid(x: Values) -> tuple[Values, ...]:
+    s, slope, second = slopes_of_sigmoid(x)
+    return x * s, s + x * slope, 2 * slope + x * second
+
+
 e, log = sf.exp, sf.log
 SPELLINGS: dict[str, tuple[Callable[..., Any], tuple[Callable[[Any], Any], ...]]] = {
     "softplus": (softplus, (
@@ -80,12 +91,25 @@ SPELLINGS: dict[str, tuple[Callable[..., Any], tuple[Callable[[Any], Any], ...]]
         lambda x: x - log(1 + e(x)), lambda x: log(0.5 * (1 + sf.tanh(x / 2))),
         lambda x: log((sf.tanh(x / 2) + 1) / 2), lambda x: log((1 + e(-x)) ** -1),
         lambda x: log(1 - e(-x) / (1 + e(-x))), lambda x: -log(1 + e(-x)),
+        lambda x: sf.log2(sf.sigmoid(x)) * math.log(2), lambda x: log(-(sf.sigmoid(-x) - 1)),
+        lambda x: -sf.log10(1 + math.e**-x) * math.log(10),
     )),
     "sigmoid": (slopes_of_sigmoid, (
         lambda x: 1 / (1 + e(-x)), lambda x: (1 + e(-x)) ** -1, lambda x: e(x) / (1 + e(x)),
         lambda x: e(x) * (1 / (1 + e(x))), lambda x: 1 - sf.sigmoid(-x), lambda x: 1 / (1 + 1 / e(x)),
         lambda x: -sf.sigmoid(-x) + 1, lambda x: 1 - 1 / (1 + e(x)),
-        lambda x: sf.ones_like(x) / (1 + e(-x)),
+        lambda x: sf.ones_like(x) / (1 + e(-x)), lambda x: e(x / 2) / (e(x / 2) + e(-x / 2)),
+        lambda x: 1 / (1 + math.e**-x), lambda x: 1 / (1 + sf.exp2(-x / math.log(2))),
+        lambda x: e(x) / (1 + 1 / e(-x)),
+    )),
+    "slope of sigmoid": (slope_of_sigmoid, (
+        lambda x: sf.sigmoid(x) * (1 - sf.sigmoid(x)), lambda x: sf.sigmoid(x) - sf.sigmoid(x) ** 2,
+        lambda x: e(-x) / (1 + e(-x)) ** 2, lambda x: e(x) * (1 / (1 + e(x)) ** 2),
+        lambda x: sf.sigmoid(x) * -(sf.sigmoid(x) - 1),
+    )),
+    "x sigmoid": (times_sigmoid, (
+        lambda x: x * (1 - sf.sigmoid(-x)), lambda x: x - x * sf.sigmoid(-x),
+        lambda x: x / (1 + e(-x)), lambda x: x - x / (1 + e(x)),
     )),
     "tanh": (tanh, (
         lambda x: (e(x) - e(-x)) / (e(x) + e(-x)), lambda x: (e(2 * x) - 1) / (e(2 * x) + 1),
@@ -93,11 +117,14 @@ SPELLINGS: dict[str, tuple[Callable[..., Any], tuple[Callable[[Any], Any], ...]]
         lambda x: 2 / (1 + e(-2 * x)) - 1, lambda x: 1 - 2 / (e(2 * x) + 1),
         lambda x: (e(x) - 1 / e(x)) / (e(x) + 1 / e(x)), lambda x: sf.sinh(x) / sf.cosh(x),
         lambda x: 1 - 2 * sf.sigmoid(-2 * x), lambda x: e(2 * x).sub(1) * (1 / (e(2 * x) + 1)),
+        lambda x: sf.sigmoid(2 * x) - sf.sigmoid(-2 * x), lambda x: (1 - e(-2 * x)) * (1 / (1 + e(2 * -x))),
+        lambda x: (math.e ** (2 * x) - 1) / (1 + math.e ** (2 * x)), lambda x: (1 - e(-2 * x)) / (1 + 1 / e(2 * x)),
     )),
     "log cosh": (log_cosh, (
         lambda x: log(sf.cosh(x)), lambda x: log((e(x) + e(-x)) / 2),
         lambda x: log(e(x) * 0.5 + e(-x) * 0.5), lambda x: -log(1 / sf.cosh(x)),
-        lambda x: log(e(x) + e(-x)) - math.log(2),
+        lambda x: log(e(x) + e(-x)) - math.log(2), lambda x: sf.log2(sf.cosh(x)) * math.log(2),
+        lambda x: -sf.log10(1 / sf.cosh(x)) * math.log(10),
     )),
     "exp - 1": (exponential, (
         lambda x: e(x) - 1, lambda x: -(1 - e(x)), lambda x: -1 + e(x), lambda x: e(x) - sf.ones_like(x),

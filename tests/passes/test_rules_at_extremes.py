@@ -34,11 +34,11 @@ Arrays = list[np.ndarray[Any, Any]]
 HARD_TO_DRAW = {
     "put_rows", "scatter_rows", "log_of_indexed", "log_of_indexed_twice", "diagonal_times",
     "times_diagonal", "one_hot_times", "turned_one_hot_times",
-    "log_scaled", "log_divided", "other_base", "root_of_squares", "one_of_each_row",
+    "power_of_e", "power_of_2", "power_of_2_of_ratio", "log_scaled", "log_divided", "other_base", "root_of_squares", "one_of_each_row",
     "into_each_row",
 }  # fmt: skip
-"""Rules of indices, of diagonals and of variables that stand for some ops only, which a draw hardly
-finds: their text cases show them."""
+"""Rules of indices, of diagonals and of variables that stand for some ops or one number only, which a
+draw hardly finds: their text cases show them."""
 LOST = {"log1p_of_minus_erf"}
 """Rules for what is lost at usual numbers, too, in 16 bits."""
 every_rule = pytest.mark.parametrize(

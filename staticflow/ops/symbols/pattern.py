@@ -16,7 +16,7 @@ from staticflow.errors import SymbolicError, VerifyError
 from staticflow.graph.locs import using
 from staticflow.graph.node import Node, constant, param
 from staticflow.graph.op import Op
-from staticflow.ops.basics.arithmetic import maximum, minimum
+from staticflow.ops.basics.arithmetic import div, maximum, minimum, mul, neg, sub
 from staticflow.ops.basics.creation import full
 from staticflow.ops.basics.expand import expand
 from staticflow.ops.declaring.late import behind
@@ -157,6 +157,8 @@ def match(
         return _is_same(bound.setdefault(pattern.name, node), node)
     if isinstance(pattern, Either):
         return any(_match_trial(option, node, bound, closed, sized) for option in pattern.options)
+    if pattern.op is neg and _is_minus_bound(pattern.args[0], node, bound, closed):
+        return True
     if node.op is not pattern.op or node in closed or (sized and _stretches(pattern, node)):
         return False
     if len(pattern.args) == 1 and isinstance(pattern.args[0], Many):
@@ -177,6 +179,45 @@ def match(
             bound.update(trial)
             return True
     return False
+
+
+def _is_minus_bound(
+    pattern: Any, node: Node, bound: Mapping[str, Any], closed: Collection[Node]
+) -> bool:
+    """Whether ``node`` is minus what the variable ``pattern`` is bound to, though it is no
+    negation: minus ``-y`` is ``y``."""
+    if not isinstance(pattern, Var):
+        return False
+    value = bound.get(pattern.name)
+    return isinstance(value, Node) and value not in closed and _is_minus(value, node)
+
+
+def _is_minus(a: Node, b: Node) -> bool:
+    """Whether ``b = -a`` without a negation: ``a`` is one, or their numbers have opposite signs, or
+    they are differences of the same the other way round."""
+    if a.op is neg:
+        return _is_same(a.args[0], b)
+    if a.op is not b.op:
+        return False
+    if a.op is sub:
+        return all(map(_is_same, a.args, reversed(b.args)))
+    if a.op is div:
+        orders = [b.args]
+    elif a.op is mul:
+        orders = [b.args, b.args[::-1]]
+    else:
+        return False
+    return any(
+        (_is_same(x, u) and _are_opposite(y, v)) or (_are_opposite(x, u) and _is_same(y, v))
+        for x, y in (a.args,)
+        for u, v in orders
+    )
+
+
+def _are_opposite(a: Node, b: Node) -> bool:
+    """Whether two nodes are numbers of which one is minus the other."""
+    x, y = number_of(a), number_of(b)
+    return x is not None and y is not None and not isinstance(x, bool) and x == -y
 
 
 def _changes_places(op: Op) -> bool:
@@ -212,14 +253,20 @@ _DEEP = 6
 
 def _is_same(a: Node, b: Node, depth: int = _DEEP) -> bool:
     """Whether two nodes compute the same, as far as ``depth`` arguments up tell: a graph that is
-    not closed yet may have what a person wrote twice."""
+    not closed yet may have what a person wrote twice, in either order."""
     if a is b:
         return True
-    return (
-        depth > 0 and a.op is b.op and a.op is not param and len(a.args) == len(b.args)
-        and dict(a.attrs) == dict(b.attrs)
-        and all(_is_same(x, y, depth - 1) for x, y in zip(a.args, b.args, strict=True))
-    )  # fmt: skip
+    if (
+        depth == 0 or a.op is not b.op or a.op is param or len(a.args) != len(b.args)
+        or dict(a.attrs) != dict(b.attrs)
+    ):  # fmt: skip
+        return False
+    orders = [b.args]
+    if a.op.commutes and a.args:
+        orders.append(b.args[::-1])
+    return any(
+        all(_is_same(x, y, depth - 1) for x, y in zip(a.args, args, strict=True)) for args in orders
+    )
 
 
 def _same_number(a: Any, b: Any) -> bool:

@@ -26,7 +26,6 @@ from staticflow.ops.basics.arithmetic import (
     mul,
     neg,
     stop_gradient,
-    sub,
     where,
 )
 from staticflow.ops.basics.creation import ones_like
@@ -41,6 +40,7 @@ from staticflow.ops.elementwise.maths import (
     log,
     log1p,
     reciprocal,
+    sigmoid,
     sign,
     sqrt,
 )
@@ -56,11 +56,50 @@ __all__ = [
     "LN2", "accurate_expm1", "accurate_sigmoid", "accurate_tanh", "direction", "expm1_over_x",
     "has_own_log", "hypotenuse", "log1p_over_x", "log_cosh", "log_divided", "log_erfc",
     "log_mean_exp", "log_of_inverse", "log_one_minus_exp", "log_ratio", "log_scaled", "log_sum",
-    "log_sum_with", "norm", "root_of_squares", "sin_x_over_x", "sinc_near_0", "softmax",
-    "softmax_times", "softplus", "variance", "x_over_expm1",
+    "log_sum_with", "norm", "power_of_2", "power_of_2_of_ratio", "power_of_e", "root_of_squares",
+    "sin_x_over_x", "sinc_near_0", "softmax", "softmax_times", "softplus", "times_minus",
+    "variance", "x_over_expm1",
 ]  # fmt: skip
 
 LN2 = math.log(2)
+
+
+# -- signs ----------------------------------------------------------------------------------------
+
+
+def times_minus(x: Any, c: Any) -> Any:
+    """``x`` times minus the number that one of both is."""
+    for value, factor in ((x, c), (c, x)):
+        number = number_of(factor.node)
+        if number is not None:
+            return value * -number
+    return None
+
+
+# -- exponentials -------------------------------------------------------------------------------
+
+
+def power_of_e(x: Any, c: Any) -> Any:
+    """``c ** x`` where ``c`` is e as the dtype has it."""
+    return exp(x) if _is_number(c, math.e, x) else None
+
+
+def power_of_2(x: Any, c: Any) -> Any:
+    """``2 ** (x c)`` where one of both is 1 / log 2 as the dtype has it."""
+    for value, factor in ((x, c), (c, x)):
+        if _is_number(factor, 1 / LN2, value):
+            return exp(value)
+    return None
+
+
+def power_of_2_of_ratio(x: Any, c: Any) -> Any:
+    """``2 ** (x / c)`` where ``c`` is log 2 as the dtype has it."""
+    return exp(x) if _is_number(c, LN2, x) else None
+
+
+def _is_number(c: Any, number: float, x: Any) -> bool:
+    """Whether ``c`` is a number everywhere, rounded to the dtype of ``x``, floats, or not."""
+    return x.dtype.is_floating and number_of(c.node) in (number, float(x.dtype.numpy.type(number)))
 
 
 # -- functions of one exponential ------------------------------------------------------------------
@@ -160,11 +199,13 @@ def has_own_log(node: Node) -> bool:
     """Whether a node is positive, and its logarithm is said by a form for just that."""
     if node.op in (sum_op, mean_op):
         return node.args[0].op is exp
-    if node.op in (add, sub) and any(a.op is tanh for a in node.args):
-        return number_of(node.args[0]) == 1 or (node.op is add and number_of(node.args[1]) == 1)
-    if node.op in (add, mul, div):
-        return all(map(_is_multiple_of_exp, node.args))
-    return node.op in (exp, cosh, erfc, ndtr, softmax_op)
+    if node.op in (add, mul, div) and all(map(_is_multiple_of_exp, node.args)):
+        return True
+    if node.op in (mul, div, reciprocal):
+        numbers = [n for a in node.args if (n := number_of(a)) is not None]
+        others = [a for a in node.args if number_of(a) is None]
+        return len(others) == 1 and all(n > 0 for n in numbers) and has_own_log(others[0])
+    return node.op in (exp, cosh, erfc, ndtr, sigmoid, softmax_op)
 
 
 def _is_multiple_of_exp(node: Node) -> bool:
