@@ -41,6 +41,7 @@ from staticflow.passes.arrays import AXES, MOST_MEMBERS, arrays_in_memory, array
 from staticflow.passes.cluster import cluster
 from staticflow.passes.cluster_bodies import Bodies
 from staticflow.passes.contraction import Contraction
+from staticflow.passes.down_columns import writes_down_columns
 from staticflow.passes.recompute import find_recomputed, read_instead
 from staticflow.passes.rewrite import Counts
 from staticflow.passes.row_totals import adds_rows_up, are_in_place, has_shape_of_total, row_shapes
@@ -167,9 +168,11 @@ def _writes_across(
 ) -> bool:
     """Whether a group that reduces along others than its innermost dim would write elements: its
     loops go down the columns, where each write is far from the one before. What others can work
-    out ``anew`` need not be written."""
+    out ``anew`` need not be written, and some columns are few and short enough."""
     sized = [axis for axis, d in enumerate(group.domain) if d != 1]
     if group.kind not in _REDUCING or not sized or sized[-1] in group.dims:
+        return False
+    if writes_down_columns(group.domain, group.dims, group.members):
         return False
     members = set(group.members)
 

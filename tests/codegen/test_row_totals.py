@@ -254,6 +254,7 @@ def rms_norm(x: Any, w: Any) -> Any:
 
 
 X, W, IMAGES = numbers(64, 100), numbers(100), numbers(8, 6, 5, 4)
+MIDDLE = numbers(3, 40, 75)
 COUNTS: dict[str, tuple[Callable[..., Any], list[Array], int]] = {
     "cross entropy": (cross_entropy, [X, np.arange(64)], 1),
     "cross entropy, gradient": (
@@ -277,12 +278,22 @@ COUNTS: dict[str, tuple[Callable[..., Any], list[Array], int]] = {
         lambda x, w, y: [z := (rms_norm(x, w) * y).sum(), *sf.grad(z, [x, w])], [X, W, X], 1,
     ),
     "softmax, gradient": (with_gradient(lambda x: F.softmax(x, 1), [0]), [X, X], 1),
+    "softmax of a middle dim": (lambda x: F.softmax(x, 1), [MIDDLE], 1),
+    "softmax of a middle dim, gradient": (
+        with_gradient(lambda x: F.softmax(x, 1), [0]), [MIDDLE, MIDDLE], 1,
+    ),
+    "log softmax of a middle dim, gradient": (
+        with_gradient(lambda x: F.log_softmax(x, 1), [0]), [MIDDLE, MIDDLE], 1,
+    ),
+    "softmax of a middle dim whose rows share places of a cache": (
+        lambda x: F.softmax(x, 1), [numbers(1, 64, 512)], 4,
+    ),
     "RMS norm": (rms_norm, [X, W], 1),
     "RMS norm, gradient": (with_gradient(rms_norm, [0, 1]), [X, W, X], 1),
     "layer norm": (lambda x, w, b: F.layer_norm(x, (100,), w, b), [X, W, W], 1),
     "layer norm, gradient": (layer_norm, [X, W, W, X], 1),
-    "batch norm": (batch_norm, [X, W, W], 2),
-    "batch norm, gradient": (with_gradient(batch_norm, [0, 1, 2]), [X, W, W, X], 4),
+    "batch norm": (batch_norm, [X, W, W], 1),
+    "batch norm, gradient": (with_gradient(batch_norm, [0, 1, 2]), [X, W, W, X], 1),
     "batch norm of images": (batch_norm, [IMAGES, W[:6], W[:6]], 1),
     "batch norm of images, gradient": (
         with_gradient(batch_norm, [0, 1, 2]), [IMAGES, W[:6], W[:6], IMAGES], 1,
