@@ -8,6 +8,7 @@ from staticflow.graph.dim_queries import coefficient, symbols_of
 from staticflow.graph.dims import Sym
 from staticflow.graph.graph import Graph
 from staticflow.graph.node import Node, item
+from staticflow.ops.basics.view import contiguous_op
 from staticflow.ops.declaring.lowering import (
     Attend,
     Contract,
@@ -84,8 +85,8 @@ def arrays_read_by(node: Node, kept: set[Node]) -> list[Node]:
 
 def _arrays_of_attention(node: Node, kept: set[Node]) -> list[Node]:
     """The arrays that attention reads. What has a number for each query and each key is worked out
-    there, again and again, so that it need not be in memory; and masks, so that it is known which
-    keys are seen."""
+    there, again and again, so that it need not be in memory, unless it is a copy; and masks, so
+    that it is known which keys are seen."""
     matrices = node.op.lowering.matrices + node.op.lowering.rows
     found = dict.fromkeys(_arrays_behind(node.args[:matrices], kept, False))
     stack = list(reversed(_arrays_behind(node.args[matrices:], kept, True)))
@@ -94,6 +95,7 @@ def _arrays_of_attention(node: Node, kept: set[Node]) -> list[Node]:
         array = stack.pop()
         t = array.tensor_type
         large = not t.dtype.is_floating or (t.ndim > 1 and 1 not in t.shape[-2:])
+        large = large and array.op is not contiguous_op
         if large and type(array.op.lowering) is Elementwise and len(anew) < MOST_MEMBERS:
             if array not in anew:
                 anew.add(array)
