@@ -34,6 +34,7 @@ SIMPLIFY = (
     "unroll",
     "narrow_products",
     "widen_products",
+    "row_products",
     "stabilize_parts",
     "merge",
     "last_rows",
@@ -69,7 +70,7 @@ STABILIZING = ("stabilize", "stabilize_more")
 
 REORDERING = (
     "attention", "reorder", "factor_products", "order_products", "solve_inverses",
-    "values_of_vectors", "narrow_products", "row_blocks",
+    "values_of_vectors", "narrow_products", "row_products", "row_blocks",
 )  # fmt: skip
 """The passes that choose another order of products or sums than the one that was written."""
 

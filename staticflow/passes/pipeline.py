@@ -39,6 +39,7 @@ from staticflow.passes.order import PASSES, check_numerics, passes_for
 from staticflow.passes.order_products import order_products
 from staticflow.passes.rewrite import Counts, Pass, each_region, rewrite
 from staticflow.passes.row_blocks import row_blocks
+from staticflow.passes.row_products import row_products
 from staticflow.passes.rules import CANONICAL, FAST, PARTS, REORDER
 from staticflow.passes.solve_inverses import solve_inverses
 from staticflow.passes.transpose import transpose_products
@@ -94,6 +95,7 @@ RUNS: dict[str, Pass] = {
     "unroll": unroll,
     "narrow_products": narrow_products,
     "widen_products": widen_products,
+    "row_products": row_products,
     "stabilize_parts": stabilize_parts,
     "merge": merge,
     "last_rows": last_rows,

@@ -184,3 +184,36 @@ def test_the_largest_of_rows_of_unknown_length() -> None:
         values, indices = program(a)
         np.testing.assert_array_equal(values.numpy(), a.max(1))
         np.testing.assert_array_equal(indices.numpy(), a.argmax(1))
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("size", [33, None], ids=["known", "open"])
+@pytest.mark.parametrize("dtype", ["float16", "int8"])
+def test_one_row_reads_a_matrix_of_fewer_bits_in_place(
+    dtype: str, size: int | None, turned: bool
+) -> None:
+    rng = np.random.default_rng(0)
+    x, w = rng.standard_normal((1, 33), np.float32), (9 * rng.standard_normal((33, 20)))
+    matrix = w.T.astype(dtype) if turned else w.astype(dtype)
+    row = sf.placeholder((1, size), name="x")
+    given = sf.placeholder((20, size) if turned else (size, 20), dtype, name="w")
+    wide = given.float().T if turned else given.float()
+    program = sf.compile([row, given], row @ wide + 1)
+    assert (program.kernel_count, program.plan.peak) == (1, 0)
+    wanted = x @ (matrix.T if turned else matrix).astype("f4") + 1
+    np.testing.assert_allclose(program(x, matrix).numpy(), wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_one_row_of_a_linear_layer_in_16_bits() -> None:
+    x, w, b = (
+        sf.placeholder(s, "float16", name=n) for s, n in (((1, 9), "x"), ((5, 9), "w"), ((5,), "b"))
+    )
+    program = sf.compile([x, w, b], sf.nn.functional.linear(x, w, b))
+    kinds = [n.attrs["kind"] for n in program.optimized.nodes if n.op.name == "cluster"]
+    assert kinds == ["reduce"]
+    arrays = [
+        np.random.default_rng(i).standard_normal(t.shape).astype("f2")
+        for i, t in enumerate((x, w, b))
+    ]
+    wanted = (arrays[0].astype("f4") @ arrays[1].astype("f4").T).astype("f2") + arrays[2]
+    np.testing.assert_allclose(program(*arrays).numpy(), wanted, rtol=2e-3, atol=2e-3)
