@@ -21,6 +21,7 @@ from staticflow.codegen.llvm.render import render_kernel, render_module
 from staticflow.errors import CompileError
 from staticflow.graph.dims import Sym
 from staticflow.graph.dtypes import float32
+from staticflow.runtime.compiler import _LEFT_OUT, emit_objects
 from staticflow.runtime.machine import host_target, vector_bits
 from staticflow.runtime.native import compile_native, load_native
 from staticflow.runtime.once import Lock, once
@@ -66,6 +67,15 @@ def test_settings_are_those_of_before(monkeypatch: pytest.MonkeyPatch) -> None:
     left_out = [f"-disable-{name}" for name in ("lsr", "cgp", "post-ra")]
     assert found == [f"{option}={on}" for on in ("true", "false") for option in left_out] * 2
     assert sys.getswitchinterval() == turns
+
+
+def test_settings_are_changed_once_for_all_modules(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each change has LLVM go through all of its options."""
+    found: list[str] = []
+    monkeypatch.setattr(llvm, "set_option", lambda _, option: found.append(option))
+    text = "define i64 @{}() {{ ret i64 1 }}"
+    emit_objects([(text.format(name), name == "b") for name in "abc"])
+    assert found == [f"-disable-{n}={on}" for on in ("true", "false") for n in _LEFT_OUT]
 
 
 def test_functions_that_are_marked_are_inlined() -> None:
