@@ -44,6 +44,7 @@ from staticflow.runtime.fastcall import shared_code
 from staticflow.runtime.fastcall_checks import UNKNOWN
 from staticflow.runtime.fastcall_text import Entry, fits, numbers_of, render_entry
 from staticflow.runtime.host import host_symbols
+from staticflow.runtime.lending import lending_symbols
 from staticflow.runtime.machine import host_target
 from staticflow.runtime.native import ObjectCode, compile_objects
 from staticflow.runtime.object_layout import BoxType
@@ -251,7 +252,7 @@ def generate(
     there."""
     routine = draft.routine
     exports = ["run"]
-    exports += ["release"] if routine.buffers else []
+    exports += ["release"] if routine.growing else []
     exports += ["iterations"] if routine.loops else []
     exports += ["room"] if routine.growing else []
     exports += PROBED if has_probes else []
@@ -259,6 +260,8 @@ def generate(
 
     def prepare() -> None:
         host_symbols()
+        if routine.buffers and not routine.growing:
+            lending_symbols()
         if DECLARATIONS in text:
             pool_symbols()
         if called:
@@ -280,6 +283,7 @@ def generate(
         DECLARATIONS in text,
         called,
         len(routine.kernels),
+        bool(routine.buffers),
         len(routine.growing),
         sum(isinstance(s, Ask) for s in walk_steps(routine.steps)),
         None if entry is None else _entry_code(entry, draft.signature, *of_entry),

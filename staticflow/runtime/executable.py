@@ -20,6 +20,7 @@ from staticflow.graph.rowmajor import row_major
 from staticflow.graph.types import TensorType
 from staticflow.runtime.fastcall import NativeEntry, decline
 from staticflow.runtime.host import host, host_symbols, memory_symbols
+from staticflow.runtime.lending import lending_symbols
 from staticflow.runtime.native import NativeModule, load_native
 from staticflow.runtime.object_layout import BoxType
 from staticflow.runtime.prepared import prepare
@@ -45,15 +46,16 @@ class _State(Sealed):
     """The cell that keeps the arena between calls, where there is one, and what else the code
     points to."""
 
-    def __init__(self, module: NativeModule, has_arena: bool, *held: Any) -> None:
-        self.held = held
+    def __init__(self, module: NativeModule, release: int | None, *held: Any) -> None:
+        """``release`` is where the function lies that frees an arena, if there may be one."""
+        self.held, self.release = held, release
         self.cell = ctypes.c_void_p(None)
         self.address = ctypes.addressof(self.cell)
-        if not has_arena:
+        if release is None:
             return
         # The call keeps the interpreter's lock: see `threads.leave`.
-        release = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(module.address("release"))
-        weakref.finalize(self, _free_arena, self.cell, release, module)
+        free = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(release)
+        weakref.finalize(self, _free_arena, self.cell, free, module)
 
 
 def _free_arena(cell: ctypes.c_void_p, release: Callable[..., None], code: object) -> None:
@@ -90,8 +92,11 @@ class Executable(Runnable):
             from staticflow.runtime.shared_kernels import shared_symbols
 
             symbols |= shared_symbols(code.called)
+        lending = lending_symbols() if code.has_arena and not code.growing else {}
+        symbols |= lending
         self.module: NativeModule = load_native(code.object.data, code.exports, symbols, text)
-        self._state = _State(self.module, "release" in code.exports, *functions)
+        release = self.module.address("release") if code.growing else lending.get("release")
+        self._state = _State(self.module, release, *functions)
         self._entry = (
             NativeEntry(code.entry, box, self.module, self._state, variables)
             if box and code.entry
@@ -188,10 +193,10 @@ class Executable(Runnable):
 
     def free(self) -> None:
         """Free the memory that the calls so far have left."""
-        arena = self._state.cell.value
-        if arena is not None:
+        arena, release = self._state.cell.value, self._state.release
+        if arena is not None and release is not None:
             self._state.cell.value = None
-            ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self.module.address("release"))(arena)
+            ctypes.CFUNCTYPE(None, ctypes.c_void_p)(release)(arena)
 
     def leave_room(self, bytes_: int) -> None:
         """Let the buffers that grow have no more than ``bytes_``, from the next run on."""

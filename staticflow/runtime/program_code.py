@@ -55,8 +55,8 @@ class EntryCode:
 @dataclass(frozen=True, slots=True)
 class ProgramCode:
     """The code of a program, and the names that it ``exports``. It has so many ``kernels``, buffers
-    that are ``growing``, and ``asks`` of references. The ``entry`` is None of a program that is
-    called from Python alone."""
+    that are ``growing``, and ``asks`` of references, and ``has_arena`` if it borrows one. The
+    ``entry`` is None of a program that is called from Python alone."""
 
     object: ObjectCode
     exports: tuple[str, ...]
@@ -65,6 +65,7 @@ class ProgramCode:
     called: tuple[str, ...]
     """The kernels that programs share and that it calls."""
     kernels: int
+    has_arena: bool
     growing: int
     asks: int
     entry: EntryCode | None

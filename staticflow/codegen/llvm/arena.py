@@ -1,7 +1,8 @@
 """The memory of a routine as LLVM text: an arena that stays from call to call, and growing buffers.
 
 ``borrow`` gives an arena of at least so many bytes behind a header, ``give_back`` returns it, and
-``release`` frees it. The header is the arena's capacity and a cell for each growing buffer: its
+``release`` frees it. All programs without growing buffers call the same three (`lending`), and
+others have their own. The header is the arena's capacity and a cell for each growing buffer: its
 address and capacity. ``grow`` gives such a buffer more room, as long as all of them have no more
 than ``room``.
 """
@@ -12,7 +13,11 @@ from collections.abc import Iterable, Iterator
 
 from staticflow.codegen.llvm.text import FunctionText, Type, phi
 
-__all__ = ["CELL", "arena_text", "capacities_at", "header_bytes", "make_room"]
+__all__ = ["CELL", "LENDING", "arena_text", "capacities_at", "header_bytes", "lending_text",
+           "make_room"]  # fmt: skip
+
+LENDING = ("borrow", "give_back", "release")
+"""The functions that lend an arena."""
 
 _ALIGNMENT = 64
 """The alignment of the arena, and of what stands before the buffers in it."""
@@ -31,6 +36,12 @@ declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 declare i64 @llvm.smax.i64(i64, i64)
 declare i64 @llvm.smin.i64(i64, i64)
+"""
+
+_LENT = """
+declare ptr @borrow(ptr, i64, i64)
+declare void @give_back(ptr, ptr)
+declare void @release(ptr)
 """
 
 _LENDING = f"""
@@ -147,9 +158,15 @@ def make_room(text: FunctionText, cell: str, bytes_: str) -> str:
 def arena_text(lends: bool, cells: int) -> str:
     """What a routine needs of this that has an arena to lend, and growing buffers in so many cells:
     LLVM would compile the rest, too."""
-    if not lends:
-        return _DECLARATIONS
-    return "".join((_DECLARATIONS, _LENDING, _GROWING if cells else "", _release_text(cells)))
+    if not cells:
+        return _DECLARATIONS + (_LENT if lends else "")
+    return "".join((_DECLARATIONS, _LENDING, _GROWING, _release_text(cells)))
+
+
+def lending_text() -> str:
+    """The functions of `LENDING`, for arenas of programs without growing buffers."""
+    lending = _LENDING.replace("define internal", "define")
+    return "".join((_DECLARATIONS, lending, _release_text(0)))
 
 
 def _release_text(cells: int) -> str:
