@@ -10,7 +10,7 @@ The grammar, in the text that `print_kernel` writes::
              | "accumulate" reg OP operand                   reg = OP(reg, operand)
              | "store" NAME "[" index "]" "=" operand [bound]
              | "for" NAME "in" index ".." index ["step" INT] ["while" reg] [KIND] "{" stmt* "}"
-             | "if" operand "{" stmt* "}" ["else" "{" stmt* "}"]
+             | "if" operand ["mostly"] "{" stmt* "}" ["else" "{" stmt* "}"]
              | "bind" NAME "=" operand ["below" index] ["held"]
                                                               an integer register as an index symbol
              | "check" operand CODE                          stop and return CODE unless true
@@ -388,11 +388,13 @@ class Loop:
 
 @dataclass(frozen=True, slots=True)
 class If:
-    """Run ``then`` where a scalar bool is true, ``orelse`` where it is not."""
+    """Run ``then`` where a scalar bool is true, ``orelse`` where it is not, which is rare if the
+    bool is ``mostly`` true."""
 
     cond: Operand
     then: Block
     orelse: Block = ()
+    mostly: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -168,7 +168,7 @@ _FORMAT: dict[type, Callable[[Any], str]] = {
     Accumulate: lambda s: f"accumulate %{s.reg.name} {s.op} {_operand(s.value)}",
     Store: _format_store,
     Loop: _format_loop,
-    If: lambda s: f"if {_operand(s.cond)}",
+    If: lambda s: f"if {_operand(s.cond)}{' mostly' if s.mostly else ''}",
     Bind: _format_bind,
     Check: lambda s: f"check {_operand(s.cond)} {s.code}",
     Reserve: lambda s: f"reserve {s.buffer} {s.count}",
@@ -294,8 +294,9 @@ class _Parser:
 
     def branch(self) -> If:
         cond = self.operand()
+        mostly = self.tokens.accept("mostly")
         then = self.block()
-        return If(cond, then, self.block() if self.tokens.accept("else") else ())
+        return If(cond, then, self.block() if self.tokens.accept("else") else (), mostly)
 
     def bind(self) -> Bind:
         name = self.tokens.name("the name of a symbol")

@@ -40,8 +40,8 @@ _SLOW = {"div": 4, "sqrt": 4, "quotient": 16, "remainder": 16}
 def work_at(stmt: Stmt | Summary, values: Mapping[Sym, int]) -> int:
     """The work of a statement, or of what was summarized, where symbols have ``values``, and all
     others are 1. A symbol that is bound inside counts as the most that it may be, a loop's variable
-    as half of that; of two branches both count, and of those that a `Fold` decides none: they are
-    rare."""
+    as half of that; of two branches both count, but a rare one does not, and of those that a `Fold`
+    decides neither."""
     work = _count(_summary_of(stmt), _Numbers(values))
     assert isinstance(work, int)
     return work
@@ -158,7 +158,8 @@ def summarize(*block: Stmt) -> Summary:
             parts.append(_Loop(stmt, summarize(*stmt.body)))
         elif isinstance(stmt, If):
             if not _is_rare(stmt, block):
-                parts.append(_Branch(summarize(*stmt.then), summarize(*stmt.orelse)))
+                rest = () if stmt.mostly else stmt.orelse
+                parts.append(_Branch(summarize(*stmt.then), summarize(*rest)))
         elif isinstance(stmt, Bind | Call):
             parts.append(stmt)
     return Summary(known, tuple(parts))

@@ -1,5 +1,6 @@
 """A scheduled kernel computes what the kernel did, by the interpreter, bit for bit."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ from random_kernels import LENGTH, kernels, random_buffers
 
 from staticflow.codegen.interpret import interpret_kernel
 from staticflow.codegen.kernel import If, Kernel, Loop
+from staticflow.codegen.llvm.render import render_kernel
 from staticflow.codegen.parts import walk
 from staticflow.codegen.primitives import COMBINES, PRIMITIVES, identity
 from staticflow.codegen.rewrite import copy_block
@@ -22,8 +24,10 @@ from staticflow.codegen.schedule.loops import (
     unroll,
     vectorize,
 )
+from staticflow.codegen.target import PORTABLE
 from staticflow.codegen.text import parse_kernel, print_kernel
 from staticflow.codegen.verify import verify_kernel
+from staticflow.codegen.work import work_at
 from staticflow.errors import VerifyError
 from staticflow.graph.dims import Sym
 from staticflow.graph.dtypes import DTYPES, DType, bool_, dtype_of, float32, float64, int32, uint8
@@ -353,8 +357,9 @@ def test_a_parallel_loop_is_vectorized_on_trust() -> None:
     kernel = kernel_of(body, int32)
     assert not is_vectorizable(kernel, VAR)
     lanes = verify_kernel(vectorize(parallel(kernel, VAR), VAR, 4))
-    (loop,) = [s for s in walk(lanes.body) if isinstance(s, Loop)]
+    loop, rest = [s for s in walk(lanes.body) if isinstance(s, Loop)]
     assert loop.kind == "parallel" and loop.step == 4
+    assert rest.kind == "serial" and rest.step == 1  # lanes that are off would be branches
     buffers = random_buffers(kernel, 100)
     assert_same(run(lanes, buffers, n=17, m=0), run(kernel, buffers, n=17, m=0))
 
@@ -400,3 +405,46 @@ def test_a_tail_is_one_vector_behind_a_branch() -> None:
     kernel = vectorize(kernel_of(KERNELS["map"][0], float32), VAR, 16)
     assert len([s for s in walk(kernel.body) if isinstance(s, Loop)]) == 1
     assert len([s for s in walk(kernel.body) if isinstance(s, If)]) == 1
+
+
+def test_the_rest_of_an_outermost_parallel_loop_is_its_last_iteration() -> None:
+    """So that it is in the function that threads share, and what calls that is a few numbers."""
+    body = "buffer x: T in buffer y: T inout for i in 0..n {{ {} }}"
+    store = "let %a: T = load x[i] store y[i] = %a"
+    kernel = parallel(kernel_of(body.format(store), float32), VAR)
+    (loop,) = verify_kernel(vectorize(kernel, VAR, 16)).body
+    assert isinstance(loop, Loop) and loop.step == 16
+    (branch,) = [s for s in loop.body if isinstance(s, If)]
+    assert branch.mostly and len(branch.orelse) > len(branch.then)
+    text = render_kernel(vectorize(kernel, VAR, 16), PORTABLE)
+    part, caller = text.split("define internal ")[1:]
+    assert "masked.store" in part and "optnone" not in part
+    assert "optnone" in caller and not re.search(r"<\d+ x", caller)
+    buffers = random_buffers(kernel, 100)
+    for n in (0, 1, 16, 17, 47):
+        assert_same(
+            run(vectorize(kernel, VAR, 16), buffers, n=n, m=0), run(kernel, buffers, n=n, m=0)
+        )
+
+
+def test_a_branch_that_is_rare_is_written_and_counted_so() -> None:
+    text = """kernel k(n) {
+  buffer x: f32 inout
+  for i in 0..n {
+    let %a: i64 = index i
+    let %b: bool = ge(%a, 7:i64)
+    if %b mostly {
+      store x[i] = 1.0:f32
+    } else {
+      store x[i] = 2.0:f32
+      store x[i] = 3.0:f32
+    }
+  }
+}
+"""
+    kernel = parse_kernel(text)
+    assert print_kernel(kernel) == text
+    assert 'branch_weights", i32 1000000, i32 1}' in render_kernel(kernel, PORTABLE)
+    usual = parse_kernel(text.replace(" mostly", ""))
+    stores = [work_at(k.body[0], {k.sizes[0]: 10}) for k in (kernel, usual)]
+    assert stores[1] > stores[0]

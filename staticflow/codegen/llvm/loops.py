@@ -29,6 +29,7 @@ from staticflow.codegen.statuses import INTERRUPTED
 from staticflow.codegen.work import work_of
 from staticflow.graph.dim_queries import symbols_of
 from staticflow.graph.dims import Dim, Size, Sym, dim_max, is_provably_ge
+from staticflow.graph.terms import terms_of
 
 if TYPE_CHECKING:
     from staticflow.codegen.llvm.render import KernelWriter
@@ -75,9 +76,12 @@ def _spread(writer: KernelWriter, stmt: Loop) -> None:
     ]
     kept = {r: writer.registers[r] for r in uses.registers}
     registers = [Field(str(v.type), v.name, local(f"r.{r}")) for r, v in kept.items()]
-    ends = [Field("i64", value(stmt.lo), "%lo"), Field("i64", value(stmt.hi), "%hi")]
-    count, level = _choose_level(writer, nest)
-    ends += [Field("i64", level, "%level")] if len(_levels(nest)) > 1 else []
+    named = {"%lo": stmt.lo, "%hi": stmt.hi}
+    known = {n: size for n, size in named.items() if _is_plain(size, uses.symbols)}
+    ends = [Field("i64", value(size), n) for n, size in named.items() if n not in known]
+    levels = _levels(nest)
+    count, level = _choose_level(writer, levels)
+    ends += [Field("i64", level, "%level")] if len(levels) > 1 else []
     struct = [*buffers, *symbols, *registers, *ends]
 
     part = writer.part({s: field.name for s, field in zip(uses.symbols, symbols, strict=True)})
@@ -85,7 +89,8 @@ def _spread(writer: KernelWriter, stmt: Loop) -> None:
     load_fields(part.text, "%struct", struct)
     for (r, v), field in zip(kept.items(), registers, strict=True):
         part.registers[r] = Value(field.name, v.dtype, v.lanes)
-    _write_in_order(part, _with_share(part, nest))
+    lo, hi = (part.indices.value(known[n]) if n in known else n for n in named)
+    _write_in_order(part, _with_share(part, nest, lo, hi, [i for i, _ in levels]))
     name = f"{writer.kernel.name}.{len(writer.parts)}"
     parameters = ["ptr %struct", "i64 %first", "i64 %last", "i64 %worker"]
     writer.parts.append(part.function(name, parameters))
@@ -96,7 +101,16 @@ def _spread(writer: KernelWriter, stmt: Loop) -> None:
     threads = MANY_WORKERS if most is None else most
     amounts = f"i64 {count}, i64 {value(work)}, i64 {value(threads)}"
     code = text.op(f"call i32 @parallel({given}, {amounts})")
-    writer.return_unless(text.op(f"icmp eq i32 {code}, 0"), code)
+    if stmt is writer.kernel.body[-1]:
+        writer.result = code
+    else:
+        writer.return_unless(text.op(f"icmp eq i32 {code}, 0"), code)
+
+
+def _is_plain(size: Size, symbols: Sequence[Sym]) -> bool:
+    """Whether a part, which has the values of these symbols, computes a size as soon as it would
+    load it."""
+    return all(isinstance(a, Sym) and a in symbols for m, _ in terms_of(size) for a in m)
 
 
 def _nest_of(writer: KernelWriter, stmt: Loop) -> list[Loop]:
@@ -114,11 +128,11 @@ def _nest_of(writer: KernelWriter, stmt: Loop) -> list[Loop]:
     return nest
 
 
-def _choose_level(writer: KernelWriter, nest: Sequence[Loop]) -> tuple[str, str]:
+def _choose_level(writer: KernelWriter, levels: Sequence[tuple[int, Size]]) -> tuple[str, str]:
     """The number of iterations that threads share, and the number of their loop in the nest: the
-    outermost one, unless it has few iterations and another has more."""
+    outermost one of the ``levels``, unless it has few iterations and another has more."""
     text, value = writer.text, writer.indices.value
-    (level, count), *others = _levels(nest)
+    (level, count), *others = levels
     best, most = str(level), value(count)
     for i, size in others:
         own = value(size)
@@ -137,12 +151,15 @@ def _levels(nest: Sequence[Loop]) -> list[tuple[int, Size]]:
     return many or counts
 
 
-def _with_share(part: KernelWriter, nest: Sequence[Loop]) -> Loop:
-    """The nest as a part runs it: of one of its loops the iterations ``%first`` to ``%last``."""
-    text, loops, levels = part.text, list(nest), [i for i, _ in _levels(nest)]
+def _with_share(
+    part: KernelWriter, nest: Sequence[Loop], first: str, end: str, levels: Sequence[int]
+) -> Loop:
+    """The nest, which goes from ``first`` to ``end``, as a part runs it: of one of its loops, whose
+    numbers are ``levels``, the iterations ``%first`` to ``%last``."""
+    text, loops = part.text, list(nest)
     for i, loop in enumerate(nest):
-        lo = "%lo" if i == 0 else part.indices.value(loop.lo)
-        hi = "%hi" if i == 0 else part.indices.value(loop.hi)
+        lo = first if i == 0 else part.indices.value(loop.lo)
+        hi = end if i == 0 else part.indices.value(loop.hi)
         ends = lo, hi
         if i in levels:
             ends = _share_of(text, loop.step, lo, hi)
@@ -178,6 +195,7 @@ def _write_in_order(writer: KernelWriter, stmt: Loop) -> None:
     """Write a loop bottom-tested, entered only if it runs at all; what the body sets is a phi at
     its head, and one behind the loop where that can be reached both ways."""
     text = writer.text
+    writer.has_loops = True
     lo, hi = writer.indices.value(stmt.lo), writer.indices.value(stmt.hi)
     between = _iterations_between_looks(writer, stmt)
     before, head, done = text.block, text.new_block("loop"), text.new_block("done")

@@ -137,16 +137,22 @@ def store_fields(text: FunctionText, fields: Sequence[Field]) -> str:
     struct = text.fresh("struct")
     text.entry.phis.append(f"{struct} = alloca {_struct(fields)}, align 64")
     for i, field in enumerate(fields):
-        at = text.op(f"getelementptr {_struct(fields)}, ptr {struct}, i64 0, i32 {i}")
-        text.do(f"store {field.type} {field.value}, ptr {at}")
+        text.do(f"store {field.type} {field.value}, ptr {_address(text, struct, fields, i)}")
     return struct
 
 
 def load_fields(text: FunctionText, struct: str, fields: Sequence[Field]) -> None:
     """Load the values of a struct into registers of the fields' names."""
     for i, field in enumerate(fields):
-        at = text.op(f"getelementptr {_struct(fields)}, ptr {struct}, i64 0, i32 {i}")
+        at = _address(text, struct, fields, i)
         text.do(f"{field.name} = load {field.type}, ptr {at}")
+
+
+def _address(text: FunctionText, struct: str, fields: Sequence[Field], i: int) -> str:
+    """The address of a field."""
+    if i == 0:
+        return struct
+    return text.op(f"getelementptr {_struct(fields)}, ptr {struct}, i64 0, i32 {i}")
 
 
 def _struct(fields: Sequence[Field]) -> str:

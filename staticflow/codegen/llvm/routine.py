@@ -64,9 +64,9 @@ _HUGE = 2.0**62
 _IN_REGISTERS = 32
 """Arrays of the caller's whose addresses are loaded as a run begins. More are no sooner at hand
 where registers are spilled to, and what LLVM takes for them grows with the square of their number:
-4.7 s for 4,000, of which each is then loaded where it is used. With more, and without loops, each
-launch stands in the text once and is run once: `run` is not optimised then, which takes LLVM half
-the time, and 8 ns more a launch."""
+4.7 s for 4,000, of which each is then loaded where it is used. Without loops each launch stands in
+the text once and is run once: `run` is not optimised then, which takes LLVM half the time, and a
+launch of many 8 ns more."""
 
 _STEPS_OF_A_BLOCK = 32
 """Outermost steps in one basic block, at most: what LLVM takes for one grows faster than its
@@ -202,8 +202,7 @@ class RunWriter:
         if self.probes is not None and began is not None:
             self.probes.end(text, 0, began, "0", holds=True)
         text.block.end = f"ret i64 {result}"
-        is_long = self.program.slots > _IN_REGISTERS < self.written and not self.program.loops
-        how = "nounwind noinline optnone" if is_long else "nounwind"
+        how = "nounwind" if self.program.loops else "nounwind noinline optnone"
         head = f"define i64 @run(ptr %table, ptr %sizes, ptr %state, ptr %call) {how}"
         return f"{''.join(self.tables)}{head} {{\n{text}}}\n"
 

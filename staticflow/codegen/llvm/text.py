@@ -209,9 +209,18 @@ class FunctionText:
         """End the current block."""
         self.block.end = f"br label %{to.label}"
 
-    def branch(self, cond: str, then: BasicBlock, orelse: BasicBlock, rare: bool = False) -> None:
-        """End the current block, going on where ``cond`` says, which may be ``then`` but rarely."""
-        odds = ', !prof !{!"branch_weights", i32 1, i32 1000000}' if rare else ""
+    def branch(
+        self,
+        cond: str,
+        then: BasicBlock,
+        orelse: BasicBlock,
+        rare: bool = False,
+        mostly: bool = False,
+    ) -> None:
+        """End the current block, going on where ``cond`` says, which may be ``then`` but rarely, or
+        ``mostly``."""
+        weights = "i32 1, i32 1000000" if rare else "i32 1000000, i32 1"
+        odds = f', !prof !{{!"branch_weights", {weights}}}' if rare or mostly else ""
         self.block.end = f"br i1 {cond}, label %{then.label}, label %{orelse.label}{odds}"
 
     @contextmanager

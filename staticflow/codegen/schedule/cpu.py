@@ -29,7 +29,11 @@ _SHORT = 16
 """Statements; a shorter body does not hide the latency of its own operations."""
 
 _REGISTERS = 4
-"""Registers side by side in a short body: enough to hide the latency of an addition."""
+"""Registers side by side in a short body with sums: enough to hide the latency of an addition."""
+
+_BESIDE = 2
+"""Registers side by side in a short body that adds nothing up: of 1, 2 and 4 none is faster, as its
+iterations wait for nothing, and LLVM takes less time for fewer."""
 
 _STRIP = 16
 """Lines of the cache that a transposed matrix is read in at a time, at least a vector of them. Of
@@ -62,7 +66,7 @@ def schedule_cpu(lowered: Lowered, target: Target) -> Kernel:
                 if wide is not None:
                     kernel = vectorize(kernel, wide, lanes * beside)
             by_lanes = _scatters(body, var) or _divides(body, var)
-            beside = _REGISTERS if is_short and not by_lanes else 1
+            beside = _beside(body) if is_short and not by_lanes else 1
             strip = max(_STRIP, lanes)
             kernel, variables = strips(kernel, var, strip)
             width = lanes * beside if variables == [var] else lanes
@@ -110,6 +114,11 @@ def _columns_beside(body: Block) -> int:
     if sums == [1] * len(sums) and all(_is_short(loop.body) for loop in loops):
         return _ALONG_COLUMNS
     return _ALONG_LONG
+
+
+def _beside(body: Block) -> int:
+    """How many registers are side by side in a short body."""
+    return _REGISTERS if any(isinstance(s, Accumulate) for s in walk(body)) else _BESIDE
 
 
 def _is_short(body: Block) -> bool:

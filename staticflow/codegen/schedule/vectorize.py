@@ -46,7 +46,7 @@ from staticflow.codegen.rewrite import Names, copy_block, find_loop, replace_loo
 from staticflow.codegen.schedule.independent import memory_conflict
 from staticflow.codegen.text import format_statement
 from staticflow.errors import VerifyError
-from staticflow.graph.dim_queries import substitute_dim, symbols_of
+from staticflow.graph.dim_queries import coefficient, substitute_dim, symbols_of
 from staticflow.graph.dims import Dim, Size, Sym, dim_max, floor_div
 from staticflow.graph.dtypes import DType, bool_, int64
 
@@ -57,7 +57,9 @@ def vectorize(kernel: Kernel, var: Sym, width: int) -> Kernel:
     """The kernel whose loop over ``var`` handles ``width`` iterations at a time.
 
     Full vectors run in a loop of step ``width``; what is left, if anything, runs in one vector
-    with lanes off. With a constant number of iterations, only what is needed of both is there.
+    with lanes off, as the last iteration of an outermost parallel loop: whoever runs such a loop
+    by parts has the rest in one of them. With a constant number of iterations, only what is needed
+    of both is there.
     ``width`` may exceed the machine's vectors: the back end splits them, which gives a sum several
     accumulators. Combinations of floats are reordered.
 
@@ -74,7 +76,8 @@ def vectorize(kernel: Kernel, var: Sym, width: int) -> Kernel:
         raise VerifyError(
             f"kernel {kernel.name}: the loop over {var} cannot be vectorised: {fault}"
         )
-    return replace_loop(kernel, var, _vectorize_loop(loop, width, Names(kernel)))
+    is_outermost = any(stmt is loop for stmt in kernel.body)
+    return replace_loop(kernel, var, _vectorize_loop(loop, width, Names(kernel), is_outermost))
 
 
 def is_vectorizable(kernel: Kernel, var: Sym) -> bool:
@@ -184,7 +187,7 @@ def _vector_registers(body: Block, var: Sym) -> set[str]:
 # -- the vectorised loop ---------------------------------------------------------------------------
 
 
-def _vectorize_loop(loop: Loop, width: int, names: Names) -> Block:
+def _vectorize_loop(loop: Loop, width: int, names: Names, is_outermost: bool) -> Block:
     count = dim_max(loop.hi - loop.lo, 0)
     full = floor_div(count, width) * width
     own = {s.reg.name for s in walk(loop.body) if isinstance(s, (Let, Var))}
@@ -195,6 +198,9 @@ def _vectorize_loop(loop: Loop, width: int, names: Names) -> Block:
     }
     sums = {n: Reg(names.fresh(n), s.reg.dtype, width) for n, s in outer.items()}
     lanes = _Lanes(loop.var, width, names, sums)
+    if is_outermost and loop.kind == "parallel" and not isinstance(count, int):
+        whole = _with_rest(loop, width, names, lanes)
+        return (*lanes.blocks[0], whole)
     block: list[Stmt] = []
     body = loop.body
     if full != 0:
@@ -206,7 +212,9 @@ def _vectorize_loop(loop: Loop, width: int, names: Names) -> Block:
             block.append(Loop(var, loop.lo, loop.lo + full, main, width, loop.kind))
         body = copy_block(body, {}, names)
     left = count - full
-    if isinstance(left, int):
+    if full != 0 and left not in (0, 1) and not outer and _goes_one_by_one(body, loop.var):
+        block.append(_one_by_one(replace(loop, body=body), loop.lo + full, names))
+    elif isinstance(left, int):
         block += lanes.iterations(body, loop.lo + full, left) if left else ()
     else:
         block += _tail(replace(loop, body=body), left, names, lanes)
@@ -218,6 +226,48 @@ def _vectorize_loop(loop: Loop, width: int, names: Names) -> Block:
         for n, s in outer.items()
     )
     return (*starts, *lanes.blocks[0], *block)
+
+
+def _with_rest(loop: Loop, width: int, names: Names, lanes: _Lanes) -> Loop:
+    """A parallel loop of vectors, the last of which has lanes off where fewer iterations are
+    left."""
+    name, first = loop.var.name, Dim.of(loop.var)
+    left = Reg(names.fresh(f"{name}_left"), int64)
+    is_full = Reg(names.fresh(f"{name}_full"), bool_)
+    rest = Sym(names.fresh(f"{name}_rest"), 0, width)
+    main = lanes.iterations(loop.body, first, None)
+    tail: Block
+    if _goes_one_by_one(loop.body, loop.var):
+        tail = (_one_by_one(loop, first, names),)
+    else:
+        body = copy_block(loop.body, {}, names)
+        tail = (Bind(rest, left), *lanes.iterations(body, first, Dim.of(rest)))
+    vectors = (
+        Let(left, Index(loop.hi - first)),
+        Let(is_full, Apply("ge", (left, Const(width, int64)))),
+        If(is_full, main, tail, mostly=True),
+    )
+    return replace(loop, body=vectors, step=width)
+
+
+def _goes_one_by_one(body: Block, var: Sym) -> bool:
+    """Whether what is left runs without lanes: where something is stored apart from one iteration
+    to the next, each lane that may be off is a branch of its own, and so are most of what is loaded
+    so. Iterations that do little are as fast one by one, and a tenth of the code."""
+    strides = (coefficient(s.index, var) for s in walk(body) if isinstance(s, Store))
+    is_little = sum(isinstance(s, Let) for s in walk(body)) <= _LITTLE
+    return is_little and any(stride not in (0, 1, -1) for stride in strides)
+
+
+_LITTLE = 16
+"""Values that an iteration computes, at most, that runs without lanes where few are left."""
+
+
+def _one_by_one(loop: Loop, first: Size, names: Names) -> Loop:
+    """The iterations of a loop from ``first`` on, one after the other."""
+    (copy,) = copy_block((loop,), {}, names)
+    assert isinstance(copy, Loop)
+    return replace(copy, lo=first, kind="serial")
 
 
 def _tail(loop: Loop, left: Size, names: Names, lanes: _Lanes) -> Block:
