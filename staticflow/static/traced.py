@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import field
 from math import prod
 from typing import Any, TypeAlias
 
@@ -49,14 +50,26 @@ class _Keeping:
 
 
 @dataclass(slots=True)
+class _Recorded:
+    """What is known of calls of which the gradients of the operands ``needs`` may be wanted:
+    whether these are ``any``, which outputs reach none of them, for which cotangents of the outputs
+    the next such call keeps values (at first for those of all outputs that reach one; None if that
+    would have been of no use), and by what it ``keeps`` them for which cotangents."""
+
+    needs: tuple[bool, ...]
+    any: bool
+    unreached: tuple[int, ...]
+    given: tuple[bool, ...] | None
+    keeps: dict[tuple[bool, ...], _Keeping | None] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
 class Traced:
     """A graph that is called like a function: its inputs, outputs, the tensors that it mentions,
     those whose state it reads on its way, for each output the numbers of the operands that its
-    gradient reaches, and which of these some output's reaches, its programs, and its derivatives by
-    what they give: from the inputs alone, and from values that the call keeps. Of calls of which
-    the gradients of some operands may be wanted it is known which cotangents were ``given_last``:
-    for these the next such call keeps values; None if these would have been of no use. The
-    ``usual`` ones are those of all outputs that reach one of these operands."""
+    gradient reaches, and which of these some output's reaches, its programs, its derivatives from
+    the inputs alone by what they give, and what is known of its ``recorded`` calls by which
+    operands require a gradient."""
 
     inputs: list[Symbol]
     outputs: list[Symbol]
@@ -66,9 +79,7 @@ class Traced:
     are_reached: tuple[bool, ...]
     programs: SizedPrograms
     backward: dict[_Key, tuple[Traced, list[bool]] | None]
-    keeping: dict[_Key, _Keeping | None]
-    given_last: dict[tuple[bool, ...], tuple[bool, ...] | None]
-    usual: dict[tuple[bool, ...], tuple[bool, ...]]
+    recorded: dict[tuple[bool, ...], _Recorded]
 
     @staticmethod
     def of(
@@ -93,7 +104,7 @@ class Traced:
         return Traced(
             inputs, outputs, tensors, changing, reached,
             tuple([i in some for i, _ in enumerate(operands)]),
-            SizedPrograms(inputs, outputs, options, left, follows), {}, {}, {}, {},
+            SizedPrograms(inputs, outputs, options, left, follows), {}, {},
         )  # fmt: skip
 
     def __call__(self, given: Sequence[Tensor], recorded: bool = True) -> list[Tensor]:
@@ -101,21 +112,21 @@ class Traced:
         output reaches what requires a gradient: it does so as operations were recorded when it was
         traced."""
         operands = (*given, *self.captured)
-        needs = self._wanted_of([t.requires_grad for t in operands]) if recorded else ()
-        if True not in needs:
+        call = self._recorded_of(operands) if recorded else None
+        if call is None or not call.any:
             results = self.run(*given)
         else:
-            results = self._run_recorded(given, operands, needs)
+            results = self._run_recorded(given, operands, call)
         if thread.state.inference:
             unrecordable(tuple(results))
         return results
 
     def _run_recorded(
-        self, given: Sequence[Tensor], operands: tuple[Tensor, ...], needs: tuple[bool, ...]
+        self, given: Sequence[Tensor], operands: tuple[Tensor, ...], call: _Recorded
     ) -> list[Tensor]:
         seen = [n.attrs["source"].detach().clone() for n in self.states]
-        keeping, count = self._keeping(needs, given), len(self.outputs)
-        attrs = {"traced": self, "seen": seen, "wanted": needs, "keeping": keeping}
+        keeping, count = self._keeping(call, given), len(self.outputs)
+        attrs = {"traced": self, "seen": seen, "call": call, "keeping": keeping}
         if keeping is None:
             results = self.run(*given)
         else:
@@ -124,35 +135,44 @@ class Traced:
             operands = (*operands, *kept)
             del results[count:]
         record(_JIT_OP, operands, attrs, tuple(results), saves=range(len(operands)))
-        for result, has_gradient in zip(results, self._usual(needs), strict=True):
-            if not has_gradient:
-                result._vertex = None
+        for i in call.unreached:
+            results[i]._vertex = None
         return results
+
+    def _recorded_of(self, operands: Sequence[Tensor]) -> _Recorded:
+        """What is known of calls with operands that require a gradient as these do."""
+        wanted = tuple([t.requires_grad for t in operands])
+        found = self.recorded.get(wanted)
+        if found is None:
+            needs = self._wanted_of(wanted)
+            same = (call for call in self.recorded.values() if call.needs == needs)
+            found = next(same, None) or self._know(needs)
+            self.recorded[wanted] = found
+        return found
+
+    def _know(self, needs: tuple[bool, ...]) -> _Recorded:
+        given = tuple([any(needs[i] for i in reached) for reached in self.reached])
+        unreached = tuple([i for i, is_reached in enumerate(given) if not is_reached])
+        return _Recorded(needs, True in needs, unreached, given)
 
     def _wanted_of(self, wanted: Sequence[bool]) -> tuple[bool, ...]:
         """The operands that some output reaches and of which a gradient is ``wanted``, as flags."""
         return tuple([a and b for a, b in zip(wanted, self.are_reached, strict=True)])
 
-    def _usual(self, needs: tuple[bool, ...]) -> tuple[bool, ...]:
-        """Which outputs reach one of the operands of which a gradient is wanted."""
-        found = self.usual.get(needs)
-        if found is None:
-            found = tuple([any(needs[i] for i in reached) for reached in self.reached])
-            self.usual[needs] = found
-        return found
-
     def program_for(self, given: Sequence[Tensor], recorded: bool) -> Program:
         """The program that runs when this is called with these tensors."""
         operands = (*given, *self.captured)
-        needs = self._wanted_of([t.requires_grad for t in operands]) if recorded else ()
-        keeping = self._keeping(needs, given) if True in needs else None
+        call = self._recorded_of(operands) if recorded else None
+        keeping = None if call is None or not call.any else self._keeping(call, given)
         programs = self.programs if keeping is None else keeping.programs
         return programs.program_for(given)
 
     @property
     def every_program(self) -> list[Program]:
         """The programs of these outputs that were compiled, with those that keep values."""
-        every = [self.programs, *(k.programs for k in self.keeping.values() if k is not None)]
+        calls = {id(call): call for call in self.recorded.values()}.values()
+        keeping = [k for call in calls for k in call.keeps.values() if k is not None]
+        every = [self.programs, *(k.programs for k in keeping)]
         return [program for programs in every for _, program in programs.compiled]
 
     def run(self, *given: Tensor) -> list[Tensor]:
@@ -203,22 +223,20 @@ class Traced:
         """Params for the states as a call saw them."""
         return {v: new_param(v.tensor_type, f"state{i}") for i, v in enumerate(self.states)}
 
-    def _keeping(self, needs: tuple[bool, ...], args: Sequence[Tensor]) -> _Keeping | None:
-        """What keeps values for the gradient of these operands; None if none is worth it, and where
+    def _keeping(self, call: _Recorded, args: Sequence[Tensor]) -> _Keeping | None:
+        """What keeps values for the gradient of such a call; None if none is worth it, and where
         hooks take what is saved: a checkpoint keeps little, and the same each time."""
-        if thread.state.saved_hooks is not None:
+        given = call.given
+        if given is None or thread.state.saved_hooks is not None:
             return None
-        given = self.given_last[needs] if needs in self.given_last else self._usual(needs)
-        if given is None:
-            return None
-        key = needs, given
-        if key not in self.keeping:
+        if given not in call.keeps:
             with for_itself(), stabilizing(self.programs.options.is_stable):
                 try:
-                    self.keeping[key] = self._keep(*key, self.programs.sizes_of(args))
+                    found = self._keep(call.needs, given, self.programs.sizes_of(args))
                 except OPERAND_ERRORS:  # which backward raises again
-                    self.keeping[key] = None
-        return self.keeping[key]
+                    found = None
+            call.keeps[given] = found
+        return call.keeps[given]
 
     def _keep(
         self, needs: Sequence[bool], given: Sequence[bool], sizes: Mapping[Sym, int]
@@ -280,18 +298,21 @@ def _vjp(
     *operands: Any,
     traced: Traced,
     seen: Sequence[Tensor],
-    wanted: tuple[bool, ...],
+    call: _Recorded,
     keeping: _Keeping | None,
 ) -> list[Any]:
     count = len(traced.inputs) + len(traced.captured)
-    needs, given = traced._wanted_of(needs[:count]), tuple([ct is not None for ct in cts])
+    wanted, given = tuple(needs[:count]), tuple([ct is not None for ct in cts])
+    known = traced.recorded.get(wanted)
+    needs = traced._wanted_of(wanted) if known is None else known.needs
     recorded, kept = thread.state.recording, operands[count:]
     cotangents = [*seen, *(ct for ct in cts if ct is not None)]
     inputs = operands[: len(traced.inputs)]
-    if keeping is not None and not recorded and traced.keeping.get((needs, given)) is keeping:
+    is_as_before = needs == call.needs
+    if keeping is not None and not recorded and is_as_before and call.keeps.get(given) is keeping:
         found, has = keeping.derived([*inputs, *cotangents, *kept], False), keeping.has
     else:  # from the inputs alone, as a derivative of the gradient needs it, too
-        traced.given_last[wanted] = None if recorded or needs != wanted else given
+        call.given = given if is_as_before and not recorded else None
         derivative = traced.derivative(needs, given)
         if derivative is None:
             return [None] * len(operands)

@@ -27,7 +27,8 @@ def keeps_little(monkeypatch: pytest.MonkeyPatch) -> None:
 def keeping_of(function: Any) -> Any:
     """What a function that was called once with a gradient keeps."""
     ((kind,),) = function._traces.values()
-    (keeping,) = kind.traced.keeping.values()
+    (call,) = kind.traced.recorded.values()
+    (keeping,) = call.keeps.values()
     return keeping
 
 
