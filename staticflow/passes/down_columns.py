@@ -39,7 +39,7 @@ def writes_down_columns(domain: Shape, dims: tuple[int, ...], members: Iterable[
     writes elements of ``members`` is faster than one for each. False where that depends on unknown
     sizes."""
     sizes = [d for d in domain if isinstance(d, int)]
-    if len(sizes) < len(domain) or dims != tuple(range(dims[0], dims[-1] + 1)):
+    if len(sizes) < len(domain) or not dims or dims != tuple(range(dims[0], dims[-1] + 1)):
         return False
     width = max(n.tensor_type.dtype.itemsize for n in members)
     columns = math.prod(sizes[dims[-1] + 1 :])

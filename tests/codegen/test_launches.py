@@ -43,7 +43,7 @@ def test_a_kernel_is_looked_through_once_however_often_it_is_launched(
     assert walked == len(program.kernels)
 
 
-def test_a_long_run_is_cut_into_blocks_and_not_optimised() -> None:
+def test_a_run_is_cut_into_blocks_and_not_optimised_without_loops() -> None:
     """What LLVM takes for one block, or to optimise one function, grows faster than its length."""
     weights = [sf.full((3,), float(i)) for i in range(80)]
     x = sf.placeholder((3,), name="x")
@@ -55,7 +55,9 @@ def test_a_long_run_is_cut_into_blocks_and_not_optimised() -> None:
     launches = [block.count("call i32 @") for block in re.split(r"\n[\w.]+:\n", run)]
     assert sum(launches) > 80 and max(launches) <= routine._STEPS_OF_A_BLOCK
     short = sf.compile([x], sf.sin(x)).source("llvm").split("define i64 @run")[1]
-    assert "optnone" not in short.splitlines()[0] and "part." not in short
+    assert "optnone" in short.splitlines()[0] and "part." not in short
+    loop = sf.compile([x], sf.fori_loop(0, x.sum().long(), lambda i, y: sf.sort(y * 2)[0], x))
+    assert "optnone" not in loop.source("llvm").split("define i64 @run")[1].splitlines()[0]
     got = long(sf.full((3,), 2.0), sf.tensor([1]))
     assert [g.item() for g in got] == [float(i) for i in range(80)]
     assert [w[0].item() for w in weights] == [2.0 * i for i in range(80)]

@@ -94,6 +94,9 @@ NO_SIZES: Mapping[str, str] = {
             "codegen.lower.rows._BLOCK", "codegen.lower.rows._LEAST_ROWS", "codegen.lower.rows._MOST_ROWS", "codegen.lower.rows._ROWS",
             "passes.row_totals._SHORT",
         ),
+        "columns, rows and bytes of a kernel that goes down columns, on both sides of which tests/codegen/test_row_totals.py is": (
+            "passes.down_columns._COLUMNS", "passes.down_columns._LARGE", "passes.down_columns._ROWS",
+        ),
         "a width of vectors or of a tile, to whose multiples no other size is even": (
             "codegen.lower.blocks._EVEN", "codegen.gemm.tile._CHAINS", "codegen.llvm.sqrt._LANES",
             "codegen.lower.correlate._UNROLLED", "codegen.lower.window_products._UNROLLED", "codegen.lower.loops._ROWS_PART", "codegen.schedule.cpu._ALONG_COLUMNS",
