@@ -202,7 +202,9 @@ class RunWriter:
         if self.probes is not None and began is not None:
             self.probes.end(text, 0, began, "0", holds=True)
         text.block.end = f"ret i64 {result}"
-        how = "nounwind" if self.program.loops else "nounwind noinline optnone"
+        few_in_a_loop = self.tables and self.written <= _IN_REGISTERS
+        is_optimised = self.program.loops or few_in_a_loop
+        how = "nounwind" if is_optimised else "nounwind noinline optnone"
         head = f"define i64 @run(ptr %table, ptr %sizes, ptr %state, ptr %call) {how}"
         return f"{''.join(self.tables)}{head} {{\n{text}}}\n"
 
