@@ -168,11 +168,12 @@ def _writes_across(
 ) -> bool:
     """Whether a group that reduces along others than its innermost dim would write elements: its
     loops go down the columns, where each write is far from the one before. What others can work
-    out ``anew`` need not be written, and some columns are few and short enough."""
+    out ``anew``, once all that goes along rows is joined, need not be written; and then some
+    columns are few and short enough."""
     sized = [axis for axis, d in enumerate(group.domain) if d != 1]
     if group.kind not in _REDUCING or not sized or sized[-1] in group.dims:
         return False
-    if writes_down_columns(group.domain, group.dims, group.members):
+    if anew and writes_down_columns(group.domain, group.dims, group.members):
         return False
     members = set(group.members)
 
