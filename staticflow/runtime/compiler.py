@@ -15,7 +15,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -23,8 +23,9 @@ import llvmlite.binding as llvm
 
 from staticflow.codegen.llvm.modules import split_text
 from staticflow.errors import CompileError
+from staticflow.runtime.compiler_settings import Settings
 from staticflow.runtime.linker import join_objects, links_for
-from staticflow.runtime.once import Lock, compiling, once
+from staticflow.runtime.once import compiling, once
 from staticflow.runtime.threads import get_num_threads
 
 __all__ = ["Compilation", "JitCode", "ask_host", "emit_assembly", "emit_objects", "joins_objects",
@@ -55,54 +56,8 @@ def _target_machine(opt: int = _OPTIMISED) -> Any:
     )
 
 
-class _Settings:
-    """Settings of the process while something is compiled, on whatever threads.
-
-    Three of LLVM's passes are left out. Strength reduction of loops: the text adds to its indices
-    already where it could multiply. Measured on products, convolutions, attention and others, code
-    is as fast without it (in the mean; convolutions with unknown sizes take 0.9 of the time, a sum
-    with a transposed array 1.1), and made in 0.6 of the time where sizes are unknown. What moves
-    addresses to where they are used (``cgp``), and the scheduler behind the registers: the training
-    steps of the benchmarks (two-layer net, LeNet, LSTM, transformer, GPT, residual net) take 0.98
-    to 1.03 of the time without both, each of which is some 5 % of the time in which code is made.
-
-    Python's threads take turns every half millisecond: one that compiles needs the interpreter a
-    dozen times for a module.
-    """
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._compiling = 0
-        self._interval = 0.0
-
-    def __enter__(self) -> None:
-        with self._lock:
-            self._compiling += 1
-            if self._compiling == 1:
-                for name in _LEFT_OUT:
-                    llvm.set_option("staticflow", f"-disable-{name}=true")
-                self._interval = sys.getswitchinterval()
-                sys.setswitchinterval(min(self._interval, _TURN))
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._compiling -= 1
-            if self._compiling == 0:
-                for name in _LEFT_OUT:
-                    llvm.set_option("staticflow", f"-disable-{name}=false")
-                sys.setswitchinterval(self._interval)
-
-
-_LEFT_OUT = ("lsr", "cgp", "post-ra")
-"""Passes of LLVM, as its options to leave them out say."""
-
 _PATIENCE = 2.0
 """Seconds for which a thread that helps waits for a module."""
-
-_TURN = 0.0005
-"""Seconds of a turn of Python's threads while something is compiled."""
-
-_settings = _Settings()
 
 
 def ask_host() -> tuple[str, str, str, str]:
@@ -161,7 +116,7 @@ class Compilation:
         self._helpers: list[threading.Thread] = []
         self._most_helpers = get_num_threads() - 1 if helps else 0
         self._is_over = False
-        self._held = ExitStack()  # the settings, from the first module on: each change takes 40 us
+        self._settings = Settings()  # from the first module on: each change takes 40 us
 
     @property
     def count(self) -> int:
@@ -173,14 +128,16 @@ class Compilation:
 
     def __exit__(self, *_: object) -> None:
         """Give up the modules that no thread has begun with, and wait for those that one has."""
-        self._is_over = True
-        self._join()
-        self._held.close()
+        try:
+            self._is_over = True
+            self._join()
+        finally:
+            self._settings.leave()
 
     def add(self, text: str, quick: bool = False) -> None:
         """One more module, which is not optimised if it is to be ``quick``."""
         if not self._modules:
-            self._held.enter_context(_settings)
+            self._settings.enter()
         self._modules.append((text, 0 if quick else _OPTIMISED))
         self._helpers = [helper for helper in self._helpers if helper.is_alive()]
         if len(self._helpers) < min(self._most_helpers, self._waiting.qsize() + 1):
@@ -228,7 +185,7 @@ class Compilation:
     def _make(self, i: int) -> None:
         text, opt = self._modules[i]
         try:
-            with _settings:
+            with Settings():
                 self._made[i] = _emit(text, opt)
         except Exception as error:
             self._made[i] = error
@@ -288,7 +245,7 @@ def emit_assembly(text: str) -> str:
     """The optimised machine code of a text, as text."""
     _emitter()
     with (
-        _settings,
+        Settings(),
         _machine(_OPTIMISED) as machine,
         _module_of(text, machine) as module,
     ):

@@ -21,7 +21,8 @@ from staticflow.codegen.llvm.render import render_kernel, render_module
 from staticflow.errors import CompileError
 from staticflow.graph.dims import Sym
 from staticflow.graph.dtypes import float32
-from staticflow.runtime.compiler import _LEFT_OUT, emit_objects
+from staticflow.runtime.compiler import emit_objects
+from staticflow.runtime.compiler_settings import LEFT_OUT, Settings
 from staticflow.runtime.machine import host_target, vector_bits
 from staticflow.runtime.native import compile_native, load_native
 from staticflow.runtime.once import Lock, once
@@ -69,13 +70,28 @@ def test_settings_are_those_of_before(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sys.getswitchinterval() == turns
 
 
+def test_settings_that_nobody_left_are_left_with_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A handler of a signal that raises may keep a compilation from its end."""
+    turns = sys.getswitchinterval()
+    lost = Settings()
+    lost.enter()
+    assert sys.getswitchinterval() < turns
+    del lost
+    found: list[str] = []
+    monkeypatch.setattr(llvm, "set_option", lambda _, option: found.append(option))
+    with Settings(), Settings():
+        pass
+    assert found == [f"-disable-{n}={on}" for on in ("true", "false") for n in LEFT_OUT]
+    assert sys.getswitchinterval() == turns
+
+
 def test_settings_are_changed_once_for_all_modules(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each change has LLVM go through all of its options."""
     found: list[str] = []
     monkeypatch.setattr(llvm, "set_option", lambda _, option: found.append(option))
     text = "define i64 @{}() {{ ret i64 1 }}"
     emit_objects([(text.format(name), name == "b") for name in "abc"])
-    assert found == [f"-disable-{n}={on}" for on in ("true", "false") for n in _LEFT_OUT]
+    assert found == [f"-disable-{n}={on}" for on in ("true", "false") for n in LEFT_OUT]
 
 
 def test_functions_that_are_marked_are_inlined() -> None:
