@@ -127,15 +127,16 @@ def register_pytree_node_class(cls: C) -> C:
     >>> map_tree(lambda v: 2 * v, Point(1, 3)).y
     6
     """
-    for name in ("tree_flatten", "tree_unflatten"):
-        if not callable(getattr(cls, name, None)):
+    names = "tree_flatten", "tree_unflatten"
+    methods: list[Any] = [getattr(cls, name, None) for name in names]
+    for name, method in zip(names, methods, strict=True):
+        if not callable(method):
             raise DTypeError(
                 f"register_pytree_node_class: {getattr(cls, '__name__', cls)!r} has no method "
                 f"{name}; write it, or give functions to register_pytree_node, at "
                 f"{format_locs(here())}"
             )
-    how = _Registered(lambda value: value.tree_flatten(), cls.tree_unflatten)  # type: ignore[attr-defined]
-    return _register("register_pytree_node_class", cls, how)
+    return _register("register_pytree_node_class", cls, _Registered(*methods))
 
 
 def register_dataclass(

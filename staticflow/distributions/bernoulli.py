@@ -6,13 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from staticflow.distributions.distribution import Distribution, as_tensors, one_of
-from staticflow.distributions.probabilities import clamp_probs, values_along_first
+from staticflow.distributions.probabilities import log_odds_of, probs_of, values_along_first
 from staticflow.graph.dims import Size
-from staticflow.nn.functional.activations import sigmoid
 from staticflow.nn.functional.losses import binary_cross_entropy_with_logits
 from staticflow.ops.basics.arithmetic import cast, logical_and, logical_or, where
 from staticflow.ops.basics.expand import broadcast_tensors, expand
-from staticflow.ops.elementwise.maths import log, log1p
 from staticflow.ops.random.draws import real_dtype
 from staticflow.ops.random.sampling import Source, gives_back, rand_like
 
@@ -47,15 +45,12 @@ class Bernoulli(Distribution):
     @property
     def probs(self) -> Any:
         """The probability of 1."""
-        return sigmoid(self._logits) if self._probs is None else self._probs
+        return probs_of(self._probs, self._logits)
 
     @property
     def logits(self) -> Any:
         """``log(probs / (1 - probs))``, finite also for 0 and 1."""
-        if self._logits is not None:
-            return self._logits
-        p = clamp_probs(self._probs)
-        return log(p) - log1p(-p)
+        return log_odds_of(self._probs, self._logits)
 
     @property
     def mean(self) -> Any:

@@ -10,11 +10,9 @@ from typing import Any
 
 from staticflow.distributions.bernoulli import Bernoulli
 from staticflow.distributions.distribution import Distribution
-from staticflow.distributions.probabilities import values_along_first
-from staticflow.errors import ArgumentError
+from staticflow.distributions.probabilities import check_total_count, values_along_first
 from staticflow.graph.dims import Size
 from staticflow.graph.dtypes import int64
-from staticflow.graph.locs import format_locs, here
 from staticflow.ops.basics.arithmetic import cast, logical_and
 from staticflow.ops.declaring.sizes import as_sizes
 from staticflow.ops.elementwise.activation import softplus
@@ -44,12 +42,7 @@ class Binomial(Distribution):
         logits: Any = None,
         validate_args: bool | None = None,
     ) -> None:
-        if not isinstance(total_count, int) or isinstance(total_count, bool) or total_count < 0:
-            raise ArgumentError(
-                f"Binomial: total_count is {total_count!r}; it must be an integer, 0 or more, "
-                f"at {format_locs(here())}"
-            )
-        self.total_count = total_count
+        self.total_count = check_total_count("Binomial", total_count)
         self._one = Bernoulli(probs, logits, validate_args)
         super().__init__(self._one.batch_shape, (), self._one._params, validate_args)
 

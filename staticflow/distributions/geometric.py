@@ -9,10 +9,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from staticflow.distributions.distribution import Distribution, as_tensors, one_of
-from staticflow.distributions.probabilities import clamp_probs
+from staticflow.distributions.probabilities import log_odds_of, probs_of
 from staticflow.graph.dims import Size
 from staticflow.graph.dtypes import float64
-from staticflow.nn.functional.activations import sigmoid
 from staticflow.nn.functional.losses import binary_cross_entropy_with_logits
 from staticflow.ops.basics.arithmetic import cast, logical_and
 from staticflow.ops.basics.expand import expand
@@ -48,15 +47,12 @@ class Geometric(Distribution):
     @property
     def probs(self) -> Any:
         """The probability that a trial succeeds."""
-        return sigmoid(self._logits) if self._probs is None else self._probs
+        return probs_of(self._probs, self._logits)
 
     @property
     def logits(self) -> Any:
         """``log(probs / (1 - probs))``, finite also for 1."""
-        if self._logits is not None:
-            return self._logits
-        p = clamp_probs(self._probs)
-        return log(p) - log1p(-p)
+        return log_odds_of(self._probs, self._logits)
 
     @property
     def mean(self) -> Any:

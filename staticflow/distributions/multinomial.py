@@ -11,11 +11,9 @@ from typing import Any, ClassVar
 
 from staticflow.distributions.categorical import Categorical
 from staticflow.distributions.distribution import Distribution
-from staticflow.distributions.probabilities import clamp_probs
-from staticflow.errors import ArgumentError
+from staticflow.distributions.probabilities import check_total_count, clamp_probs
 from staticflow.graph.dims import Size
 from staticflow.graph.dtypes import float64, int64
-from staticflow.graph.locs import format_locs, here
 from staticflow.ops.basics.arithmetic import cast, logical_and, where
 from staticflow.ops.basics.creation import iota
 from staticflow.ops.declaring.sizes import as_sizes
@@ -46,12 +44,7 @@ class Multinomial(Distribution):
         logits: Any = None,
         validate_args: bool | None = None,
     ) -> None:
-        if not isinstance(total_count, int) or isinstance(total_count, bool) or total_count < 0:
-            raise ArgumentError(
-                f"Multinomial: total_count is {total_count!r}; it must be an integer, 0 or more, "
-                f"at {format_locs(here())}"
-            )
-        self.total_count = total_count
+        self.total_count = check_total_count("Multinomial", total_count)
         self._one = Categorical(probs, logits, validate_args)
         classes = self._one.param_shape[-1:]
         super().__init__(self._one.batch_shape, classes, self._one._params, validate_args)

@@ -11,7 +11,7 @@ from typing import Any
 from staticflow.distributions.distribution import Distribution, as_tensors, one_of
 from staticflow.distributions.gamma_draws import draw_log_gamma
 from staticflow.distributions.poisson import draw_counts
-from staticflow.distributions.probabilities import clamp_probs
+from staticflow.distributions.probabilities import log_odds_of, probs_of
 from staticflow.graph.dims import Size
 from staticflow.graph.dtypes import float64
 from staticflow.nn.functional.activations import sigmoid
@@ -19,7 +19,7 @@ from staticflow.ops.basics.arithmetic import cast, logical_and
 from staticflow.ops.basics.expand import expand
 from staticflow.ops.elementwise.activation import logsigmoid
 from staticflow.ops.elementwise.gamma import lgamma
-from staticflow.ops.elementwise.maths import exp, floor, log, log1p
+from staticflow.ops.elementwise.maths import exp, floor
 from staticflow.ops.random.sampling import Source, gives_back
 
 __all__ = ["NegativeBinomial"]
@@ -57,15 +57,12 @@ class NegativeBinomial(Distribution):
     @property
     def probs(self) -> Any:
         """The probability that a trial succeeds."""
-        return sigmoid(self._logits) if self._probs is None else self._probs
+        return probs_of(self._probs, self._logits)
 
     @property
     def logits(self) -> Any:
         """``log(probs / (1 - probs))``, finite also for 0."""
-        if self._logits is not None:
-            return self._logits
-        p = clamp_probs(self._probs)
-        return log(p) - log1p(-p)
+        return log_odds_of(self._probs, self._logits)
 
     @property
     def mean(self) -> Any:

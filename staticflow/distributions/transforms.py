@@ -26,6 +26,10 @@ __all__ = [
 ]  # fmt: skip
 
 
+def _no_rule(transform: object, name: str) -> str:
+    return f"{type(transform).__name__} does not define {name}; write it in the class"
+
+
 class Transform:
     """A change of variables that has an inverse, the base of all others. A class of one's own
     defines ``_call(x)``, ``_inverse(y)`` and ``log_abs_det_jacobian(x, y)``, and ``event_dim``, the
@@ -77,15 +81,15 @@ class Transform:
         return x
 
     def _call(self, x: Any) -> Any:
-        raise NotImplementedError
+        raise NotImplementedError(_no_rule(self, "_call"))
 
     def _inverse(self, y: Any) -> Any:
-        raise NotImplementedError
+        raise NotImplementedError(_no_rule(self, "_inverse"))
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
         """The logarithm of the absolute determinant of the derivative at ``x``, whose image is
         ``y``."""
-        raise NotImplementedError
+        raise NotImplementedError(_no_rule(self, "log_abs_det_jacobian"))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"

@@ -51,10 +51,14 @@ class _Keeping:
 
 @dataclass(slots=True)
 class _Recorded:
-    """What is known of calls of which the gradients of the operands ``needs`` may be wanted:
-    whether these are ``any``, which outputs reach none of them, for which cotangents of the outputs
-    the next such call keeps values (at first for those of all outputs that reach one; None if that
-    would have been of no use), and by what it ``keeps`` them for which cotangents."""
+    """What a graph remembers of its recorded calls with the same operands to differentiate by.
+
+    ``needs`` has a flag for each operand: whether its gradient may be wanted; ``any`` says whether
+    one is true. ``unreached`` are the numbers of the outputs whose gradient reaches none of these.
+    ``given`` has a flag for each output: whether the next such call keeps values for a backward
+    that has a cotangent of it; at first for all outputs that reach one, and None if kept values
+    were of no use. ``keeps`` has by such flags what keeps the values, or None if none is worth it.
+    """
 
     needs: tuple[bool, ...]
     any: bool
@@ -140,7 +144,8 @@ class Traced:
         return results
 
     def _recorded_of(self, operands: Sequence[Tensor]) -> _Recorded:
-        """What is known of calls with operands that require a gradient as these do."""
+        """What is remembered of recorded calls in which the same operands require a gradient as
+        among ``operands``: the inputs, and then the captured tensors."""
         wanted = tuple([t.requires_grad for t in operands])
         found = self.recorded.get(wanted)
         if found is None:

@@ -264,3 +264,17 @@ def test_draws_follow_scipys_distributions() -> None:
     for i in range(3):
         of_one = stats.beta(a[i], a.sum() - a[i])
         assert stats.kstest(drawn.numpy()[:, i], of_one.cdf).pvalue > 1e-6
+
+
+def test_a_transform_without_a_rule_says_which() -> None:
+    class Half(sf.distributions.transforms.Transform):
+        pass
+
+    x = sf.ones(2)
+    for name, call in {
+        "_call": lambda: Half()(x),
+        "_inverse": lambda: Half().inv(x),
+        "log_abs_det_jacobian": lambda: Half().log_abs_det_jacobian(x, x),
+    }.items():
+        with pytest.raises(NotImplementedError, match=f"Half does not define {name}; write it"):
+            call()
