@@ -19,7 +19,7 @@ from gemm_cases import (
 )
 
 from staticflow.codegen.builder import Builder
-from staticflow.codegen.gemm import block, dispatch
+from staticflow.codegen.gemm import block, ways
 from staticflow.codegen.gemm.dispatch import Gemm, _product, emit_gemm, scratch_size
 from staticflow.codegen.gemm.plan import column_panels, main_rows, row_blocks
 from staticflow.codegen.interpret import interpret_kernel
@@ -240,7 +240,7 @@ def test_rows_of_unknown_length_stay_in_registers() -> None:
 def test_panels(target: Target, layout: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every matrix large, tasks and blocks small: partial sums, remainders of tasks, blocks, rows
     and panels; each size known or not."""
-    monkeypatch.setattr(dispatch, "_CACHE", 0)
+    monkeypatch.setattr(ways, "_CACHE", 0)
     monkeypatch.setattr(block, "_STRIPE", 12)
     monkeypatch.setattr(block, "_ROWS", 27)
     monkeypatch.setattr(block, "_BY_ROWS", block._Way(panels=1, column=64, tasks=8))
@@ -448,7 +448,7 @@ def test_known_rows_are_cut_into_two_kinds_of_tiles_at_most() -> None:
 @by_layout
 def test_loops_can_be_spread_over_threads(layout: str) -> None:
     """Tiles are in loops that are parallel."""
-    for dims in ((M, N, K), (M, 100, 1000), (64, 100, K), (M, 600, 600), (M, 1, 99), (1, 999, 99)):
+    for dims in ((M, N, K), (M, 100, 1000), (64, 100, K), (M, 600, 600), (M, 1, 99), (1, 1999, 99)):
         kernel = kernel_of(gemm_of(*dims, layout, float32), host_target())
         parallel = [s for s in walk(kernel.body) if isinstance(s, Loop) and s.kind == "parallel"]
         assert parallel

@@ -65,7 +65,13 @@ def plain(gemm: Gemm, target: Target) -> Kernel:
 
 def sizes_to_try(dtype: DType) -> Iterator[tuple[int, int, int]]:
     lanes = HERE.vector_bits // dtype.bits
-    yield from [(1, 1, 1), (3, 2 * lanes + 1, 5), (8, lanes, 9), (9, 6 * lanes + 3, 2), (15, 9, 64)]
+    yield from [
+        (1, 1, 1),
+        (3, 2 * lanes + 1, 5),
+        (8, max(lanes, 9), 9),
+        (9, 6 * lanes + 3, 2),
+        (15, 9, 64),
+    ]
     yield from [(23, 23, 23), (25, 7 * lanes, 31), (16, 2049, 64), (37, 130, 1100), (70, 515, 300)]
 
 
@@ -100,6 +106,27 @@ def test_the_bits_are_those_of_a_product_in_one_kernel(layout: str, dtype: DType
         np.testing.assert_array_equal(shared, inline)
         np.testing.assert_array_equal(stored + 1, inline)
         assert_product(stored, one.left, one.right)
+
+
+FEW = [(1, 1, 1), (1, 1, 33), (1, 127, 5), (1, 128, 40), (1, 2055, 19), (2, 140, 17), (3, 9, 21)]
+FEW += [(40, n, 37) for n in (1, 2, 3, 4, 5, 8, 9)] + [(2055, 1, 19), (1030, 7, 9), (70, 3, 2)]
+FEW += [(1, 1030, 1), (1, 130, 0), (50, 2, 0), (0, 3, 5), (1, 0, 5)]
+
+
+@pytest.mark.parametrize("gap", [0, 3])
+@pytest.mark.parametrize("dtype", [float32, float64], ids=str)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_few_unknown_rows_and_columns(layout: str, dtype: DType, gap: int) -> None:
+    """Ways of their own, in the memory that they say they need, and past no element."""
+    gemm = gemm_of(M, N, K, layout, dtype, gap)
+    kernel = plain(gemm, SHARING)
+    assert next(c.kernel.name for c in calls_in(kernel)).startswith("shared_product")
+    function = native(kernel)
+    for sizes in FEW:
+        values = dict(zip((Sym(s) for s in "MNK"), sizes, strict=True))
+        one, room = case(sizes, layout, dtype, gap), scratch_size(gemm, SHARING, True)
+        found = run(function, one, evaluate_dim(room, values), sizes)
+        assert_product(found, one.left, one.right)
 
 
 @pytest.mark.parametrize("known", ["M", "N", "K", "MN", "NK"])

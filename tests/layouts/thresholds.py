@@ -60,12 +60,12 @@ SIZES: Mapping[str, str] = {
 """Constants from which on something else computes an operation, and what they count."""
 
 BY_MATRICES = (
-    "codegen.gemm.dispatch._CACHE", "codegen.gemm.dispatch._FEW_PAGES", "codegen.gemm.dispatch._PAGES", "codegen.gemm.dispatch._LITTLE",
-    "codegen.gemm.dispatch._SMALL", "codegen.gemm.dispatch._DEPTH_PER_ROW", "codegen.gemm.dispatch._BRIEF",
+    "codegen.gemm.ways._CACHE", "codegen.gemm.ways._FEW_PAGES", "codegen.gemm.ways._PAGES", "codegen.gemm.ways._LITTLE",
+    "codegen.gemm.ways._SMALL", "codegen.gemm.ways._DEPTH_PER_ROW", "codegen.gemm.ways._BRIEF",
     "codegen.thresholds.LEAST_ROWS", "codegen.gemm.block._ROWS", "codegen.gemm.block._STRIPE",
     "codegen.gemm.block._ROWS_PER_COPY", "codegen.gemm.block._BY_ROWS.column",
     "codegen.gemm.block._BY_COLUMNS.column", "codegen.gemm.block._BY_COLUMNS.panels",
-    "codegen.gemm.tile._NEAR",
+    "codegen.gemm.tile._NEAR", "codegen.gemm.ways.FEW_COLUMNS", "codegen.gemm.few_rows._CHUNK",
     "eager.costs.PRODUCT", "eager.costs.PANELS", "eager.costs.LITTLE", "eager.costs.TURNED",
     "eager.costs.NO_LIBRARY", "eager.costs.BY_VECTOR",
 )  # fmt: skip
@@ -98,7 +98,8 @@ NO_SIZES: Mapping[str, str] = {
             "passes.down_columns._COLUMNS", "passes.down_columns._LARGE", "passes.down_columns._ROWS",
         ),
         "a width of vectors or of a tile, to whose multiples no other size is even": (
-            "codegen.lower.blocks._EVEN", "codegen.gemm.tile._CHAINS", "codegen.llvm.sqrt._LANES",
+            "codegen.lower.blocks._EVEN", "codegen.gemm.tile._CHAINS", "codegen.gemm.few_rows.LEAST_VECTORS", "codegen.gemm.few_rows._STREAMS",
+            "codegen.gemm.few_rows._MOST", "codegen.llvm.sqrt._LANES",
             "codegen.lower.correlate._UNROLLED", "codegen.lower.window_products._UNROLLED", "codegen.lower.loops._ROWS_PART", "codegen.schedule.cpu._ALONG_COLUMNS",
             "codegen.lower.short_rows._REGISTERS", "codegen.schedule.cpu._STRIP", "graph.rowmajor._SOME", "graph.rowmajor._STRIP", "graph.rowmajor._WIDTH",
             "eager.ranges._PIECE",

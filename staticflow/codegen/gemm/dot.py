@@ -22,10 +22,11 @@ does not wait for another."""
 
 def emit_dots(k: Builder, p: Product, epilogue: Epilogue) -> None:
     """The whole product; the epilogue is given single elements."""
-    rows, cols = dot_tile(p.target, p.m, p.n)
-    alone = is_provably_ge(cols, p.n)  # then the rows are what can be spread over threads
-    inner = "parallel" if alone else "serial"
+    cols = dot_tile(p.target, p.m, p.n)[1]
+    few = not is_provably_ge(p.n, cols + 1)  # or may be: then rows are what threads can share
+    inner = "parallel" if few else "serial"
     for columns, width in _spans(p.n, cols):
+        rows = dot_tile(p.target, p.m, width if width < cols else p.n)[0]
         for col in each(k, "j", columns, "parallel"):
             for span, height in _spans(p.m, rows):
                 for row in each(k, "i", span, inner):
@@ -33,11 +34,17 @@ def emit_dots(k: Builder, p: Product, epilogue: Epilogue) -> None:
 
 
 def _spans(size: Size, most: int) -> list[tuple[Span, int]]:
-    """``most`` at a time and the rest one by one."""
+    """``most`` at a time; of an unknown rest two at a time; then one by one."""
     if isinstance(size, int):
         most = max(1, min(most, size))
-    cut = size // most * most
-    return [(Span(0, cut, most), most), (Span(cut, size, 1), 1)]
+    widths = (most, 1) if isinstance(size, int) or most <= 2 else (most, 2, 1)
+    spans: list[tuple[Span, int]] = []
+    lo: Size = 0
+    for width in widths:
+        hi = size if width == 1 else lo + (size - lo) // width * width
+        spans.append((Span(lo, hi, width), width))
+        lo = hi
+    return spans
 
 
 def _tile(

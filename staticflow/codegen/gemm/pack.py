@@ -1,7 +1,7 @@
-"""Matrix products that copy B first.
+"""Matrix products that copy a matrix first.
 
-By rows, if it lies by columns, which tiles cannot read; or by columns, if they are so few that dot
-products are faster.
+B by rows, if it lies by columns, which tiles cannot read; or by columns, if they are so few that
+dot products are faster; or a few rows of A, if it lies by columns, too.
 """
 
 from __future__ import annotations
@@ -14,7 +14,14 @@ from staticflow.codegen.gemm.dot import emit_dots
 from staticflow.codegen.gemm.tile import Epilogue, Matrix, Product, Workspace, emit_tiles
 from staticflow.graph.dims import Size, ceil_div
 
-__all__ = ["by_columns_scratch", "by_rows_scratch", "emit_by_columns", "emit_by_rows"]
+__all__ = [
+    "a_by_rows_scratch",
+    "by_columns_scratch",
+    "by_rows_scratch",
+    "emit_by_columns",
+    "emit_by_rows",
+    "emit_dots_of_copy",
+]
 
 
 def by_rows_scratch(p: Product) -> Size:
@@ -44,3 +51,15 @@ def emit_by_columns(k: Builder, p: Product, scratch: Workspace, epilogue: Epilog
     to = Matrix(scratch.buffer, scratch.base, 1, p.depth)
     copy_columns(k, p.b.transpose, to.transpose, p.n, 0, p.depth, p.lanes)
     emit_dots(k, replace(p, b=to), epilogue)
+
+
+def a_by_rows_scratch(p: Product) -> Size:
+    """Elements of workspace that `emit_dots_of_copy` needs."""
+    return p.m * p.depth
+
+
+def emit_dots_of_copy(k: Builder, p: Product, scratch: Workspace, epilogue: Epilogue) -> None:
+    """The whole product, as dot products with a copy of A by rows; ``p.b.row`` is 1."""
+    to = Matrix(scratch.buffer, scratch.base, p.depth, 1)
+    copy_columns(k, p.a, to, p.m, 0, p.depth, p.lanes)
+    emit_dots(k, replace(p, a=to), epilogue)

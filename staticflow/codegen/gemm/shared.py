@@ -54,7 +54,8 @@ def shared_kernel(name: str, target: Target) -> Kernel:
 
 def _emit_product(k: Builder, p: Product, c: Matrix, own: Sequence[Size]) -> None:
     gemm = Gemm(p.m, p.n, p.depth, p.a.row, p.a.col, p.b.row, p.b.col, p.dtype)
-    emit_gemm(k, gemm, p.target, "a", "b", Workspace("work"), storing("tiles", c))
+    work, epilogue = Workspace("work"), storing("tiles", c)
+    emit_gemm(k, gemm, p.target, "a", "b", work, epilogue, every=True)
 
 
 def _emit_tiles(k: Builder, p: Product, c: Matrix, own: Sequence[Size]) -> None:
