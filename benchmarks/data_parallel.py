@@ -45,9 +45,28 @@ def lenet(nn: Any) -> Any:
     )  # fmt: skip
 
 
+def transformer(nn: Any, width: int = 64) -> Any:
+    """Two layers of a transformer: a hundred thousand parameters, in many small tensors."""
+
+    class Net(nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.second = (
+                nn.TransformerEncoderLayer(width, 4, 4 * width, dropout=0.0, batch_first=True)
+                for _ in range(2)
+            )
+            self.out = nn.Linear(width, 10)
+
+        def forward(self, x: Any) -> Any:
+            return self.out(self.second(self.first(x)).mean(1))
+
+    return Net()
+
+
 NETS: dict[str, tuple[Callable[[Any], Any], tuple[int, ...], int]] = {
     "perceptron": (perceptron, (784,), 256),
     "lenet": (lenet, (1, 32, 32), 128),
+    "transformer": (transformer, (32, 64), 64),
 }
 
 

@@ -45,7 +45,8 @@ def _put(node: Node, layouts: Sequence[Layout], place: Place) -> Plan | None:
     batch = meet(len(frame.batch), shapes[2:], layouts[2:])
     rest = [s for d, s in enumerate(layouts[0]) if d not in dims]
     given = [*rest[: frame.at], *batch, *rest[frame.at :]]
-    values = once_each([a or b for a, b in zip(layouts[1], given, strict=True)])
+    own = meet(len(shapes[1]), shapes[1:2], layouts[1:2])
+    values = once_each([a or b for a, b in zip(own, given, strict=True)])
     partial = tuple(sorted(s.axis for s in values[frame.at : end] if s))
     if partial and not node.attrs["accumulate"]:
         return None

@@ -84,6 +84,8 @@ def _roll(
     if not isinstance(shift, int) or size % ranks or not size:
         return None
     chunk = size // ranks
+    if not same(split.chunk, chunk):  # rows that were joined: a rank may have more, others none
+        return None
     by, rest = divmod(shift % size, chunk)
 
     sent: list[Size] = [0]

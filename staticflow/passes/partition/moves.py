@@ -22,6 +22,7 @@ from staticflow.ops.along.collectives import (
     all_to_all_op,
     broadcast_op,
     exchange_op,
+    shard_op,
 )
 from staticflow.ops.basics.slicing import embed_op, slice_op
 from staticflow.ops.basics.view import reshape
@@ -60,7 +61,7 @@ def move(value: Symbol, shape: Shape, now: Layout, layout: Layout, place: Place)
             value = _deal_out(value, d, to, shape, (now[d], layout[to]), place)
     cuts = {d: b for d, (a, b) in enumerate(zip(current, layout, strict=True)) if b and not a}
     if all(same(b.outer, 1) for b in cuts.values()):
-        return cut_to_parts(value, {d: place.part(shape[d], b) for d, b in cuts.items()})
+        return cut_to_parts(value, {d: (shape[d], b) for d, b in cuts.items()}, place)
     for d, b in cuts.items():
         value = _in_stretches(_cut_one, value, d, shape[d], b, place)
     return value
@@ -140,18 +141,26 @@ def _in_stretches(
 
 
 def _cut_one(value: Symbol, dim: int, size: Size, split: Split, place: Place) -> Symbol:
-    return cut_to_parts(value, {dim: place.part(size, split)})
+    return cut_to_parts(value, {dim: (size, split)}, place)
 
 
-def cut_to_parts(value: Symbol, parts: Mapping[int, tuple[Size, Size]]) -> Symbol:
-    """A slice that has of each of some dims so many elements from a first one on."""
-    size = list(value.node.tensor_type.shape)
-    start: list[Size] = [0] * len(size)
-    for d, part in parts.items():
-        start[d], size[d] = part
+def cut_to_parts(value: Symbol, parts: Mapping[int, tuple[Size, Split]], place: Place) -> Symbol:
+    """A slice that has this rank's part of some dims, each of which has a size and is split so.
+
+    It is of ``value`` marked by a `shard` with the numbers of the axes, until `send_less` takes
+    that away: a slice of the user's that is like one rank's part, and a part along another axis,
+    are told apart on all ranks alike.
+    """
     if not parts:
         return value
-    found: Symbol = slice_op(value, start=tuple(start), size=tuple(size), step=(1,) * len(size))
+    size = list(value.node.tensor_type.shape)
+    start: list[Size] = [0] * len(size)
+    spec = [""] * len(size)
+    for d, (whole, split) in parts.items():
+        start[d], size[d] = place.part(whole, split)
+        spec[d] = str(split.axis)
+    marked = shard_op(value, spec=tuple(spec))
+    found: Symbol = slice_op(marked, start=tuple(start), size=tuple(size), step=(1,) * len(size))
     return found
 
 

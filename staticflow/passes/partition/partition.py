@@ -253,9 +253,8 @@ class Walk:
                 )
                 value = value if start is None else start + value
                 own = {d: s for d, s in enumerate(layout) if s and s.axis in plan.partial}
-                value = cut_to_parts(
-                    value, {d: self.place.part(t.shape[d], s) for d, s in own.items()}
-                )
+                parts = {d: (t.shape[d], s) for d, s in own.items()}
+                value = cut_to_parts(value, parts, self.place)
             found.append((value.node, layout))
         return found
 

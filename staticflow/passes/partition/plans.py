@@ -51,11 +51,12 @@ def once_each(layout: Sequence[Split | None]) -> Layout:
 
 def meet(ndim: int, shapes: Sequence[Shape], layouts: Sequence[Layout]) -> list[Split | None]:
     """How the dims of a result are split to which operands are broadcast: as in the first operand
-    that has them split."""
+    that has them split. Of a dim of one element one rank has that and all others nothing: it is
+    left whole, since what it is repeated along has other parts."""
     out: list[Split | None] = [None] * ndim
     for shape, layout in zip(shapes, layouts, strict=True):
-        for d, split in enumerate(layout, ndim - len(shape)):
-            out[d] = out[d] or split
+        for d, (size, split) in enumerate(zip(shape, layout, strict=True), ndim - len(shape)):
+            out[d] = out[d] or (None if same(size, 1) else split)
     return out
 
 

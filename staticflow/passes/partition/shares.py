@@ -18,7 +18,7 @@ from staticflow.graph.graph import (
 from staticflow.graph.locs import using
 from staticflow.graph.node import Node
 from staticflow.graph.op import Op
-from staticflow.ops.along.collectives import all_reduce_op, reduce_scatter_op
+from staticflow.ops.along.collectives import all_reduce_op, reduce_scatter_op, shard_op
 from staticflow.ops.basics.arithmetic import add
 from staticflow.ops.basics.axes import permute_op, t_op, transpose_op
 from staticflow.ops.basics.slicing import embed_op, slice_op
@@ -64,8 +64,17 @@ def send_less(graph: Graph, place: Place) -> Graph:
         attrs = map_attrs(node.attrs, lambda size: size, lambda inner: send_less(inner, place))
         return Node(node.op, args, attrs, node.type, node.locs)
 
-    graph = _scatter_sums(_add_shares(graph), place)
+    graph = _without_marks(_scatter_sums(_add_shares(graph), place))
     return rebuild(graph, visit) if any(map(regions_of, graph.nodes)) else graph
+
+
+def _without_marks(graph: Graph) -> Graph:
+    """The graph without the marks below the slices that `cut_to_parts` has made."""
+
+    def visit(node: Node, args: tuple[Node, ...]) -> Node:
+        return args[0] if node.op is shard_op else with_args(node, args)
+
+    return rebuild(graph, visit) if any(n.op is shard_op for n in graph.nodes) else graph
 
 
 def _add_shares(graph: Graph) -> Graph:
@@ -134,10 +143,13 @@ def _find_part_of_sum(
     None for others."""
     if node.op is not slice_op:
         return None
-    (total,), size = node.args, node.attrs["size"]
+    (mark,), size = node.args, node.attrs["size"]
+    if mark.op is not shard_op or not _is_private(mark, graph):
+        return None
+    (total,) = mark.args
     start, step = node.attrs["start"], node.attrs["step"]
     shape = total.tensor_type.shape
-    cut = [d for d, n in enumerate(shape) if not (same(start[d], 0) and same(size[d], n))]
+    cut = [d for d, name in enumerate(mark.attrs["spec"]) if name]
     if len(cut) != 1:
         return None
     (dim,) = (inner,) = cut
@@ -149,6 +161,8 @@ def _find_part_of_sum(
     if total.op is not all_reduce_op or not _is_private(total, graph):
         return None
     axis, *others = total.attrs["axes"]
+    if mark.attrs["spec"][dim] != str(axis):
+        return None
     if others or total.attrs["reduce"] != "sum":
         return None
     first, count = place.part(shape[dim], place.split(shape[dim], axis))
