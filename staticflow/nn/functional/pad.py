@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from staticflow.errors import ShapeError
-from staticflow.graph.dims import Dim, dim_max, is_provably_ge
+from staticflow.graph.dims import Dim, Size, dim_max, is_provably_ge
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.basics.autocast import by_autocast
 from staticflow.ops.basics.creation import new_full
@@ -86,16 +86,19 @@ def _pad_first(x: Any, before: Sequence[Any], after: Sequence[Any], mode: str) -
     return x
 
 
-def _more(n: Any) -> Any:
-    return max(n, 0) if isinstance(n, int) else n
+def _more(n: Size) -> Size:
+    return dim_max(n, 0)
 
 
-def _fewer(n: Any) -> int:
-    return max(-n, 0) if isinstance(n, int) else 0
+def _fewer(n: Size) -> Size:
+    return dim_max(-n, 0)
 
 
-def _without(x: Any, dim: int, before: int, after: int) -> Any:
-    return narrow(x, dim, before, x.shape[dim] - before - after) if before or after else x
+def _without(x: Any, dim: int, before: Size, after: Size) -> Any:
+    """``x`` without ``before`` and ``after`` elements at the ends of ``dim``."""
+    if before == 0 and after == 0:
+        return x
+    return narrow(x, dim, before, x.shape[dim] - before - after)
 
 
 def _check(x: Any, dim: int, ends: Sequence[Any], mode: str) -> None:

@@ -10,6 +10,7 @@ from staticflow.errors import ArgumentError, DTypeError, ShapeError
 from staticflow.graph.dims import Dim, prod, same
 from staticflow.graph.dtypes import float32, float64, int64, uint8
 from staticflow.graph.locs import format_locs, here
+from staticflow.graph.open_size import OpenSize
 from staticflow.nn.functional.pad import pad
 from staticflow.nn.functional.pooling import (
     adaptive_avg_pool1d,
@@ -26,6 +27,7 @@ from staticflow.ops.declaring.by_shape import by_shape
 from staticflow.ops.declaring.fused import fused
 from staticflow.ops.declaring.late import size_of
 from staticflow.ops.declaring.required import require_at_least
+from staticflow.ops.declaring.sizes import as_size, is_symbolic
 from staticflow.ops.elementwise.maths import abs, floor
 from staticflow.ops.matrices.contract import matmul
 from staticflow.ops.windows.patches import patches_op, unpatches_op
@@ -83,7 +85,7 @@ def fold(
     alone = input.ndim == 2
     x = reshape(input, (1, *input.shape)) if alone else input
     kernel, steps, more, apart = _geometry("fold", kernel_size, stride, padding, dilation)
-    size = per_dim(output_size, 2, 1, "fold: output_size")
+    size = _sizes_of_space(output_size, 2, "fold: output_size")
     padded = tuple(n + 2 * p for n, p in zip(size, more, strict=True))
     span = tuple((k - 1) * d + 1 for k, d in zip(kernel, apart, strict=True))
     count = tuple((n - k) // s + 1 for n, k, s in zip(padded, span, steps, strict=True))
@@ -261,7 +263,7 @@ def interpolate(
     """
     rank = input.ndim - 2
     old = input.shape[2:]
-    wanted = None if size is None else _sizes_of_space(size, rank)
+    wanted = None if size is None else _sizes_of_space(size, rank, "interpolate: size")
     _check(input, rank, wanted, scale_factor, mode, align_corners)
     if antialias and mode not in _FILTERS:
         raise ArgumentError(
@@ -310,15 +312,15 @@ def _interpolate(
     return cast(x, dtype=dtype)
 
 
-def _sizes_of_space(size: Any, rank: int) -> tuple[Any, ...]:
-    """``size`` as a size for each dim of space: ints from 1 on, or unknown ones, as of another
-    image."""
+def _sizes_of_space(size: Any, rank: int, what: str) -> tuple[Any, ...]:
+    """``size``, which errors call ``what``, for each dim of space: ints from 1 on, or sizes that
+    only a call tells, as those of another image are."""
     given = tuple(size) if isinstance(size, list | tuple) else (size,) * rank
-    if len(given) != rank or not any(isinstance(n, Dim) for n in given):
-        return per_dim(size, rank, 1, "interpolate: size")
-    return tuple(
-        n if isinstance(n, Dim) else per_dim(n, 1, 1, "interpolate: size")[0] for n in given
-    )
+    late = [isinstance(n, Dim | OpenSize) or is_symbolic(n) for n in given]
+    if len(given) != rank or not any(late):
+        return per_dim(size, rank, 1, what)
+    each = zip(given, late, strict=True)
+    return tuple(as_size(n) if open else per_dim(n, 1, 1, what)[0] for n, open in each)
 
 
 def _times(x: Any, size: Any, factor: float) -> Any:
