@@ -113,7 +113,10 @@ class TapeEntry:
 
     def saved_name(self, position: int) -> str:
         """What errors call argument ``position``, or a result if that is `OUT`."""
-        return f"{self.op.name}: " + ("its output" if position == OUT else f"argument {position}")
+        if position > OUT:
+            return f"{self.op.name}: argument {position}"
+        number = OUT - position
+        return f"{self.op.name}: its output" + (f" number {number}" if number else "")
 
     def pull(self, ct: Any, edges: Sequence[Vertex | None], retain: bool) -> Sequence[Any]:
         """The cotangents of the arguments whose entry of ``edges`` is not None. Frees what the
@@ -166,7 +169,7 @@ class TapeEntry:
         if isinstance(kept, tuple):
             return load_value(kept, self, self, OUT), ct
         results = tuple(
-            load_value(k, Output(self, i), self, OUT) if isinstance(k, tuple) else k
+            load_value(k, Output(self, i), self, OUT - i) if isinstance(k, tuple) else k
             for i, k in enumerate(kept)
         )
         return results, [ct.get(i) for i in range(len(kept))]
@@ -291,7 +294,8 @@ def save_values(
         else:
             kept.append(SavedType(a))
     if several:
-        return kept, [save_value(r) if OUT in saves else SavedType(r) for r in result]
+        results = enumerate(result)
+        return kept, [save_value(r) if OUT - i in saves else SavedType(r) for i, r in results]
     return kept, save_value(result) if OUT in saves else None
 
 

@@ -35,7 +35,7 @@ from staticflow.eager.fast.objects import (
     same_shape,
     triple,
 )
-from staticflow.eager.fast.records import FLAGS, Call, Operand
+from staticflow.eager.fast.records import FLAGS, MOST, Call, Operand
 from staticflow.eager.fast.view import own_memory
 from staticflow.graph.dtypes import DTYPES
 from staticflow.native import cpython
@@ -326,7 +326,8 @@ def fill_several(entry: Entry, call: Call, tensors: Tuple, data: Tuple, wanted: 
     """Write into an entry of several results what it is to know; false with an error set."""
     if not fill_operands(entry, call, None, wanted):
         return False
-    results = save_results(call, tensors, data, call.op.uses[0] & wanted != 0)
+    used = call.op.results if call.op.uses[0] & wanted != 0 else 0
+    results = save_results(call, tensors, data, used)
     if results is None:
         return False
     entry.result = results
@@ -334,14 +335,16 @@ def fill_several(entry: Entry, call: Call, tensors: Tuple, data: Tuple, wanted: 
 
 
 @native
-def save_results(call: Call, tensors: Tuple, data: Tuple, by_value: bool) -> Owned[List | None]:
-    """What an entry keeps of several results as a list; null with an error set."""
+def save_results(call: Call, tensors: Tuple, data: Tuple, used: int) -> Owned[List | None]:
+    """What an entry keeps of several results as a list, by value of those that are ``used``, a bit
+    for each; null with an error set."""
     count = cpython.PyTuple_Size(tensors)
     results = cpython.PyList_New(count)
     if results is None:
         return None
     for i in range(count):
-        kept = save_result(tensors.items[i], data.items[i], by_value)
+        place = i if i < MOST else MOST
+        kept = save_result(tensors.items[i], data.items[i], used & (1 << place) != 0)
         if kept is None:
             drop(results)
             return None

@@ -27,13 +27,13 @@ from staticflow.eager.fast.in_place_forms import InPlaceMethod, in_place_table
 from staticflow.eager.fast.methods import render_methods
 from staticflow.eager.fast.plans import Planner, parameters_of
 from staticflow.eager.fast.pull import place_of
-from staticflow.eager.fast.records import FLAGS, OPS_ROOM, KnownOpRecord, OpPlaceRecord
+from staticflow.eager.fast.records import FLAGS, MOST, OPS_ROOM, KnownOpRecord, OpPlaceRecord
 from staticflow.eager.noted_programs import program_op
 from staticflow.eager.pullback import when_compiled
 from staticflow.eager.vertex import PerElementEntry, TapeEntry
 from staticflow.eager.vjp_plans import vjp_of
 from staticflow.graph.dtypes import DTYPES
-from staticflow.graph.op import Op, takes
+from staticflow.graph.op import OUT, Op, takes
 from staticflow.ops import OPS
 from staticflow.ops.basics.arithmetic import add
 from staticflow.ops.declaring import lowering
@@ -271,5 +271,7 @@ def _note_saves(
     with compiling:
         for i, used in enumerate(saves):
             for value in used:
-                record.uses[value + 1] |= 1 << i  # first that of `OUT`
+                record.uses[max(value, OUT) + 1] |= 1 << i  # first those of results
+                if value <= OUT:
+                    record.results |= 1 << min(OUT - value, MOST)
         record.traced |= 1 << len(args)

@@ -73,8 +73,9 @@ class KnownOp(Record):
     entry: Annotated[Row[Entry], Fixed(2)]  # a `PerElementEntry` and a `TapeEntry` to copy
     dtypes: int  # a bit for each
     flags: int
-    uses: Annotated[Row[int], Fixed(MOST + 1)]  # by the result, and each argument: a bit for each
+    uses: Annotated[Row[int], Fixed(MOST + 1)]  # by the results, and each argument: a bit for each
     # cotangent that needs its value
+    results: int  # a bit for each result whose value any of them needs, from `MOST` on one for all
     traced: int  # a bit for each number of arguments for which that is known
     arity: int
     kernel: Cell | None  # which computed it of large arrays last

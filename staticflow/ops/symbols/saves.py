@@ -26,8 +26,11 @@ from staticflow.ops.symbols.symbol import Symbol, to_node
 __all__ = ["Saves", "saves_of", "used_values"]
 
 Saves = Sequence[frozenset[int]]
-"""For each argument of an op, the arguments (by position, `OUT` for the result) whose values its
-cotangent uses."""
+"""For each argument of an op, the arguments (by position, `OUT` for the result, or the first of
+several, ``OUT - 1`` for the second, and so on) whose values its cotangent uses."""
+
+_MOST = 64
+"""Results of an op that are told apart where its vjp cannot be watched."""
 
 _saves: dict[tuple[Op, int], Saves] = {}
 
@@ -51,7 +54,7 @@ def _find_saves(op: Op, args: Sequence[Any], attrs: Mapping[str, Any], out: Any)
     except (MemoryError, RecursionError):  # which tell nothing of the vjp
         raise
     except Exception:  # the vjp looks at values, so it may use any
-        return (frozenset((OUT, *range(len(args)))),) * len(args)
+        return (frozenset(range(OUT - _MOST + 1, len(args))),) * len(args)
 
 
 def _type_of(a: Any, args: Sequence[Any]) -> TensorType:
@@ -92,7 +95,7 @@ def _used_by(
     used: set[int] = set()
     given = types_of(result)
     args = [_Watched(new_param(t, f"x{i}"), used, i) for i, t in enumerate(types)]
-    out: Any = tuple(_Watched(new_param(t, "y"), used, OUT) for t in given)
+    out: Any = tuple(_Watched(new_param(t, "y"), used, OUT - i) for i, t in enumerate(given))
     ct: Any = [Symbol(new_param(t, "ct")) if t.dtype.is_floating else None for t in given]
     if isinstance(result, TensorType):
         (out,), (ct,) = out, ct
