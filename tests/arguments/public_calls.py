@@ -62,6 +62,11 @@ def _utilities() -> Iterator[Public]:
             f"parametrizations.{name}", lambda n=name: (getattr(S, n), [sf.nn.Linear(3, 3)], {})
         )
     normed = lambda: S.weight_norm(sf.nn.Linear(3, 3))  # noqa: E731
+    for name in ("spectral_norm", "weight_norm"):
+        yield Public(f"utils.{name}", lambda n=name: (getattr(U, n), [sf.nn.Linear(3, 3)], {}))
+        yield Public(
+            f"utils.remove_{name}", lambda n=name: (getattr(U, f"remove_{n}"), [normed()], {})
+        )
     yield Public("parametrize.cached", lambda: (Z.cached, [], {}))
     yield Public("parametrize.is_parametrized", lambda: (Z.is_parametrized, [normed()], {}))
     yield Public(

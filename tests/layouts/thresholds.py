@@ -173,7 +173,7 @@ NO_SIZES: Mapping[str, str] = {
             "ops.windows.convolution._MOST_PHASES", "ops.matrices.einsum._MOST_COMPARED", "ops.matrices.einsum._MOST_PAIRED", "graph.types.MOST_DIMS", "ops.matrices.einsum._UNKNOWN",
             "ops.loops.reachable._MOST", "ops.loops.inner_sizes._MOST", "ops.along.cumulative._MOST_DIFFERENCES", "eager.fast.plans.MOST_STEPS", "eager.fast.recall.MOST_VALUES",
             "eager.fast.records.MOST", "eager.fast.key.WORDS",
-            "ops.along.sorted_search._HALVINGS", "ops.symbols.stable._MOST_ROUNDS", "ops.symbols.attention_reading._DEEP",
+            "ops.along.sorted_search._HALVINGS", "ops.symbols.saves._MOST", "ops.symbols.stable._MOST_ROUNDS", "ops.symbols.attention_reading._DEEP",
         ),
         "the iterations of a loop, which tests/ops/loops/test_loop_memory.py and tests/arguments/test_long.py vary": (
             "codegen.lower.state._STRETCH.0", "codegen.lower.state._STRETCH.1",

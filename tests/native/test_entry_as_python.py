@@ -56,6 +56,7 @@ def a_call(uses: list[int]) -> tuple[Any, Any]:
         flags=0,
         entry=Row([Counted(), Counted()]),
         uses=Row(uses),
+        results=uses[0],  # of several the first
         traced=1 << 2,
     )
     objects = Row([x, w])
@@ -171,6 +172,7 @@ def test_nothing_of_several_results_is_lost(
         assert first.entry is second.entry and len(first.entry.result.items) == 2
         kept = first.entry.result.items[0]
         assert (kept.items[0] is several[0].data) if by_value else hasattr(kept, "shape")
+        assert hasattr(first.entry.result.items[1], "shape")
         assert first.entry.edges.items == [edge, NONE]
     for one in several:
         left, one.vertex = one.vertex, NONE

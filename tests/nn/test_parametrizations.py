@@ -303,3 +303,19 @@ def test_a_block_sees_what_a_program_updates() -> None:
         before = layer.weight.detach().clone()
         step(sf.ones(1, 2))
         sf.testing.assert_close(layer.weight.detach(), before + 2)
+
+
+@pytest.mark.parametrize("name", ["weight_norm", "spectral_norm"])
+def test_older_names_are_those_of_parametrizations(name: str) -> None:
+    layer = nn.Linear(4, 3)
+    before = layer.weight.tolist()
+    normed = getattr(nn.utils, name)(layer)
+    assert normed is layer and is_parametrized(layer, "weight")
+    value = layer.weight.tolist()
+    assert getattr(nn.utils, f"remove_{name}")(layer) is layer and not is_parametrized(layer)
+    assert [n for n, _ in layer.named_parameters()] == ["bias", "weight"]
+    np.testing.assert_allclose(layer.weight.tolist(), value, rtol=1e-6)
+    if name == "weight_norm":
+        np.testing.assert_allclose(value, before, rtol=1e-6)
+    with pytest.raises(ArgumentError, match="'weight' of Linear has none"):
+        getattr(nn.utils, f"remove_{name}")(layer)

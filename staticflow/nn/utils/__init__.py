@@ -26,6 +26,12 @@ from staticflow.graph.dims import prod, same
 from staticflow.graph.locs import format_locs, here
 from staticflow.nn.parameter import tensor
 from staticflow.nn.utils import parametrizations, parametrize, rnn
+from staticflow.nn.utils.older_names import (
+    remove_spectral_norm,
+    remove_weight_norm,
+    spectral_norm,
+    weight_norm,
+)
 from staticflow.ops.along.extremes import amax
 from staticflow.ops.basics.arithmetic import maximum
 from staticflow.ops.basics.joining import cat
@@ -36,7 +42,8 @@ from staticflow.ops.elementwise.maths import abs, sqrt
 __all__ = [
     "clip_grad_norm", "clip_grad_norm_", "clip_grad_value", "clip_grad_value_",
     "clip_grads_with_norm_", "get_total_norm", "parameters_to_vector", "parametrizations",
-    "parametrize", "rnn", "vector_to_parameters",
+    "parametrize", "remove_spectral_norm", "remove_weight_norm", "rnn", "spectral_norm",
+    "vector_to_parameters", "weight_norm",
 ]  # fmt: skip
 
 
