@@ -65,7 +65,7 @@ BY_MATRICES = (
     "codegen.thresholds.LEAST_ROWS", "codegen.gemm.block._ROWS", "codegen.gemm.block._STRIPE",
     "codegen.gemm.block._ROWS_PER_COPY", "codegen.gemm.block._BY_ROWS.column",
     "codegen.gemm.block._BY_COLUMNS.column", "codegen.gemm.block._BY_COLUMNS.panels",
-    "codegen.gemm.tile._NEAR", "codegen.gemm.ways.FEW_COLUMNS", "codegen.gemm.few_rows._CHUNK",
+    "codegen.gemm.tile._NEAR", "codegen.gemm.ways.FEW_COLUMNS", "codegen.gemm.few_rows._CHUNK", "codegen.gemm.few_rows._LEAST_CHUNK",
     "eager.costs.PRODUCT", "eager.costs.PANELS", "eager.costs.LITTLE", "eager.costs.TURNED",
     "eager.costs.NO_LIBRARY", "eager.costs.BY_VECTOR",
 )  # fmt: skip

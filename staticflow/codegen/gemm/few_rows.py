@@ -11,10 +11,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from staticflow.codegen.builder import Builder
+from staticflow.codegen.gemm.calls import bind_size
 from staticflow.codegen.gemm.plan import Column, Panel, Span, open_panels
 from staticflow.codegen.gemm.tile import Epilogue, Matrix, Product, Workspace, each, multiply_add
 from staticflow.codegen.kernel import Operand
-from staticflow.graph.dims import Size, dim_min
+from staticflow.graph.dims import Size, ceil_div, dim_max, dim_min, is_provably_ge
 
 __all__ = ["LEAST_VECTORS", "emit_few_rows", "few_rows_scratch"]
 
@@ -33,6 +34,9 @@ _MOST = 16
 _CHUNK = 1024
 """Columns that a thread takes at a time, whose sums are a small part of a first-level cache."""
 
+_LEAST_CHUNK = 128
+"""Columns that are worth a thread of their own, whose rows of B are shorter then."""
+
 
 def few_rows_scratch(p: Product) -> Size:
     """Elements of workspace that `emit_few_rows` needs."""
@@ -42,17 +46,31 @@ def few_rows_scratch(p: Product) -> Size:
 def emit_few_rows(k: Builder, p: Product, scratch: Workspace, epilogue: Epilogue) -> None:
     """The whole product, whose rows add up in the workspace; ``p.b.col`` is 1."""
     sums = Matrix(scratch.buffer, scratch.base, p.n, 1)
+    parts = _parts(k, p.n)
+    width = ceil_div(p.n, dim_max(parts, 1) * p.lanes) * p.lanes
+    chunk = bind_size(k, "chunk", width, p.n + p.lanes)
     cut = p.m // _SIDE_BY_SIDE * _SIDE_BY_SIDE
     for span in (Span(0, cut, _SIDE_BY_SIDE), Span(cut, p.m, 1)):
         for top in each(k, "i", span):
             rows = range(span.step)
-            for chunk in each(k, "chunk", Span(0, p.n, _CHUNK), "parallel"):
-                columns = Span(chunk, dim_min(chunk + _CHUNK, p.n), 1)
+            for part in each(k, "part", Span(0, parts, 1), "parallel"):
+                columns = Span(part * chunk, dim_min((part + 1) * chunk, p.n), 1)
                 _add_up(k, p, sums, top, rows, columns)
                 for at, lanes, bound in _vectors(k, p, columns):
                     for r in rows:
                         total = k.load(sums.buffer, sums.at(r, at), lanes, bound)
                         epilogue(k, total, top + r, at, lanes, bound)
+
+
+def _parts(k: Builder, n: Size) -> Size:
+    """Into how many parts ``n`` columns are cut, no element of which depends on it: one for each
+    thread, if that has enough of them."""
+    fewest = ceil_div(n, _CHUNK)
+    if is_provably_ge(2 * _LEAST_CHUNK - 1, n):
+        return fewest
+    most = dim_max(fewest, n // _LEAST_CHUNK)
+    wanted = k.apply("min", k.workers(), k.index_value(most))
+    return k.bind(k.apply("max", wanted, k.index_value(fewest)), "parts", most + 1)
 
 
 def _add_up(k: Builder, p: Product, sums: Matrix, top: Size, rows: range, columns: Span) -> None:

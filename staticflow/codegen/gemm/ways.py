@@ -90,10 +90,9 @@ def ways_of(p: Product, *, every: bool = False) -> list[Way]:
 
 def _without_what_holds(way: Way) -> Way:
     """The way without the conditions that are known to hold."""
-    least = tuple((s, b) for s, b in way.least if not is_provably_ge(s, b))
-    return replace(
-        way, least=least, most=tuple((s, b) for s, b in way.most if not is_provably_ge(b, s))
-    )
+    least = tuple((s, b) for s, b in way.least if b != 0 and not is_provably_ge(s, b))
+    most = tuple((s, b) for s, b in way.most if not is_provably_ge(b, s))
+    return replace(way, least=least, most=most)
 
 
 def _candidates(p: Product, every: bool) -> Iterator[Way]:
