@@ -76,7 +76,7 @@ class Way:
 
 def ways_of(p: Product, *, every: bool = False) -> list[Way]:
     """The ways of a product, the better one first; the last is always right. With ``every`` those
-    that are for few unknown rows or columns, too."""
+    that are for a few of unknown rows or columns, too."""
     found = []
     for way in _candidates(p, every):
         refuted = any(is_provably_ge(bound - 1, size) for size, bound in way.least)
@@ -134,17 +134,18 @@ def _is_for_dots(p: Product) -> bool:
 
 
 def _of_few_unknown(p: Product) -> Iterator[Way]:
-    """Ways for few rows and for few columns, if it turns out that there are no more."""
-    few = ((p.n, FEW_COLUMNS),)
+    """Ways for few rows, for few columns and for a small B that lies by columns, if it turns out
+    that there is no more."""
+    few, many = ((p.n, FEW_COLUMNS),), LEAST_VECTORS * p.lanes
     if p.a.row == 1 != p.a.col:
-        yield Way(_emit_turned, few_rows_scratch(transpose_of(p)), most=few)
+        yield Way(_emit_turned, few_rows_scratch(transpose_of(p)), ((p.m, many),), few)
     elif p.a.col == 1 != p.b.row:
-        yield Way(emit_by_columns, by_columns_scratch(p), most=few)
+        yield Way(emit_by_columns, by_columns_scratch(p), ((p.depth, _BRIEF),), few)
     if p.b.col == 1:
-        row = replace(p, m=1)
-        yield Way(
-            emit_few_rows, few_rows_scratch(row), ((p.n, LEAST_VECTORS * p.lanes),), ((p.m, 1),)
-        )
+        yield Way(emit_few_rows, few_rows_scratch(replace(p, m=1)), ((p.n, many),), ((p.m, 1),))
+    elif p.b.row == 1:
+        small = ((p.depth, _BRIEF), (p.n * p.depth, _CACHE // p.dtype.itemsize))
+        yield Way(emit_by_rows, by_rows_scratch(p), ((p.m, _FEW_ROWS),), small)
 
 
 def transpose_of(p: Product) -> Product:
