@@ -104,7 +104,8 @@ def test_the_bits_are_those_of_a_product_in_one_kernel(layout: str, dtype: DType
             run(f, one, room, sizes) for f, room in zip(functions, rooms, strict=True)
         )
         np.testing.assert_array_equal(shared, inline)
-        np.testing.assert_array_equal(stored + 1, inline)
+        if layout[1] == "n" or sizes[2] > 64:  # else a small B is copied, if nothing is fused
+            np.testing.assert_array_equal(stored + 1, inline)
         assert_product(stored, one.left, one.right)
 
 
