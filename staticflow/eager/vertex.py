@@ -38,7 +38,7 @@ from staticflow.graph.locs import Loc, Locs, format_locs, is_inside
 from staticflow.graph.op import OUT, Op
 from staticflow.ops.declaring.eager_side import eager
 from staticflow.ops.declaring.thread import thread
-from staticflow.ops.symbols.saves import saves_of
+from staticflow.ops.symbols.saves import place_of_result, saves_of
 
 __all__ = [
     "LEAF", "WALKED_AGAIN", "Output", "PerElementEntry", "TapeEntry", "Vertex", "attach",
@@ -169,7 +169,7 @@ class TapeEntry:
         if isinstance(kept, tuple):
             return load_value(kept, self, self, OUT), ct
         results = tuple(
-            load_value(k, Output(self, i), self, OUT - i) if isinstance(k, tuple) else k
+            load_value(k, Output(self, i), self, place_of_result(i)) if isinstance(k, tuple) else k
             for i, k in enumerate(kept)
         )
         return results, [ct.get(i) for i in range(len(kept))]
@@ -294,8 +294,10 @@ def save_values(
         else:
             kept.append(SavedType(a))
     if several:
-        results = enumerate(result)
-        return kept, [save_value(r) if OUT - i in saves else SavedType(r) for i, r in results]
+        results: list[Any] = []
+        for i, r in enumerate(result):
+            results.append(save_value(r) if place_of_result(i) in saves else SavedType(r))
+        return kept, results
     return kept, save_value(result) if OUT in saves else None
 
 

@@ -22,7 +22,7 @@ from staticflow.graph.types import Facts, TensorType, Type
 __all__ = ["OUT", "NumPy", "Numbers", "Op", "Promotion", "Vjp", "takes"]
 
 OUT = -1
-"""In `Op.saves`: the op's own output; of several it is the first, and each next one is 1 less."""
+"""In `Op.saves`: the op's own output, or all of several."""
 
 Vjp = Callable[..., Sequence[Any]]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 from collections import defaultdict
 from collections.abc import Iterator
@@ -20,7 +21,7 @@ from staticflow.graph.types import types_of
 from staticflow.ops import OPS, by_name
 from staticflow.ops.declaring.declare import PerElement, compose, per_arg
 from staticflow.ops.declaring.lowering import View
-from staticflow.ops.symbols.saves import saves_of, used_values
+from staticflow.ops.symbols.saves import place_of_result, saves_of, used_values
 
 CASES = [
     (name, dtype)
@@ -293,3 +294,10 @@ def test_many_threads_that_record_first() -> None:
     for t in threads:
         t.join()
     assert found == [[2, 4]] * 8
+
+
+def test_an_op_that_states_its_output_states_all_of_several() -> None:
+    several = op_with(None)
+    stated = dataclasses.replace(several, saves=(1, OUT))
+    kept = saves_of(stated, two(), {})[0]
+    assert {1, OUT} | {place_of_result(i) for i in (0, 1, 31, 32, 500)} <= kept and 0 not in kept

@@ -24,6 +24,7 @@ __all__ = [
     "bind_size",
     "call_part",
     "each_piece",
+    "each_vector",
     "is_shared",
     "storing",
     "strides_of",
@@ -174,20 +175,21 @@ def each_piece(
     pairs = rows // 2 * 2  # of rows, so that one need not wait for the other
     for span in (Span(0, pairs, 2), Span(pairs, rows, 1)):
         for r in each(k, "r", span):
-            for at, lanes, bound in _vectors(k, p, columns):
+            for at, lanes, bound in each_vector(k, p, 0, columns):
                 for row in range(span.step):
                     total = k.load(c.buffer, c.at(r + row, at), lanes)
                     epilogue(k, total, top + r + row, left + at, lanes, bound)
 
 
-def _vectors(k: Builder, p: Product, columns: Size) -> Iterator[Column]:
-    """Loops over columns as vectors, whose last lanes may be off, or else one by one at the end."""
-    spans = open_panels(0, columns, p.lanes, 1, p.target.masks)
+def each_vector(k: Builder, p: Product, left: Size, right: Size) -> Iterator[Column]:
+    """Loops over columns ``left`` to ``right`` as vectors, whose last lanes may be off, or
+    else one by one at the end."""
+    spans = open_panels(left, right, p.lanes, 1, p.target.masks)
     if p.target.masks:
-        spans = [(Span(0, columns, p.lanes), Panel((p.lanes,), partial=True))]
+        spans = [(Span(left, right, p.lanes), Panel((p.lanes,), partial=True))]
     for span, panel in spans:
         for j in each(k, "j", span):
-            yield from panel.columns(j, columns)
+            yield from panel.columns(j, right)
 
 
 def bind_size(k: Builder, name: str, size: Size, most: Size) -> Size:

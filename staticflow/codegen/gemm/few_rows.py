@@ -7,12 +7,9 @@ memory, which stay in the first-level cache.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
-
 from staticflow.codegen.builder import Builder
-from staticflow.codegen.gemm.calls import bind_size
-from staticflow.codegen.gemm.plan import Column, Panel, Span, open_panels
+from staticflow.codegen.gemm.calls import bind_size, each_vector
+from staticflow.codegen.gemm.plan import Span
 from staticflow.codegen.gemm.tile import Epilogue, Matrix, Product, Workspace, each, multiply_add
 from staticflow.codegen.kernel import Operand
 from staticflow.graph.dims import Size, ceil_div, dim_max, dim_min, is_provably_ge
@@ -56,7 +53,7 @@ def emit_few_rows(k: Builder, p: Product, scratch: Workspace, epilogue: Epilogue
             for part in each(k, "part", Span(0, parts, 1), "parallel"):
                 columns = Span(part * chunk, dim_min((part + 1) * chunk, p.n), 1)
                 _add_up(k, p, sums, top, rows, columns)
-                for at, lanes, bound in _vectors(k, p, columns):
+                for at, lanes, bound in each_vector(k, p, columns.lo, columns.hi):
                     for r in rows:
                         total = k.load(sums.buffer, sums.at(r, at), lanes, bound)
                         epilogue(k, total, top + r, at, lanes, bound)
@@ -75,7 +72,7 @@ def _parts(k: Builder, n: Size) -> Size:
 
 def _add_up(k: Builder, p: Product, sums: Matrix, top: Size, rows: range, columns: Span) -> None:
     """Some columns of the ``rows`` from ``top`` on."""
-    for at, lanes, bound in _vectors(k, p, columns):
+    for at, lanes, bound in each_vector(k, p, columns.lo, columns.hi):
         for r in rows:
             k.store(sums.buffer, sums.at(r, at), k.const(p.zero, p.dtype, lanes), bound)
     together = min(_STREAMS, _MOST // len(rows))
@@ -84,20 +81,10 @@ def _add_up(k: Builder, p: Product, sums: Matrix, top: Size, rows: range, column
         for first in each(k, "k", span):
             steps = [first + i for i in range(span.step)]
             own = [[k.load(p.a.buffer, p.a.at(top + r, kk)) for kk in steps] for r in rows]
-            for at, lanes, bound in _vectors(k, p, columns):
+            for at, lanes, bound in each_vector(k, p, columns.lo, columns.hi):
                 vectors = [k.load(p.b.buffer, p.b.at(kk, at), lanes, bound) for kk in steps]
                 for r in rows:
                     total: Operand = k.load(sums.buffer, sums.at(r, at), lanes, bound)
                     for x, vector in zip(own[r], vectors, strict=True):
                         total = multiply_add(k, p.target, x, vector, total)
                     k.store(sums.buffer, sums.at(r, at), total, bound)
-
-
-def _vectors(k: Builder, p: Product, columns: Span) -> Iterator[Column]:
-    """Loops over columns as vectors, whose last lanes may be off, or else one by one at the end."""
-    spans = open_panels(columns.lo, columns.hi, p.lanes, 1, p.target.masks)
-    if p.target.masks:
-        spans = [(replace(columns, step=p.lanes), Panel((p.lanes,), partial=True))]
-    for span, panel in spans:
-        for j in each(k, "j", span):
-            yield from panel.columns(j, columns.hi)

@@ -23,14 +23,23 @@ from staticflow.ops.declaring.thread import for_itself
 from staticflow.ops.declaring.tracing import tracing
 from staticflow.ops.symbols.symbol import Symbol, to_node
 
-__all__ = ["Saves", "saves_of", "used_values"]
+__all__ = ["Saves", "place_of_result", "saves_of", "used_values"]
 
 Saves = Sequence[frozenset[int]]
 """For each argument of an op, the arguments (by position, `OUT` for the result, or the first of
-several, ``OUT - 1`` for the second, and so on) whose values its cotangent uses."""
+several, and so on as `place_of_result` says) whose values its cotangent uses."""
 
-_MOST = 64
-"""Results of an op that are told apart where its vjp cannot be watched."""
+_MOST = 32
+"""Results of an op that are told apart; those behind are one."""
+
+_ALL = frozenset(range(OUT - _MOST, OUT + 1))
+"""All results of an op."""
+
+
+def place_of_result(number: int) -> int:
+    """The position of result ``number`` of several: `OUT` of the first, and each next one less."""
+    return OUT - min(number, _MOST)
+
 
 _saves: dict[tuple[Op, int], Saves] = {}
 
@@ -48,13 +57,14 @@ def saves_of(op: Op, args: Sequence[Any], attrs: Mapping[str, Any], out: Any = N
 
 def _find_saves(op: Op, args: Sequence[Any], attrs: Mapping[str, Any], out: Any) -> Saves:
     if op.saves is not None:
-        return (frozenset(i for i in op.saves if i < len(args)),) * len(args)
+        stated = frozenset(i for i in op.saves if i < len(args))
+        return (stated | _ALL if OUT in stated else stated,) * len(args)
     try:
         return used_values(op, [_type_of(a, args) for a in args], attrs, _types_of(out))
     except (MemoryError, RecursionError):  # which tell nothing of the vjp
         raise
     except Exception:  # the vjp looks at values, so it may use any
-        return (frozenset(range(OUT - _MOST + 1, len(args))),) * len(args)
+        return (_ALL.union(range(len(args))),) * len(args)
 
 
 def _type_of(a: Any, args: Sequence[Any]) -> TensorType:
@@ -95,7 +105,9 @@ def _used_by(
     used: set[int] = set()
     given = types_of(result)
     args = [_Watched(new_param(t, f"x{i}"), used, i) for i, t in enumerate(types)]
-    out: Any = tuple(_Watched(new_param(t, "y"), used, OUT - i) for i, t in enumerate(given))
+    out: Any = tuple(
+        _Watched(new_param(t, "y"), used, place_of_result(i)) for i, t in enumerate(given)
+    )
     ct: Any = [Symbol(new_param(t, "ct")) if t.dtype.is_floating else None for t in given]
     if isinstance(result, TensorType):
         (out,), (ct,) = out, ct
