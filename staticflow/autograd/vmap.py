@@ -328,6 +328,11 @@ def _dim_of(x: Any, dim: int) -> int:
             f"vmap: in_dims is {dim} for {x!r}, which is no tensor and has no rows; give None for "
             f"it, or wrap it with sf.tensor(...), at {format_locs(here())}"
         )
+    if x.ndim == 0:
+        raise DimRangeError(
+            f"vmap: in_dims is {dim} for a tensor of no dims, which has no rows; give None for it, "
+            f"at {format_locs(here())}"
+        )
     if not -x.ndim <= dim < x.ndim:
         raise DimRangeError(
             f"vmap: in_dims is {dim} for a tensor of {x.ndim} dims; it must be from {-x.ndim} to "

@@ -11,6 +11,7 @@ from staticflow.eager.device import namespace
 from staticflow.eager.inference import unrecordable
 from staticflow.eager.tensor import EAGER, Tensor
 from staticflow.errors import DeviceError, DTypeError
+from staticflow.graph.articles import class_in_words
 from staticflow.graph.device import device_of
 from staticflow.graph.dims import Dim, Size
 from staticflow.graph.dtypes import dtype_of, dtype_of_number, get_default_dtype, int64
@@ -57,7 +58,21 @@ def _is_on_gpu(data: Any) -> bool:
     """Whether ``data`` is a tensor on a GPU, ours or another library's."""
     if isinstance(data, Tensor):
         return not data.is_cpu
-    return is_of_library(data) and int(data.__dlpack_device__()[0]) == 2
+    return is_of_library(data) and _place_in_dlpack(data)[0] == 2
+
+
+def _place_in_dlpack(tensor: Any) -> tuple[int, int]:
+    """The type and the number of the device on which another library's tensor is. Raises
+    `DTypeError` for one that has no memory to speak of, as on PyTorch's device "meta"."""
+    try:
+        kind, index = tensor.__dlpack_device__()
+    except (BufferError, RuntimeError, TypeError, ValueError, NotImplementedError) as error:
+        raise DTypeError(
+            f"{class_in_words(tensor)} cannot be taken over ({str(error).strip()}); it must have "
+            f"its elements in memory of the CPU or of CUDA: convert it first, "
+            f"at {format_locs(here())}"
+        ) from error
+    return int(kind), int(index)
 
 
 def from_numpy(ndarray: np.ndarray[Any, Any]) -> Tensor:
@@ -115,11 +130,11 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
             f"at {format_locs(here())}"
         )
     refuse_masked(ext_tensor)
-    kind, index = ext_tensor.__dlpack_device__()
-    source = {1: "cpu", 2: f"cuda:{index}"}.get(int(kind))
+    kind, index = _place_in_dlpack(ext_tensor)
+    source = {1: "cpu", 2: f"cuda:{index}"}.get(kind)
     if source is None:
         raise DeviceError(
-            f"from_dlpack: memory of DLPack's device type {int(kind)}; staticflow takes that of "
+            f"from_dlpack: memory of DLPack's device type {kind}; staticflow takes that of "
             f"the CPU (1) and of CUDA (2), at {format_locs(here())}"
         )
     refuse_history(ext_tensor, "from_dlpack: 'ext_tensor'")

@@ -7,13 +7,15 @@ from importlib import import_module
 from typing import IO, TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from staticflow.onnx.reading.file import Serialized
     from staticflow.onnx.reading.module import Model
 
 __all__ = ["load"]
 
 
-def load(model: str | os.PathLike[str] | bytes | IO[bytes]) -> Model:
-    """The model of ONNX in a file, or given as bytes, as a module of ordinary operations.
+def load(model: str | os.PathLike[str] | bytes | IO[bytes] | Serialized) -> Model:
+    """The model of ONNX in a file, or given as bytes or a ``ModelProto``, as a module of ordinary
+    operations.
 
     The module is called with tensors or symbols, in the order of the file's inputs or by their
     names; it computes now, or writes a graph, and can be differentiated, trained, compiled and
@@ -26,8 +28,9 @@ def load(model: str | os.PathLike[str] | bytes | IO[bytes]) -> Model:
     A file is data: nothing of it is run as code, its tensors are no larger than it says and holds,
     and data outside of it must lie in its folder. Raises `ModelError` for a file that is damaged,
     too new, or has an operator or dtype without a meaning here, and says the node; `ArgumentError`
-    for what is no path, bytes or open file; a `ModelError` that is a `FileNotFoundError`, too,
-    where there is no such file; and `ImportError` where onnx is not installed.
+    for what is no path, bytes, open file or ``ModelProto``; a `ModelError` that is a
+    `FileNotFoundError`, too, where there is no such file; and `ImportError` where onnx is not
+    installed.
 
     >>> import io
     >>> import staticflow as sf

@@ -8,12 +8,13 @@ from functools import partial
 from typing import Any, ClassVar
 
 from staticflow.errors import ArgumentError, AutogradError, DTypeError
-from staticflow.graph.articles import with_article
+from staticflow.graph.articles import class_in_words, is_of_library, with_article
 from staticflow.graph.dtypes import float64
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.along.collectives import shard_op
 from staticflow.ops.basics.creation import ones_like
 from staticflow.ops.declaring.eager_side import eager
+from staticflow.ops.declaring.foreign import how_to_wrap
 from staticflow.ops.declaring.switch import as_bool
 from staticflow.ops.declaring.thread import recording, thread
 from staticflow.ops.symbols.captured import part_of
@@ -356,10 +357,15 @@ class Optimizer:
         known = {id(p) for g in self.param_groups for p in g.params}
         values = self.defaults | {n: v for n, v in param_group.items() if n != "params"}
         for i, param in enumerate(params):
-            if not hasattr(param, "grad_fn"):
+            if not hasattr(param, "grad_fn") or not hasattr(param, "__sf_mode__"):
+                what, advice = with_article(type(param)), "give tensors, as model.parameters() does"
+                if is_of_library(param):
+                    what, advice = class_in_words(param), how_to_wrap(param)
+                if what.startswith("torch."):
+                    advice = "take its module over with sf.torch.from_module(...)"
                 raise ArgumentError(
-                    f"{type(self).__name__}: parameter {i} is {with_article(type(param))}; give "
-                    f"tensors, as model.parameters() does, at {format_locs(here())}"
+                    f"{type(self).__name__}: parameter {i} is {what}; {advice}, "
+                    f"at {format_locs(here())}"
                 )
             if id(param) in known:
                 called = repr(param.name) if param.name else f"{i}, of shape {list(param.shape)},"

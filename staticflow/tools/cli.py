@@ -85,7 +85,8 @@ def _run(arguments: Sequence[str] | None) -> int:
         parser.print_help()
         return 2
     if given[0] not in COMMANDS and not given[0].startswith("-"):
-        known = "\n".join(f"    {name:<10}{c.help}" for name, c in COMMANDS.items())
+        width = max(map(len, COMMANDS)) + 2
+        known = "\n".join(f"    {name:<{width}}{c.help}" for name, c in COMMANDS.items())
         print(f"there is no command {given[0]!r}; the commands are\n{known}", file=sys.stderr)
         return 2
     options = parser.parse_args(given)

@@ -6,27 +6,51 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from staticflow.eager.tensor import Tensor
-from staticflow.errors import DTypeError
+from staticflow.errors import ArgumentError, DTypeError
 from staticflow.graph.locs import format_locs, here
 from staticflow.torch.library import torch_library
 
 __all__ = ["backend", "from_module"]
 
+OPTIONS = ("numerics", "passes", "stabilize", "flush_subnormals")
+"""What ``options`` of ``torch.compile`` may say, under the names that `compile` has."""
 
-def backend(graph: Any, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+
+def backend(
+    graph: Any,
+    example_inputs: Sequence[Any],
+    *,
+    mode: str | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Callable[..., Any]:
     """What ``torch.compile(m, backend="staticflow")`` calls for each graph that it finds: a
     function of PyTorch's tensors, which come in and go out by DLPack without copies.
 
     PyTorch's AOT autograd writes the graph, and that of its derivative, in core ATen, without
-    changes in place; each is one program here, open in the sizes that PyTorch leaves open. Nothing
-    falls back to PyTorch: raises `SymbolicError` that lists every operation without a meaning here
-    with its line, and `DeviceError` for tensors that are not on the CPU; PyTorch hands these on as
-    the cause of an error of its own.
+    changes in place; each is one program here, open in the sizes that PyTorch leaves open.
+    ``options``, as in ``torch.compile(..., options={"numerics": "fast"})``, are those of `compile`.
+    Nothing falls back to PyTorch: raises `SymbolicError` that lists every operation without a
+    meaning here with its line, `DeviceError` for tensors that are not on the CPU, and
+    `ArgumentError` for other options and for a ``mode``, of which there is none; PyTorch hands
+    these on as the cause of an error of its own.
     """
     library = torch_library("compile")
     from staticflow.torch.dynamo import compile_differentiated
 
-    return compile_differentiated(library, graph, example_inputs)
+    return compile_differentiated(library, graph, example_inputs, _options(mode, options))
+
+
+def _options(mode: str | None, options: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The options of `compile`, checked before anything is traced."""
+    given = dict(options or {})
+    unknown = [name for name in given if name not in OPTIONS]
+    if mode is not None or unknown:
+        wrong = f"the mode {mode!r}" if mode is not None else f"the option {unknown[0]!r}"
+        raise ArgumentError(
+            f"torch.compile: {wrong} is none of staticflow's; there is no mode, and options are "
+            f'{", ".join(OPTIONS)}, as in options={{"numerics": "fast"}}, at {format_locs(here())}'
+        )
+    return given
 
 
 def from_module(

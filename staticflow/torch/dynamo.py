@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -14,6 +14,7 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.nn.module import Module
 from staticflow.ops.basics.arithmetic import clone
 from staticflow.ops.symbols.symbol import Symbol
+from staticflow.passes.order import check_numerics, choose_passes
 from staticflow.static.compile import compile
 from staticflow.static.inputs import placeholder
 from staticflow.torch.exchange import ArraysFromTorch, dtype_from_torch, tensor_to_torch
@@ -23,15 +24,17 @@ __all__ = ["compile_differentiated"]
 
 
 def compile_differentiated(
-    library: Any, graph: Any, example_inputs: Sequence[Any]
+    library: Any, graph: Any, example_inputs: Sequence[Any], options: Mapping[str, Any]
 ) -> Callable[..., Any]:
-    """What `backend` gives."""
+    """What `backend` gives, compiled with the ``options`` of `compile`."""
+    check_numerics(options.get("numerics", "strict"))
+    choose_passes(options.get("passes"))
     aot = import_module("torch._dynamo.backends.common").aot_autograd
     attention = import_module("torch.nn.attention")
     decompositions = import_module("torch._decomp").core_aten_decompositions()
 
     def compile_graph(inner: Any, inputs: Sequence[Any]) -> Any:
-        call = _Graph(library, inner)
+        call = _Graph(library, inner, options)
         return import_module("torch._functorch.aot_autograd").make_boxed_func(call)
 
     with attention.sdpa_kernel(attention.SDPBackend.MATH):  # which is written in core ATen
@@ -57,8 +60,8 @@ class _Graph:
     """A graph of AOT autograd: for each set of numbers among its inputs that are no size of a
     tensor, a program, compiled as it is first called."""
 
-    def __init__(self, library: Any, graph: Any) -> None:
-        self._library = library
+    def __init__(self, library: Any, graph: Any, options: Mapping[str, Any]) -> None:
+        self._library, self._options = library, options
         self._steps = read_steps(library, graph, {}, "torch.compile")
         placeholders = [n for n in graph.graph.nodes if n.op == "placeholder"]
         self._inputs: list[Any] = [None if _is_token(n) else n.meta["val"] for n in placeholders]
@@ -131,7 +134,8 @@ class _Graph:
             if i not in handed and isinstance(v, Symbol | Tensor | Dim)
         }
         numbers = {i for i in computed if isinstance(found[i], Dim)}
-        program = compile(list(symbols), list(computed.values())) if computed else None
+        outputs = list(computed.values())
+        program = compile(list(symbols), outputs, **self._options) if computed else None
         tensors = [i for i, v in enumerate(self._inputs) if self._is_tensor(v)]
         library, arrays_of = self._library, ArraysFromTorch(self._library, len(tensors))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
+from importlib import import_module as load_module
 from typing import Any, NamedTuple, Self
 
 from staticflow.errors import ArgumentError, DTypeError
@@ -36,7 +37,6 @@ class Signature(NamedTuple):
     """How an exported program is called: how arguments and results are nested, as trees of PyTorch,
     and what they are; the names of the arguments of the example; the bounds of open sizes."""
 
-    trees: Any
     arguments: Any
     results: Any
     inputs: tuple[Input, ...]
@@ -44,6 +44,19 @@ class Signature(NamedTuple):
     named: tuple[str, ...]
     call: inspect.Signature
     bounds: Mapping[str, tuple[int, float]]
+
+    def __deepcopy__(self, memo: Any) -> Signature:
+        """Itself, which nothing changes."""
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Nestings are pickled as trees of numbers, since PyTorch warns as it unpickles its own."""
+        trees = (_trees().tree_unflatten(range(t.num_leaves), t) for t in self[:2])
+        return _signature, (*trees, *self[2:])
+
+
+def _signature(arguments: Any, results: Any, *rest: Any) -> Signature:
+    return Signature(*(_trees().tree_flatten(t)[1] for t in (arguments, results)), *rest)
 
 
 class Imported(Module):
@@ -100,8 +113,7 @@ class Imported(Module):
             at = next((i for i, r in enumerate(results) if _is_ours(r)), None)
             if at is not None:
                 results[at] = effect(results[at], self._tensor(path), new.detach())
-        signature = self._signature
-        return signature.trees.tree_unflatten(results, signature.results)
+        return _trees().tree_unflatten(results, self._signature.results)
 
     def _tensor(self, path: str) -> Any:
         holder: Any = self
@@ -118,7 +130,7 @@ class Imported(Module):
         s = self._signature
         if len(args) != s.positional or kwargs.keys() != set(s.named):
             args, kwargs = self._as_example(args, kwargs)
-        leaves, tree = s.trees.tree_flatten((args, {n: kwargs[n] for n in s.named}))
+        leaves, tree = _trees().tree_flatten((args, {n: kwargs[n] for n in s.named}))
         if tree != s.arguments or len(leaves) != len(s.inputs):
             raise ArgumentError(
                 f"{self._kind} takes arguments nested as those of the example, {s.arguments}, "
@@ -146,6 +158,18 @@ class Imported(Module):
             ) from None
 
 
+def _trees() -> Any:
+    """PyTorch's functions of nested values."""
+    return load_module("torch.utils._pytree")
+
+
+def _without_annotations(signature: inspect.Signature) -> inspect.Signature:
+    """``signature`` without types, which may be of classes that no pickle can name."""
+    empty = inspect.Parameter.empty
+    plain = [p.replace(annotation=empty) for p in signature.parameters.values()]
+    return signature.replace(parameters=plain, return_annotation=empty)
+
+
 def _is_ours(value: Any) -> bool:
     return hasattr(value, "__sf_mode__")
 
@@ -170,8 +194,7 @@ def import_module(
             f"from_module: 'module' must be a torch.nn.Module, not {type(module).__name__}, "
             f"at {format_locs(here())}"
         )
-    trees = library.utils._pytree
-    args, kwargs = trees.tree_map(
+    args, kwargs = _trees().tree_map(
         lambda v: tensor_to_torch(library, v.detach()) if _is_ours(v) else v, (args, kwargs)
     )
     program = export_program(library, module, args, kwargs, dynamic_shapes)
@@ -179,8 +202,8 @@ def import_module(
     steps = read_steps(library, program.graph_module, {}, f"from_module of {type(module).__name__}")
     sources, inputs = _sources_of(library, program, held)
     signature = Signature(
-        trees, program.call_spec.in_spec, program.call_spec.out_spec, inputs, len(args),
-        tuple(kwargs), inspect.signature(module.forward), _bounds_of(program),
+        program.call_spec.in_spec, program.call_spec.out_spec, inputs, len(args), tuple(kwargs),
+        _without_annotations(inspect.signature(module.forward)), _bounds_of(program),
     )  # fmt: skip
     changes = _changes_of(program)
     out = Imported(type(module).__name__, steps, signature, sources, changes, module.training)

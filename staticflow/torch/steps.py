@@ -52,6 +52,15 @@ class Step(NamedTuple):
     line: str
     last: tuple[str, ...]
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A row of the table is pickled by the name of its operation."""
+        fn = None if ROWS.get(self.op) is self.fn else self.fn
+        return _step, (self.name, fn, *self[2:])
+
+
+def _step(name: str, fn: Any, args: Any, kwargs: Any, op: str, *rest: Any) -> Step:
+    return Step(name, ROWS[op] if fn is None else fn, args, kwargs, op, *rest)
+
 
 @dataclass(frozen=True, slots=True)
 class Steps:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -25,13 +26,22 @@ def function_of_strides(node: Any) -> Callable[..., Any] | None:
     if own is None or new is None or not starts_alike or not _is_true(own_count == new_count):
         return None
 
-    def take_all(x: Any, size: Sequence[Any], *_: Any, **__: Any) -> Any:
-        return _reorder(x, own, new, [size[d] for d in new])
+    return partial(_put_all if scatters else _take_all, tuple(own), tuple(new))
 
-    def put_all(x: Any, source: Any, *_: Any, **__: Any) -> Any:
-        return _reorder(source, new, own, [x.shape[d] for d in own])
 
-    return put_all if scatters else take_all
+def _take_all(
+    own: tuple[int, ...], new: tuple[int, ...], x: Any, size: Sequence[Any], *_: Any, **__: Any
+) -> Any:
+    """The elements of ``x``, which lie in the order of its dims ``own``, in a tensor of ``size``
+    that lies in the order of ``new``."""
+    return _reorder(x, own, new, [size[d] for d in new])
+
+
+def _put_all(
+    own: tuple[int, ...], new: tuple[int, ...], x: Any, source: Any, *_: Any, **__: Any
+) -> Any:
+    """What `_take_all` takes of the result is ``source``; ``x`` says its shape."""
+    return _reorder(source, new, own, [x.shape[d] for d in own])
 
 
 def _reorder(x: Any, of: Sequence[int], to: Sequence[int], sizes: Sequence[Any]) -> Any:

@@ -117,6 +117,12 @@ def test_a_compiled_step_trains_it() -> None:
     assert losses[-1] < losses[0] / 3
 
 
+def test_a_model_in_memory_is_read_as_its_bytes_are() -> None:
+    written = model_bytes(nn.Linear(3, 2), sf.placeholder(("N", 3), name="x"))
+    x = sf.randn(4, 3)
+    agree(sf.onnx.load(onnx.load_from_string(written))(x), sf.onnx.load(written)(x))
+
+
 def test_kinds_that_were_exported_come_back() -> None:
     first = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.GELU())
     model = sf.onnx.load(model_bytes(first.eval(), sf.placeholder(("N", 3), name="x")))

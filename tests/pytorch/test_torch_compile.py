@@ -286,3 +286,32 @@ def test_the_backend_has_a_name() -> None:
     if "staticflow" in torch._dynamo.list_backends():  # installed since it has an entry point
         compiled = torch.compile(lambda x: x + 1, backend="staticflow")
         assert compiled(torch.ones(2)).tolist() == [2.0, 2.0]
+
+
+def test_options_are_those_of_compile(monkeypatch: Any) -> None:
+    found: list[Any] = []
+    dynamo = importlib.import_module("staticflow.torch.dynamo")
+    plain = dynamo.compile
+
+    def noting(*args: Any, **options: Any) -> Any:
+        found.append(options)
+        return plain(*args, **options)
+
+    monkeypatch.setattr(dynamo, "compile", noting)
+    x = torch.ones(3)
+    fast = torch.compile(torch.sin, backend=sf.torch.backend, options={"numerics": "fast"})
+    torch.testing.assert_close(fast(x), x.sin())
+    assert found == [{"numerics": "fast"}]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"mode": "max-autotune"}, "the mode 'max-autotune' is none of staticflow's"),
+        ({"options": {"triton.cudagraphs": True}}, r"the option 'triton.cudagraphs' is none"),
+        ({"options": {"numerics": "quick"}}, "numerics"),
+    ],
+)
+def test_what_is_no_option_is_refused(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match=said):
+        torch.compile(torch.sin, backend=sf.torch.backend, **given)(torch.ones(3))

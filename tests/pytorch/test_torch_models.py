@@ -5,6 +5,7 @@ compiled, at several sizes, and whatever cannot be taken over says so.
 from __future__ import annotations
 
 import copy
+import pickle
 import re
 from pathlib import Path
 from typing import Any
@@ -433,3 +434,52 @@ def test_a_state_dict_loads_into_modules_of_ours() -> None:
     ours.bfloat16().load_state_dict(twin.state_dict())
     for name, value in twin.state_dict().items():
         assert ours.state_dict()[name].float().tolist() == value.float().tolist()
+
+
+def check_copies(name: str) -> None:
+    """A deep copy and a pickle compute what the module does, on memory of their own."""
+    model = MODELS[name]
+    _, ours = take_over(model, "float32")
+    args = [sf.as_tensor(a) for a in given(model, 5, "float32")]
+    state = {n: v.clone() for n, v in ours.state_dict().items()}
+    for other in (copy.deepcopy(ours), pickle.loads(pickle.dumps(ours))):
+        outputs = []
+        for module in (ours, other):
+            module.load_state_dict(state)
+            sf.manual_seed(3)
+            outputs.append(leaves_of(module(*args)))
+        for mine, its in zip(*outputs, strict=True):
+            assert mine.tolist() == its.tolist()
+        for parameter in other.parameters():
+            parameter.detach().zero_()
+        ours.load_state_dict(state)
+        assert all(v.tolist() == state[n].tolist() for n, v in ours.state_dict().items())
+
+
+@pytest.mark.parametrize("name", daily(list(MODELS), 2, "copies of imported modules"))
+def test_a_module_is_copied_and_pickled(name: str) -> None:
+    check_copies(name)
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("name", MODELS)
+def test_every_module_is_copied_and_pickled(name: str) -> None:
+    check_copies(name)
+
+
+def test_an_average_is_kept_of_an_imported_module() -> None:
+    """`AveragedModel` copies its module deeply; pooling of memory by channels is taken by strides."""
+
+    class Pooled(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv = torch.nn.Conv2d(3, 2, 1)
+
+        def forward(self, x: Any) -> Any:
+            x = self.conv(x).contiguous(memory_format=torch.channels_last)
+            return {"y": torch.nn.functional.max_pool2d(x, 2) * torch.ones(1).add(1)}
+
+    ours = sf.torch.from_module(Pooled(), torch.ones(2, 3, 4, 4))
+    x = sf.randn(2, 3, 4, 4)
+    for other in (sf.optim.swa_utils.AveragedModel(ours), pickle.loads(pickle.dumps(ours))):
+        assert other(x)["y"].tolist() == ours(x)["y"].tolist()

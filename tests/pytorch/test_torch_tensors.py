@@ -161,3 +161,21 @@ def test_without_pytorch_there_is_one_sentence() -> None:
 def test_arrays_of_numpy_are_as_before() -> None:
     array = np.ones(3, np.float32)
     assert sf.as_tensor(array)._data is array
+
+
+@pytest.mark.parametrize("take", [sf.tensor, sf.as_tensor, sf.from_dlpack, sf.asarray])
+def test_a_tensor_without_memory_is_refused(take: Callable[[Any], Any]) -> None:
+    with pytest.raises(sf.DTypeError, match=r"torch\.Tensor cannot be taken over .*meta"):
+        take(torch.ones(3, device="meta"))
+
+
+def test_an_optimiser_refuses_parameters_of_pytorch() -> None:
+    with pytest.raises(sf.ArgumentError, match=r"parameter 0 is torch\.Parameter; take its module"):
+        sf.optim.SGD(torch.nn.Linear(2, 2).parameters(), lr=0.1)
+
+
+def test_values_go_back_into_a_module_of_pytorch() -> None:
+    ours, theirs = sf.nn.LSTM(3, 4, 2), torch.nn.LSTM(3, 4, 2)
+    state = {n: torch.from_dlpack(v) for n, v in ours.state_dict().items()}
+    theirs.load_state_dict(state)
+    assert all(v.tolist() == ours.state_dict()[n].tolist() for n, v in theirs.state_dict().items())

@@ -5,16 +5,25 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from importlib import import_module
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
 from staticflow.data_classes import dataclass
 from staticflow.errors import ArgumentError, FolderModelError, MissingModelError
 from staticflow.graph.locs import format_locs, here
 from staticflow.onnx.reading.refuse import WrongModel, short
 
-__all__ = ["Source", "open_source", "parse"]
+__all__ = ["Serialized", "Source", "open_source", "parse"]
 
-Given = str | os.PathLike[str] | bytes | bytearray | memoryview | IO[bytes]
+
+class Serialized(Protocol):
+    """A ``ModelProto``, as ``onnx.load`` gives it."""
+
+    def SerializeToString(self) -> bytes:
+        """Its bytes."""
+        ...
+
+
+Given = str | os.PathLike[str] | bytes | bytearray | memoryview | IO[bytes] | Serialized
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +37,15 @@ class Source:
 
 
 def open_source(given: Given) -> Source:
-    """The bytes of a path, of an open file, or given as such.
+    """The bytes of a path, of an open file, of a ``ModelProto``, or given as such.
 
     Raises `ArgumentError` for what is none of these, `MissingModelError` for a path without a
     file, `FolderModelError` for a folder, and `OSError` for a file that cannot be read.
     """
     if isinstance(given, bytes | bytearray | memoryview):
         return Source("the bytes", bytes(given), None)
+    if hasattr(given, "SerializeToString"):  # as onnx.load gives it, with the data beside its file
+        return Source("the model", given.SerializeToString(), None)
     if isinstance(given, str | os.PathLike):
         path = os.fspath(given)
         try:
@@ -55,8 +66,8 @@ def open_source(given: Given) -> Source:
         if isinstance(data, bytes | bytearray | memoryview):
             return Source(str(getattr(given, "name", type(given).__name__)), bytes(data), None)
     raise ArgumentError(
-        "onnx.load: takes a path, bytes, or a file that is open for reading bytes, not "
-        f"{type(given).__name__}, at {format_locs(here())}"
+        "onnx.load: takes a path, bytes, a file that is open for reading bytes, or a ModelProto, "
+        f"not {type(given).__name__}, at {format_locs(here())}"
     )
 
 
