@@ -1,7 +1,8 @@
 """Every op of the table, with each of its operands split along each dim: what the ranks compute
 together is what one process computes, forward and back, and all that is sent for it is said.
 
-The graphs of the ranks are interpreted: no kernel has a part in this.
+The graphs of the ranks are interpreted, of sizes that are known and that are not: no kernel has a
+part in this. Fewer cases are compiled, which goes through all that a program of a mesh does.
 """
 
 from __future__ import annotations
@@ -15,14 +16,15 @@ import pytest
 from opinfo import ROWS
 from opinfo.core import Array, OpInfo, Sample, values
 from opinfo.modes import arrays_of, call, params_for
-from slices import daily
+from slices import by_days, daily
 
 import staticflow as sf
 from staticflow import distributed
 from staticflow.graph.dims import Size
-from staticflow.graph.dtypes import float64, int64
+from staticflow.graph.dtypes import dtype_of, float64, int64
 from staticflow.graph.graph import Graph, close, new_param, regions_of
 from staticflow.graph.interpret import interpret_graph
+from staticflow.graph.node import Node
 from staticflow.ops import OPS
 from staticflow.ops.along.ordered_collectives import COLLECTIVES
 from staticflow.ops.symbols.captured import constant_node
@@ -67,26 +69,47 @@ def _single(ways: Sequence[Spec]) -> list[Spec]:
     return [spec for spec in ways if sum(map(bool, spec)) == 1]
 
 
-def split_graph(info: OpInfo, sample: Sample, specs: Sequence[Spec]) -> tuple[Graph, list[Array]]:
+def split_graph(
+    info: OpInfo, sample: Sample, specs: Sequence[Spec], unknown: int | None
+) -> tuple[Graph, list[Array]]:
     """The op's results and the gradients by all that is differentiable, of operands that are said
-    to be split; and all that it is given."""
+    to be split; and all that it is given. Dims of ``unknown`` elements are of a size that the graph
+    does not know."""
     arrays = arrays_of(sample)
-    params = params_for(arrays)
+    params = params_for(arrays, unknown)
     split = [
         OPS["shard"](Symbol(p), spec=spec) if any(spec) else Symbol(p)
         for p, spec in zip(params, specs, strict=True)
     ]
     outs = call(info, sample, split)
-    given, cotangents, gradients = list(arrays), [], []
-    real = [o for o in outs if o.dtype is float64]
-    by = [x for x in split if x.dtype is float64]
-    if info.grad and real and by:
-        for i, o in enumerate(real):
-            cotangents.append(new_param(o.node.tensor_type, f"ct{i}"))
+    given, params_of_back = list(arrays), list[Node]()
+    cotangents = []
+    for i, o in enumerate(o for o in outs if o.dtype is float64):
+        if unknown is None:
+            params_of_back.append(new_param(o.node.tensor_type, f"ct{i}"))
             given.append(values(tuple(o.shape), float64, 0.5, 2, seed=5 + i))
-        found = pullback(real, [Symbol(c) for c in cotangents], by)
-        gradients = [g for g in found if g is not None]
-    return close([*params, *cotangents], [o.node for o in (*outs, *gradients)]), given
+            cotangents.append(Symbol(params_of_back[-1]))
+        else:
+            cotangents.append(weights_of(o))
+    gradients = gradients_of(info, outs, cotangents, split)
+    if not gradients:
+        given, params_of_back = given[: len(arrays)], []
+    return close([*params, *params_of_back], [o.node for o in (*outs, *gradients)]), given
+
+
+def weights_of(y: Any) -> Any:
+    """A cotangent of results whose shape is not known."""
+    return 1 / (1 + y.detach().abs())
+
+
+def gradients_of(
+    info: OpInfo, outs: Sequence[Any], cotangents: Sequence[Any], operands: Sequence[Any]
+) -> list[Any]:
+    """The gradients, by all operands that have one, of the results that are float64."""
+    real, by = ([x for x in xs if x.dtype is float64] for xs in (outs, operands))
+    if not (info.grad and real and by):
+        return []
+    return [g for g in pullback(real, cotangents, by) if g is not None]
 
 
 def bytes_sent(graph: Graph, shape: Sequence[int]) -> int:
@@ -105,14 +128,16 @@ def bytes_sent(graph: Graph, shape: Sequence[int]) -> int:
 
 
 def counted(size: Size) -> int:
-    """A number of bytes; 1 where that is known when the program runs."""
-    return size if isinstance(size, int) else 1
+    """A number of bytes; many where that is known when the program runs."""
+    return size if isinstance(size, int) else 1 << 20
 
 
-def check(info: OpInfo, sample: Sample, specs: Sequence[Spec], mesh: str) -> None:
+def check(
+    info: OpInfo, sample: Sample, specs: Sequence[Spec], mesh: str, unknown: int | None = None
+) -> None:
     names, shape = MESHES[mesh]
-    what = f"{info.op.name}({sample}), split {specs} on {mesh}"
-    graph, given = split_graph(info, sample, specs)
+    what = f"{info.op.name}({sample}), split {specs} on {mesh}, {unknown} unknown"
+    graph, given = split_graph(info, sample, specs, unknown)
     wanted = interpret_graph(graph, given)
 
     def run() -> tuple[list[Array], int, int]:
@@ -125,13 +150,45 @@ def check(info: OpInfo, sample: Sample, specs: Sequence[Spec], mesh: str) -> Non
         return interpret_graph(local, given), sent, said
 
     for found, sent, said in distributed.simulate(run, int(np.prod(shape))):
-        for a, w in zip(found, wanted, strict=True):
-            assert (a.dtype, a.shape) == (w.dtype, w.shape), what
-            if w.dtype.kind == "f":
-                np.testing.assert_allclose(a, w, 1e-10, 1e-10, err_msg=what)
-            else:
-                np.testing.assert_array_equal(a, w, what)
+        assert_alike(found, wanted, what)
         assert (sent == 0) == (said == 0), f"{what}: {sent} B are sent, and {said} said"
+
+
+def assert_alike(found: Sequence[Array], wanted: Sequence[Array], what: str) -> None:
+    for a, w in zip(found, wanted, strict=True):
+        assert (a.dtype, a.shape) == (w.dtype, w.shape), what
+        if w.dtype.kind == "f":
+            np.testing.assert_allclose(a, w, 1e-10, 1e-10, err_msg=what)
+        else:
+            np.testing.assert_array_equal(a, w, what)
+
+
+def check_compiled(
+    info: OpInfo, sample: Sample, specs: Sequence[Spec], mesh: str, unknown: int | None
+) -> None:
+    """Of whole inputs that are placeholders, with the gradients, as users compile it."""
+    names, shape = MESHES[mesh]
+    arrays = arrays_of(sample)
+
+    def run(mesh: Any = None) -> list[Array]:
+        shapes = [tuple("n" if d == unknown else d for d in a.shape) for a in arrays]
+        inputs = [
+            sf.placeholder(s, dtype_of(a.dtype), name=f"x{i}")
+            for i, (s, a) in enumerate(zip(shapes, arrays, strict=True))
+        ]
+        split = [
+            distributed.shard(x, *(name or None for name in spec))
+            for x, spec in zip(inputs, specs, strict=True)
+        ]
+        outs = call(info, sample, split)
+        cotangents = [weights_of(o) for o in outs if o.dtype is float64]
+        outs += gradients_of(info, outs, cotangents, split)
+        return [y.numpy() for y in sf.compile(inputs, outs, mesh=mesh)(*arrays)]
+
+    wanted, axes = run(), dict(zip(names, shape, strict=True))
+    for found in distributed.simulate(lambda: run(distributed.mesh(**axes)), int(np.prod(shape))):
+        what = f"{info.op.name}({sample}), split {specs} on {mesh}, {unknown} unknown, compiled"
+        assert_alike(found, wanted, what)
 
 
 def cases_of(name: str) -> Iterator[tuple[Sample, tuple[Spec, ...], str]]:
@@ -142,6 +199,14 @@ def cases_of(name: str) -> Iterator[tuple[Sample, tuple[Spec, ...], str]]:
         for mesh, (names, _) in MESHES.items():
             for specs in specs_of(shapes, names):
                 yield sample, specs, mesh
+
+
+def open_cases_of(name: str) -> Iterator[tuple[Sample, tuple[Spec, ...], str, int | None]]:
+    """Each case with all dims known, and with those of each size that one of its dims has not."""
+    for sample, specs, mesh in cases_of(name):
+        sizes = {d for a in arrays_of(sample) for d in a.shape if d > 1}
+        for unknown in (*sorted(sizes), None):
+            yield sample, specs, mesh, unknown
 
 
 SPLIT = [n for n in ROWS if OPS[n] not in COLLECTIVES and n != "shard"]
@@ -159,6 +224,38 @@ def test_split_operands_of_every_op(name: str) -> None:
 def test_split_operands_of_every_op_in_hundreds_of_ways(name: str) -> None:
     for sample, specs, mesh in daily(list(cases_of(name)), 300, f"many splits {name}"):
         check(ROWS[name], sample, specs, mesh)
+
+
+@pytest.mark.parametrize("name", SPLIT)
+def test_split_operands_of_unknown_sizes(name: str) -> None:
+    for sample, specs, mesh, unknown in daily(list(open_cases_of(name)), 2, f"open {name}"):
+        check(ROWS[name], sample, specs, mesh, unknown)
+
+
+@pytest.mark.parametrize("name", by_days(SPLIT, 50, "compiled splits"))
+def test_split_operands_in_compiled_programs(name: str) -> None:
+    for sample, specs, mesh, unknown in daily(list(open_cases_of(name)), 1, f"compiled {name}"):
+        check_compiled(ROWS[name], sample, specs, mesh, unknown)
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("name", SPLIT)
+def test_split_operands_of_unknown_sizes_and_compiled_in_many_ways(name: str) -> None:
+    cases = list(open_cases_of(name))
+    for sample, specs, mesh, unknown in daily(cases, 200, f"many open {name}"):
+        check(ROWS[name], sample, specs, mesh, unknown)
+    for sample, specs, mesh, unknown in daily(cases, 10, f"many compiled {name}"):
+        check_compiled(ROWS[name], sample, specs, mesh, unknown)
+
+
+def test_a_batch_of_one_is_split_where_another_operand_is_computed_anew() -> None:
+    """The weight's gradient takes the cotangent in parts, which is computed in parts of what is whole:
+    one rank has the one row, and others none."""
+    x, w = np.arange(6.0).reshape(1, 1, 6), np.arange(4.0).reshape(2, 1, 2)
+    for mesh in ("data=2", "data=3"):
+        check(ROWS["convolution"], Sample((x, w)), (("data", "", ""), ("",) * 3), mesh, 6)
+    sample = Sample((np.arange(30.0).reshape(1, 1, 6, 5),), {"kernel_size": 2})
+    check(ROWS["max_pool"], sample, (("", "data", "", ""),), "data=2", 6)
 
 
 def test_a_dim_of_one_element_is_not_split_along_what_it_is_repeated() -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from staticflow.errors import ShapeError
+from staticflow.graph.dims import same
 from staticflow.graph.graph import Graph, close, new_param, regions_of
 from staticflow.graph.locs import format_locs, using
 from staticflow.graph.node import Node, item, param, toposort
@@ -43,7 +44,7 @@ from staticflow.passes.partition.moves import (
     move,
     note_move,
 )
-from staticflow.passes.partition.plans import Plan, stretch
+from staticflow.passes.partition.plans import Plan
 from staticflow.passes.partition.rules import rule_of, turn_back
 from staticflow.passes.partition.vocabulary import add_up_part, pick_from_parts
 from staticflow.passes.rewrite import with_args
@@ -288,7 +289,7 @@ class Walk:
         key = node, layout
         if key not in self.computed:
             self.depth += 1
-            args = [self.take(a, stretch(layout, a.tensor_type.shape), node) for a in node.args]
+            args = [self.take(a, _layout_of_operand(a, node, layout), node) for a in node.args]
             self.depth -= 1
             with using(node.locs), behind(args):
                 self.computed[key] = node.op(*map(Symbol, args), **node.attrs).node
@@ -330,6 +331,20 @@ _WRITTEN_OUT: Mapping[Op, Callable[..., Any]] = {
     attend_back_op: write_out_back,
 }
 """Ops that are said in others where their own rule has no plan."""
+
+
+def _layout_of_operand(operand: Node, node: Node, layout: Layout) -> Layout:
+    """The layout of an operand of an elementwise node of which a part in this layout is computed:
+    whole along the dims that it is repeated along. A dim of one element that is not repeated is
+    split, too: one rank has it."""
+    shape = operand.tensor_type.shape
+    first = len(layout) - len(shape)
+    return tuple([
+        None if same(size, 1) and not same(whole_size, 1) else split
+        for size, whole_size, split in zip(
+            shape, node.tensor_type.shape[first:], layout[first:], strict=True
+        )
+    ])  # fmt: skip
 
 
 def _is_by_element(node: Node) -> bool:
