@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from staticflow.config import config
+from staticflow.distributed.siblings import refuse_missing
 from staticflow.errors import RankError
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.along.collectives import combine_parts
@@ -64,6 +65,7 @@ class _MPI(Communicator):
         self._wanted = threading.Semaphore(0)
         self._helper: threading.Thread | None = None
         self._said = ""
+        self._leaves = False
 
     @functools.cached_property
     def carrier(self) -> Carrier | None:
@@ -154,7 +156,7 @@ class _MPI(Communicator):
             time.sleep(NAP)
             if limit:
                 self._answer(what)
-                if time.monotonic() - began > limit:
+                if time.monotonic() - began > limit and not self._leaves:
                     self._give_up(what, limit)
         return found
 
@@ -189,9 +191,11 @@ class _MPI(Communicator):
     # -- the end ---------------------------------------------------------------------------------
 
     def leave(self) -> None:
-        """Say that this rank sends no other message, and wait until all have said so: one that has
-        not raises an error at its next exchange, which ends all."""
+        """Say that this rank sends no other message, and wait until all have said so, however long
+        one of them goes on alone: one that has not raises an error at its next exchange, which ends
+        all."""
         self.work_off()
+        self._leaves = True
         others = [r for r in range(self.size) if r != self.rank]
         nothing = np.empty(0, np.uint8)
         for r in others:
@@ -236,13 +240,20 @@ def join() -> None:
     if isinstance(current(), _MPI):
         return
     try:
-        with _time_limit():
-            from mpi4py import MPI  # which waits until all processes have come so far
+        import mpi4py
+
+        # All is loaded first: between the look for other ranks and the beginning none ends unseen.
+        mpi4py.rc.initialize, mpi4py.rc.finalize = False, True
+        from mpi4py import MPI
     except (ImportError, RuntimeError) as error:
         raise RankError(
             f"this process was started by mpirun, and mpi4py cannot be imported ({error}); install "
             f"staticflow[distributed], at {format_locs(here())}"
         ) from None
+    if not MPI.Is_initialized():
+        refuse_missing()
+        with _time_limit():
+            MPI.Init_thread()  # which waits until all processes have come so far
     joined = _MPI(MPI.COMM_WORLD, MPI)
     serve(joined)
     atexit.register(joined.leave)

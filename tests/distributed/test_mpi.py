@@ -131,9 +131,11 @@ def test_a_rank_that_fails_ends_all(name: str, tmp_path: Path) -> None:
 
 
 def test_a_rank_that_is_stopped_for_a_while_or_ends_early_ends_nobody(tmp_path: Path) -> None:
-    """The others wait for the first at an exchange, and for the second nowhere."""
+    """The others wait for the first at an exchange, and for the second nowhere; it waits for them at
+    the end, whatever the limit is of other waiting."""
     script = """
         import os, signal, subprocess, time
+        from staticflow.config import config
         mesh = distributed.mesh(data=-1)
         total = 0.0
         for i in range(5):
@@ -141,25 +143,49 @@ def test_a_rank_that_is_stopped_for_a_while_or_ends_early_ends_nobody(tmp_path: 
                 subprocess.Popen(["sh", "-c", f"sleep 1; kill -CONT {os.getpid()}"])
                 os.kill(os.getpid(), signal.SIGSTOP)
             total += distributed.all_reduce(sf.ones(2), mesh).sum().item()
+        config.change(wait_limit=1).__enter__()
         if mesh.rank != 1:
-            time.sleep(1)
+            time.sleep(2)
         print("rank", mesh.rank, "has", total, flush=True)
     """
     run = launch(3, script, tmp_path)
     assert run.returncode == 0, run.stderr
     assert sorted(run.stdout.split("\n")[:-1]) == [f"rank {r} has 30.0" for r in range(3)]
+    assert "RankError" not in run.stderr
 
 
-def test_ranks_wait_for_one_that_never_joins_as_long_as_the_limit_is(
+@pytest.mark.parametrize("seconds", [0.0, 0.5])
+def test_a_rank_that_ends_without_a_mesh_ends_all(seconds: float, tmp_path: Path) -> None:
+    """Before any other has come to it, which these see, or while they wait in MPI's beginning, which
+    mpirun sees."""
+    script = f"""
+        import os, sys, time
+        from staticflow.distributed import siblings
+        siblings.STARTING = 1
+        if os.environ["OMPI_COMM_WORLD_RANK"] == "1":
+            sys.exit(0)
+        time.sleep({seconds})
+        distributed.mesh(data=-1)
+        print("has a mesh")
+    """
+    run = launch(3, script, tmp_path)
+    assert run.returncode != 0 and not run.stdout
+    told = "RankError: mesh: rank 1 of 3 has ended without making a mesh" in run.stderr
+    assert told or (
+        "process rank 1 with" in run.stderr and 'did not call "init" before exiting' in run.stderr
+    )
+
+
+def test_ranks_wait_for_one_that_they_cannot_see_as_long_as_the_limit_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where MPI begins no Python runs, and mpirun lets a process end that has not begun it, if none has
-    yet; else it says so at once."""
+    """As one of another machine. Where MPI begins no Python runs, and mpirun lets a process end that
+    has not begun it, if none has yet; else it says so at once."""
     monkeypatch.setenv("STATICFLOW_WAIT_LIMIT", "1")
     script = """
         import os, sys, time
-        from staticflow.distributed import mpi
-        mpi.STARTING = 1
+        from staticflow.distributed import mpi, siblings
+        mpi.STARTING, siblings.DAEMONS = 1, ()
         if os.environ["OMPI_COMM_WORLD_RANK"] == "1":
             sys.exit(0)
         time.sleep(1)
