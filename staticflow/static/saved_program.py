@@ -69,7 +69,7 @@ _STRUCTURAL = (param, constant, item)
 def save_program(program: Compiled, f: str | os.PathLike[str] | IO[bytes]) -> None:
     """Write a program to the file ``f``, as `Program.save` says."""
     written = program._written
-    if program.options.mesh is not None:
+    if program.options.mesh is not None and program.options.mesh.size > 1:
         raise CheckpointError(
             f"save: the program is that of rank {program.options.mesh.rank} of "
             f"{program.options.mesh}, and no other process can run it; save the tensors, or a "
