@@ -46,6 +46,16 @@ def _positions(module: Any) -> Iterator[tuple[str, Any, str, Any]]:
             yield (f"{path}.{name}" if path else name), holder, name, tensor
 
 
+def _under_names_of_now(module: Any, state: Mapping[str, Any]) -> Mapping[str, Any]:
+    """``state`` with what it has under older names of a module, all of them, under those of now."""
+    found = dict(state)
+    for path, holder in module.named_modules(remove_duplicate=False):
+        names = holder.older_names(path) if hasattr(holder, "older_names") else {}
+        if names and names.keys() <= found.keys():
+            found |= {name: found.pop(older) for older, name in names.items()}
+    return found
+
+
 def _fault(path: str, value: Any, holder: Any, name: str, own: Any) -> str:
     """Why ``value`` cannot be loaded into the tensor ``own``; empty if it can."""
     if is_uninitialized(value):
@@ -82,6 +92,7 @@ def load_state(module: Any, state: Mapping[str, Any], strict: bool, assign: bool
             f", at {format_locs(here())}"
         )
     positions = {path: (holder, name, own) for path, holder, name, own in _positions(module)}
+    state = _under_names_of_now(module, state)
     result = LoadResult(
         [n for n in positions if n not in state], [n for n in state if n not in positions]
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -319,3 +320,29 @@ def test_older_names_are_those_of_parametrizations(name: str) -> None:
         np.testing.assert_allclose(value, before, rtol=1e-6)
     with pytest.raises(ArgumentError, match="'weight' of Linear has none"):
         getattr(nn.utils, f"remove_{name}")(layer)
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_a_copy_and_a_pickle_are_parametrized_apart(name: str) -> None:
+    """Each has a class of its own: removing a parametrization of one leaves the other's."""
+    layer = nn.Sequential(MAKERS[name]()).eval()
+    own = layer[0]
+    tensors = [*own.parametrizations.keys()]
+    for copied in (copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))):
+        other = copied(layer)[0]
+        assert isinstance(other, nn.Linear)
+        for tensor in tensors:
+            assert getattr(other, tensor).tolist() == getattr(own, tensor).tolist()
+            remove_parametrizations(other, tensor)
+            assert is_parametrized(own, tensor) and not is_parametrized(other)
+            assert getattr(other, tensor).tolist() == getattr(own, tensor).tolist()
+
+
+def test_a_state_has_all_older_names_or_none() -> None:
+    layer = weight_norm(nn.Linear(3, 2))
+    state = {"bias": sf.ones(2), "weight_g": sf.ones(2, 1)}
+    with pytest.raises(sf.CheckpointError, match=r"original1 is missing; weight_g is not known"):
+        layer.load_state_dict(state)
+    state["weight_v"] = sf.ones(2, 4)
+    with pytest.raises(sf.CheckpointError, match=r"original1 has shape \[2, 4\]"):
+        layer.load_state_dict(state)

@@ -51,3 +51,25 @@ def test_a_layer_is_pytorchs(case: Any) -> None:
         )
     for (name, b), c in zip(ours.named_buffers(), theirs.buffers(), strict=True):
         torch.testing.assert_close(torch.tensor(b.numpy()), c, msg=name)
+
+
+OLDER = [c for c in CASES if c[0] != "orthogonal" and c[3].get("name") != "bias"]
+
+
+@pytest.mark.filterwarnings("ignore:.*weight_norm.*:FutureWarning")
+@pytest.mark.parametrize("place", ["parametrizations", ""], ids=["new", "older"])
+@pytest.mark.parametrize("case", OLDER, ids=lambda c: f"{c[0]} of {c[1]} {c[3]}")
+def test_a_state_of_the_older_function_is_loaded(case: Any, place: str) -> None:
+    what, layer, sizes, options, shape = case
+    theirs = torch.nn.Sequential(
+        getattr(torch.nn.utils, what)(getattr(torch.nn, layer)(*sizes), **options)
+    ).eval()
+    with torch.no_grad():
+        for p in theirs.parameters():
+            p += torch.randn_like(p).abs()
+    functions = getattr(sf.nn.utils, place) if place else sf.nn.utils
+    made = getattr(functions, what)(getattr(sf.nn, layer)(*sizes), **options)
+    ours = sf.nn.Sequential(made).eval()
+    ours.load_state_dict(theirs.state_dict())
+    x = torch.randn(shape)
+    torch.testing.assert_close(torch.from_dlpack(ours(sf.tensor(x)).detach()), theirs(x).detach())

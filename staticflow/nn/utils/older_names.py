@@ -1,7 +1,8 @@
 """Parametrizations under PyTorch's older names, `weight_norm` and `spectral_norm` of ``nn.utils``.
 
 The functions are those of `parametrizations`: the tensors that a weight is made from are
-``module.parametrizations.weight``, and not ``weight_g``, ``weight_v`` or ``weight_orig``.
+``module.parametrizations.weight``, and not ``weight_g``, ``weight_v`` or ``weight_orig``. A state
+with such names is loaded.
 """
 
 from __future__ import annotations

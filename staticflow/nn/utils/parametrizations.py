@@ -3,7 +3,7 @@ is 1."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from staticflow.errors import ArgumentError
 from staticflow.graph.dims import prod
@@ -44,6 +44,8 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
 
 
 class _WeightNorm(Module):
+    older_endings: ClassVar[dict[str, str]] = {"original0": "_g", "original1": "_v"}
+
     def __init__(self, dim: int | None) -> None:
         super().__init__()
         self.dim = dim
@@ -109,6 +111,8 @@ def spectral_norm(
 
 
 class _SpectralNorm(Module):
+    older_endings: ClassVar[dict[str, str]] = {"original": "_orig", "0._u": "_u", "0._v": "_v"}
+
     def __init__(self, weight: Any, iterations: int, dim: int, eps: float) -> None:
         super().__init__()
         self.iterations, self.eps = iterations, eps

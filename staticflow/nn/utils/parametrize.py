@@ -59,6 +59,13 @@ class ParametrizationList(ModuleList):
             value = module(value)
         return value
 
+    def older_names(self, path: str) -> dict[str, str]:
+        """The names that PyTorch's older functions, hooks of a layer, give in a state to what the
+        first module has, with those of now, where this list is at ``path``."""
+        holder, _, name = path.rpartition("parametrizations.")
+        endings: dict[str, str] = getattr(self[0], "older_endings", {})
+        return {f"{holder}{name}{old}": f"{path}.{new}" for new, old in endings.items()}
+
     def originals(self) -> tuple[Any, ...]:
         """What the tensor is made from."""
         return tuple([v for name, v in vars(self).items() if name.startswith("original")])
@@ -113,10 +120,27 @@ def register_parametrization(
     delattr(module, tensor_name)
     if not is_parametrized(module):
         module.parametrizations = ModuleDict()
-        own = type(module)
-        module.__class__ = type(f"Parametrized{own.__name__}", (own,), {})
+        module.__class__ = _class_of_its_own(type(module))
     module.parametrizations[tensor_name] = made
     setattr(type(module), tensor_name, _property_of(tensor_name))
+    return module
+
+
+def _class_of_its_own(own: type[Module], names: Iterable[str] = ()) -> type[Module]:
+    """A class for one module, below ``own``, of which the tensors ``names`` are computed."""
+    properties = {name: _property_of(name) for name in names}
+    members = {"__reduce_ex__": _reduce, "__doc__": own.__doc__, **properties}
+    return type(f"Parametrized{own.__name__}", (own,), members)
+
+
+def _reduce(self: Module, protocol: int) -> tuple[Any, ...]:
+    """What a copy and a pickle are made of: a class of the copy's own is made anew."""
+    own = type(self).__mro__[1]
+    return _bare, (own, tuple(self.parametrizations.keys())), self.__getstate__()
+
+
+def _bare(own: type[Module], names: tuple[str, ...]) -> Module:
+    module: Module = object.__new__(_class_of_its_own(own, names))
     return module
 
 
