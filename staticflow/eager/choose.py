@@ -69,10 +69,10 @@ def compute_of(op: Op, is_large: bool) -> Callable[..., Any]:
         return alone
     if op.shapeless:
         return _flat(op)
-    if kernel_from(op) <= (LARGE if is_large else 0):
-        return kernels_of(op)
     make = _ON_LARGE.get(op.numpy) if is_large else None
-    return op.reference if make is None else make(op)
+    if make is not None:
+        return make(op)
+    return kernels_of(op) if kernel_from(op) <= (LARGE if is_large else 0) else op.reference
 
 
 def _flat(op: Op) -> Callable[..., Any]:
@@ -104,29 +104,17 @@ def _spread_pays(op: Op, arrays: Sequence[Array]) -> bool:
         return True
     if is_even(op):
         whole = all(map(in_known_rows, arrays)) or order_of(arrays) is not None
-        return whole and _even_work(arrays)
-    return max([a.size for a in arrays]) >= (LARGE if any(map(_short, arrays)) else SPREAD)
+        return whole and _joint_size(arrays) >= LARGE
+    return max([a.size for a in arrays]) >= LARGE
 
 
-def _short(a: Array) -> bool:
-    """Whether an array has short rows, with which NumPy begins anew each time."""
-    return a.ndim > 1 and a.shape[-1] < ROW
-
-
-def _even_work(arrays: Sequence[Array]) -> bool:
-    """Whether what is computed by element of arrays is as much work as pays for a kernel, of an op
-    at which NumPy is as fast where they do not broadcast and lie as one row each, all in one
-    order."""
+def _joint_size(arrays: Sequence[Array]) -> int:
+    """The elements that arrays have together, more where NumPy is slow as they broadcast."""
     size = np.broadcast(*arrays).size
-    if not any([1 < a.size < size for a in arrays]):
-        whole = [a.flags for a in arrays if a.size > 1]
-        as_one = all([f.c_contiguous for f in whole]) or all([f.f_contiguous for f in whole])
-        by_numpy = as_one and arrays[0].dtype.kind != "b"  # which it compares 16 at a time
-        return size >= (SPREAD if by_numpy else LARGE)
-    if len(arrays) == 2:
+    if len(arrays) == 2 and any([1 < a.size < size for a in arrays]):
         a, b = arrays
-        size = joint_work(a.shape, a.ndim, b.shape, b.ndim, True)
-    return size >= LARGE
+        return joint_work(a.shape, a.ndim, b.shape, b.ndim, True)
+    return size
 
 
 _HALVES = frozenset(d.numpy for d in (float16, bfloat16))
@@ -225,7 +213,7 @@ def _contiguous(xp: Any, x: Any) -> Any:
 
 def _spreads(x: Any) -> bool:
     """Whether an array is copied by several threads."""
-    return type(x) is np.ndarray and x.size >= SPREAD and get_num_threads() > 1
+    return type(x) is np.ndarray and x.size >= LARGE and get_num_threads() > 1
 
 
 def _truth(op: Op) -> Callable[..., Any]:
@@ -366,7 +354,8 @@ def by_numpy(op: Op, arrays: Sequence[Any], attrs: Mapping[str, Any]) -> Callabl
     if op is matmul_op and arrays[0].dtype in _WIDE:
         if arrays[0].shape[-1] != 1:
             return np.matmul
-        return functools.partial(compute_of(mul, True), np) if _even_work(arrays) else np.multiply
+        large = _joint_size(arrays) >= LARGE
+        return functools.partial(compute_of(mul, True), np) if large else np.multiply
     if op is linear_op and arrays[0].dtype in _WIDE and arrays[0].ndim == 2:
         return _add_to_product
     if op is sum_op and arrays[0].dtype not in _HALVES:
@@ -385,8 +374,8 @@ def broadcasts(op: Op) -> bool:
 
 @functools.cache
 def is_even(op: Op) -> bool:
-    """Whether NumPy computes an op as fast as a kernel of up to `SPREAD` elements, if arrays of one
-    shape lie in one order."""
+    """Whether an op goes through arrays by element as fast in NumPy as in a kernel, on one thread,
+    and takes no copies of them there however they lie."""
     return op.numpy == "alone" and op not in _ALONE and type(op.lowering) is Elementwise
 
 
@@ -412,7 +401,7 @@ def _runs_as_kernel(op: Op, arrays: Sequence[Any]) -> bool:
     if takes_halves(op) and are_halves(arrays):
         return True
     size = max(a.size for a in arrays if isinstance(a, np.ndarray))
-    if is_even(op) and size < SPREAD:
+    if is_even(op):
         return _spread_pays(op, [a for a in arrays if isinstance(a, np.ndarray)])
     if reduces(op):
         size = work_by_rows(arrays[0].shape, arrays[0].ndim)

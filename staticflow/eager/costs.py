@@ -27,7 +27,7 @@ SMALL = 1 << 12
 
 LARGE = 1 << 16
 """Elements from which on a pass over an array takes so long (a sum of two 4 microseconds, `exp` 21)
-that a kernel is worth it, which takes some 20 ms to make."""
+that a kernel is worth it, which takes some 20 ms to make, and is spread over threads."""
 
 HALVES = 1 << 6
 """Floats of 16 bits from which on a kernel computes what NumPy does to one after the other: it adds
@@ -47,8 +47,8 @@ SUMMED_ROW = 1 << 9
 rows of 3 take it 6.7 microseconds, and the kernel 0.7; those of 256 rows of 100 10.3, and 1.8."""
 
 SPREAD = 1 << 19
-"""Elements from which on several threads take less time for what NumPy does on one, and a program
-that writes in place less than an array more."""
+"""Elements from which on it pays to let a program fill an array, write to a part of one or add
+cotangents up, all of which takes a call in Python: 5 to 15 microseconds."""
 
 BEYOND = 1 << 22
 """Elements from which on an array is more than the caches hold, and whole vectors fill it sooner
@@ -141,7 +141,7 @@ and more."""
 # -- an op ---------------------------------------------------------------------------------------
 
 _KERNEL_FROM: Mapping[NumPy, float] = {
-    "slower": 0, "small": LARGE, "alone": SPREAD, "rows": inf, "faster": inf,
+    "slower": 0, "small": LARGE, "alone": LARGE, "rows": inf, "faster": inf,
 }  # fmt: skip
 
 _OFTEN_BELOW: Mapping[NumPy, int] = {

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from staticflow.eager.costs import LARGE, SPREAD
+from staticflow.eager.costs import LARGE
 from staticflow.eager.device import is_writeable
 from staticflow.eager.memory import Memory, note_exchange
 from staticflow.eager.numbers import number_beside
@@ -234,7 +234,7 @@ def _copied_at_once(x: Tensor, value: Any, spread: bool = False) -> bool:
 def _casts_at_once(a: Any, b: Any) -> bool:
     """Whether floats of another width are cast as they are copied, by a program."""
     floats = BY_NUMPY[a.dtype].is_floating and BY_NUMPY[b.dtype].is_floating
-    return floats and a.size >= SPREAD and a.shape == b.shape
+    return floats and a.size >= LARGE and a.shape == b.shape
 
 
 def is_open(x: Tensor) -> bool:

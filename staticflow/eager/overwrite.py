@@ -176,7 +176,7 @@ def copy_into(target: Array, source: Array) -> None:
     which takes a sixth of the time: a million float32, each twice, 0.6 milliseconds."""
     alone = get_num_threads() == 1 and source.dtype == target.dtype and in_rows(source)
     alone = alone and (source.ndim > 0 or target.size < BEYOND)
-    alone = alone or target.size < SPREAD or repeats_few(target, source)
+    alone = alone or target.size < LARGE or repeats_few(target, source)
     if alone or not _copy_by_program(target, source):
         if target.dtype == source.dtype == _BFLOAT16:  # which NumPy moves one by one
             target, source = target.view(np.uint16), source.view(np.uint16)

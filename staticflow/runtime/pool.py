@@ -7,7 +7,10 @@ that wakes late, or that the system gives no time, does not hold the rest up. A 
 same time, such as a task itself, runs its own task alone. After each piece the caller looks whether
 the user wants to stop.
 
-A worker that finds nothing to do looks on for a while, then sleeps. It *enters* a job by counting
+A worker that finds nothing to do looks on for a while, then sleeps. Little work is shared with
+workers that are awake; who computes it alone since they sleep adds it up, and wakes them when
+together it would have paid, but ever later while the next such work finds them asleep again. A
+worker *enters* a job by counting
 itself as active and only then looks whether the job is still open; the caller closes the job and
 only then waits until nobody is active. So nobody touches a job that is over.
 
@@ -23,7 +26,7 @@ from collections.abc import Callable
 from typing import Any
 
 from staticflow.codegen.statuses import INTERRUPTED
-from staticflow.codegen.thresholds import SHARED_WORK
+from staticflow.codegen.thresholds import SHARED_WORK, WAKING_WORK
 from staticflow.native.language import (
     Atomic,
     Int32,
@@ -48,7 +51,9 @@ __all__ = ["EXPORTS", "POOL"]
 
 MOST = 1024  # threads that a job can have shares for
 PIECES = 8  # of a share: what the threads may end apart by, and what atomic operations cost
-LONGEST = 200 * SHARED_WORK  # work of a piece: some ten milliseconds, after which the caller looks
+LEAST = SHARED_WORK // 2  # work that a thread is wanted for
+LONGEST = 200 * WAKING_WORK  # work of a piece: some ten milliseconds, after which the caller looks
+MOST_DOUBLINGS = 8  # of the work that is missed before workers are woken: some 15 milliseconds
 SPINS = 4000  # looks of a worker before it sleeps: about as long as waking it up takes
 
 FAULTS = 4, 7, 8, 11  # SIGILL, SIGBUS, SIGFPE and SIGSEGV, of Linux
@@ -102,10 +107,14 @@ class Share(Record, alignment=LINE):
 
 
 class Crew(Record):
-    """How many workers there are, and how many jobs they had."""
+    """How many workers there are, how many jobs they had, and how much work was ``missed``,
+    which was done without them because they slept; ``doublings`` of what it pays to wake them for
+    are what is missed before they are."""
 
     size: int
     jobs: int
+    missed: int
+    doublings: int
 
 
 class Handle(Record):
@@ -307,9 +316,12 @@ def parallel(task: Task, argument: object, count: int, cost: int, threads: int) 
     and 0 is the caller's."""
     if cost < SHARED_WORK:
         return task(argument, 0, count, 0)
-    most = min(min(wanted.value.load("relaxed"), count), min(threads, MOST))
+    most = min(min(wanted.value.load("relaxed"), count), min(threads, min(cost // LEAST, MOST)))
     if most < 2 or not busy.value.compare_exchange(0, 1):
         return run_alone(task, argument, count, cost, 1)
+    if cost < WAKING_WORK and not is_due(most, cost):
+        busy.value.store(0, "release")
+        return task(argument, 0, count, 0)
     if crew.size < most - 1:
         hire(most - 1)
     lay_out(task, argument, count, cost, most)
@@ -321,6 +333,22 @@ def parallel(task: Task, argument: object, count: int, cost: int, threads: int) 
     failed = status.value.load("relaxed")
     busy.value.store(0, "release")
     return failed
+
+
+@native
+def is_due(threads: int, cost: int) -> bool:
+    """Whether little work is shared by so many ``threads``: if the workers are awake, or missed so
+    much that they are woken."""
+    if crew.size >= threads - 1 and sleepers.value.load("relaxed") == 0:
+        crew.missed = 0
+        crew.doublings = 0
+        return True
+    crew.missed += cost
+    if crew.missed < WAKING_WORK << crew.doublings:
+        return False
+    crew.missed = 0
+    crew.doublings = min(crew.doublings + 1, MOST_DOUBLINGS)
+    return True
 
 
 @inline

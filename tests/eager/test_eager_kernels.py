@@ -235,7 +235,7 @@ def test_what_kernels_do_exactly_has_numpys_bits(op: Any) -> None:
 def test_floats_of_16_bits_need_a_kernel_earlier(compilations: list[Any]) -> None:
     """NumPy takes them one by one; what it is fast at it does until threads pay."""
     for dtype, made in ((np.float32, []), (np.float16, ["add"])):
-        x = np.linspace(-3, 3, LARGE).astype(dtype)
+        x = np.linspace(-3, 3, LARGE - 1).astype(dtype)
         assert np.array_equal(native("add")(np, x, x), x + x)
         assert compilations == made
 
@@ -257,9 +257,7 @@ MOVES: dict[str, tuple[Any, Any]] = {
 @pytest.mark.parametrize("columns", [8, costs.ROW])
 @pytest.mark.parametrize("name", MOVES)
 def test_moves_are_kernels(name: str, columns: int, compilations: list[Any]) -> None:
-    """Of short rows sooner, and of what NumPy is slow at."""
-    alone = OPS[name].numpy == "alone" and columns >= costs.ROW
-    rows = (costs.SPREAD if alone else LARGE) // columns
+    rows = LARGE // columns
     counts = []
     for n in (rows // 2, rows + 9, rows + 31):
         x = np.random.default_rng(0).random((n, columns))

@@ -80,7 +80,7 @@ NO_SIZES: Mapping[str, str] = {
             "codegen.gemm.block._ENOUGH",
             "codegen.lower.tasks.GROUPS", "codegen.llvm.loops._ENOUGH", "runtime.pool.MOST", "runtime.pool.PIECES",
             "runtime.threads.MOST_WORKERS", "codegen.llvm.parallel.MANY_WORKERS",
-            "runtime.pool.SPINS",
+            "runtime.pool.SPINS", "runtime.pool.MOST_DOUBLINGS",
         ),
         "bytes of sums that are sent together, of which tests/distributed/test_order_of_collectives.py has fewer and more": (
             "passes.partition.schedule.BUNDLE",
@@ -216,7 +216,7 @@ NO_SIZES: Mapping[str, str] = {
             "graph.mask_indices._DENSE",
         ),
         "counts operations, of which an element takes from two to hundreds: above between LARGE and SPREAD": (
-            "codegen.thresholds.SHARED_WORK",
+            "codegen.thresholds.SHARED_WORK", "codegen.thresholds.WAKING_WORK", "runtime.pool.LEAST",
         ),
         "bytes from which memory comes from elsewhere: LARGE, SPREAD and BEYOND lie on both sides": (
             "runtime.aligned.ALIGNED_FROM", "runtime.block_cache.KEPT_FROM",

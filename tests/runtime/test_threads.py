@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import os
 import re
 import signal
@@ -22,10 +23,11 @@ import staticflow as sf
 from staticflow.codegen.builder import Builder
 from staticflow.codegen.kernel import Buffer
 from staticflow.codegen.llvm.render import render_module
+from staticflow.codegen.thresholds import WAKING_WORK
 from staticflow.codegen.verify import verify_kernel
 from staticflow.graph.dims import Dim, Sym
 from staticflow.graph.dtypes import int64
-from staticflow.native.language import Atomic, variant
+from staticflow.native.language import Atomic, variant, zero_record
 from staticflow.native.layout import Layout
 from staticflow.native.module import render_native
 from staticflow.runtime import pool, threads
@@ -145,6 +147,39 @@ def test_little_work_is_done_by_one_thread() -> None:
     assert pool_jobs() == before
     step(normal(1_000_000))
     assert pool_jobs() == before + 1
+
+
+def test_threads_share_middle_work_while_they_are_awake() -> None:
+    """After a while of such work they are, unless the processors are busy, which ends."""
+    x = sf.placeholder((None,), name="x")
+    step = sf.compile([x], x * 2)
+    values = sf.from_numpy(normal(100_000))
+    before = pool_jobs()
+    assert any(step(values) is not None and pool_jobs() > before for _ in range(100_000))
+
+
+def test_workers_that_sleep_miss_middle_work_before_they_are_woken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each time twice as much, while nobody finds them awake."""
+    crew, sleepers = zero_record(pool.Crew), zero_record(pool.Count)
+    crew.size = 1
+    sleepers.value.store(1)
+    monkeypatch.setattr(pool, "crew", crew)
+    monkeypatch.setattr(pool, "sleepers", sleepers)
+    cost = WAKING_WORK // 4
+
+    def missed() -> int:
+        return next(n for n in itertools.count() if pool.is_due(2, cost))
+
+    assert [missed() for _ in range(4)] == [3, 7, 15, 31]
+    most = 4 * 2**pool.MOST_DOUBLINGS - 1
+    assert max(missed() for _ in range(pool.MOST_DOUBLINGS)) == most == missed()
+    sleepers.value.store(0)
+    assert missed() == 0 and not [n for n in range(9) if not pool.is_due(2, cost)]
+    assert not pool.is_due(3, cost)  # of which there is no third
+    sleepers.value.store(1)
+    assert missed() == 2
 
 
 def test_a_kernel_that_is_never_large_exists_once() -> None:

@@ -6,7 +6,7 @@ that did so last, and how a change is counted and its line noted.
 
 from __future__ import annotations
 
-from staticflow.eager.costs import BEYOND, LARGE, NEAR, SHORT, SPREAD
+from staticflow.eager.costs import BEYOND, LARGE, NEAR, SHORT
 from staticflow.eager.fast.classes import Memory, State, Tensor, bfloat16, multiply, one
 from staticflow.eager.fast.compute import call_in_context, kernel_at, try_compute
 from staticflow.eager.fast.entry import has_no_edge
@@ -114,18 +114,17 @@ def open_source(method: InPlace, operand: Operand, target: Operand, recording: b
 
 
 @native
-def is_done_here(method: InPlace, array: Array, size: int, scaled: bool) -> bool:
+def is_done_here(method: InPlace, array: Array, size: int) -> bool:
     """Whether a method can be done here.
 
     NumPy does a ufunc, or a copy, of a small array, and a ufunc of a large one that does not lie in
-    rows, of which there is no program. What a program did of a large array it does again, as soon
-    as an array is large where the operand is scaled too. NumPy copies a large array on one thread;
-    but not of bfloat16, whose elements it copies one by one, nor fills a very large one.
+    rows, of which there is no program. What a program did of a large array it does again. NumPy
+    copies a large array on one thread; but not of bfloat16, whose elements it copies one by one,
+    nor fills a very large one.
     """
     by_numpy = method.ufunc is not None
     copies = method.program is None
-    needs_program = scaled or not (by_numpy or copies)  # which NumPy does not do at once
-    if size < (LARGE if needs_program else SPREAD):
+    if size < LARGE:
         return by_numpy or copies
     if not is_in_rows(array):
         if by_numpy:

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from typing import TypeGuard
 
-from staticflow.eager.costs import HALVES, LARGE, SPREAD, STARTED, SUMMED_ROW
+from staticflow.eager.costs import HALVES, LARGE, STARTED, SUMMED_ROW
 from staticflow.eager.fast.classes import State, asarray
 from staticflow.eager.fast.entry import find_edges
-from staticflow.eager.fast.objects import bit_of, has_flag, operand_array, same_shape
+from staticflow.eager.fast.objects import bit_of, has_flag, operand_array
 from staticflow.eager.fast.operands import is_recording
 from staticflow.eager.fast.records import FLAGS, MOST, Call, Cell, KnownOp, Step, TakenArray, Taking
 from staticflow.eager.fast.view import part_of
@@ -28,7 +28,7 @@ from staticflow.native.language import (
     space,
     trust,
 )
-from staticflow.runtime.object_layout import CONTIGUOUS, FORTRAN
+from staticflow.runtime.object_layout import CONTIGUOUS
 
 __all__ = [
     "call_in_context", "compute_call", "compute_in_order", "is_unrecorded", "kernel_at",
@@ -244,8 +244,7 @@ def compute_call(call: Call, state: State) -> Owned[Object | None]:
         operand = call.operands[i]
         arrays[i] = trust(operand.array, Object, "what is open holds an array or a number")
         most = max(most, operand.size)
-    evenly = most >= LARGE and most < SPREAD and lies_evenly(call)
-    work = not evenly and (most >= LARGE or is_wide(call) or has_short_rows(call))
+    work = most >= LARGE or is_wide(call) or has_short_rows(call)
     large = work or has_halves(call)
     step = call.step
     attrs = call.attrs
@@ -254,8 +253,7 @@ def compute_call(call: Call, state: State) -> Owned[Object | None]:
         known = compute_as_known(call.op, step, arrays, count, by_kernel)
         if known is not None or cpython.PyErr_Occurred() is not None:
             return known
-        lies_otherwise = not work or (has_flag(call.op, EVEN) and most < SPREAD)
-        if by_kernel and step is None and lies_otherwise:  # as a plan of it knows
+        if by_kernel and step is None and (not work or has_flag(call.op, EVEN)):  # a plan knows
             return None
     function = call.op.compute[int(large)]
     if step is not None and not large:
@@ -269,28 +267,6 @@ def compute_call(call: Call, state: State) -> Owned[Object | None]:
     array = array_of(data)
     drop(data)
     return array
-
-
-@native
-def lies_evenly(call: Call) -> bool:
-    """Whether NumPy is as fast at an op as a kernel, since its arrays, but for those of one
-    element, have the same sizes and lie in one order, and are not of bools."""
-    if not has_flag(call.op, EVEN):
-        return False
-    orders = CONTIGUOUS | FORTRAN
-    first: Array | None = None
-    for i in range(call.count):
-        operand = call.operands[i]
-        if operand.size > 1:  # 0 of a number
-            array = operand_array(operand)
-            if bit_of(array) & BOOLS != 0:
-                return False
-            orders &= array.flags
-            if first is None:
-                first = array
-            elif not same_shape(first, array):
-                return False
-    return orders != 0
 
 
 @native

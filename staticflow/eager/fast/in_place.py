@@ -7,7 +7,7 @@ program that did so last (`staticflow.eager.overwrite`); or what a function give
 
 from __future__ import annotations
 
-from staticflow.eager.costs import LARGE, SPREAD
+from staticflow.eager.costs import LARGE
 from staticflow.eager.fast.calls import clear_error, forward, given_count
 from staticflow.eager.fast.change import (
     bump,
@@ -129,9 +129,9 @@ def compute_in_place(
     factor = operands[2]
     array = operand_array(target)
     scaled = factor.object is not None
-    if not is_done_here(method, array, target.size, scaled):
+    if not is_done_here(method, array, target.size):
         return False
-    few = target.size < (LARGE if scaled else SPREAD)  # a program saves a pass over memory
+    few = target.size < LARGE
     by_numpy = method.ufunc is not None and (few or not is_in_rows(array))
     if other.object is not None:
         if not open_source(method, other, target, recording):

@@ -34,8 +34,8 @@ FLAGS = {name: 1 << i for i, name in enumerate(
 beside its tensors, and reach what computes it as they are and not as arrays; its tensors are of any
 dtypes, or the first is; it gives a view; it reduces dims; the partials of its vjp run on arrays;
 calls of its vjp are remembered; for large arrays its vjp may be a program; so many floats of 16
-bits are as many as a large array to it; and NumPy is as fast at it where arrays lie in one
-order."""
+bits are as many as a large array to it; and it takes no copies of arrays that do not lie in rows,
+but leaves them to NumPy."""
 
 OPS_ROOM = 1024
 """In a table of so many places ops are found by their addresses."""
