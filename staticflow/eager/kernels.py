@@ -17,7 +17,7 @@ import numpy as np
 from staticflow.data_classes import dataclass
 from staticflow.eager.costs import NEAR
 from staticflow.eager.numbers import as_array, numbers_among, with_operands
-from staticflow.eager.products import is_dense
+from staticflow.eager.products import is_dense, is_of_small
 from staticflow.eager.programs import (
     ArrayKind,
     Programs,
@@ -328,7 +328,9 @@ def sizes_known(op: Op, i: int, shape: tuple[int, ...]) -> tuple[int, ...]:
     """The sizes of argument ``i`` (of a result, if it is below 0) that a program knows: those of 1,
     which broadcast; how long short rows are, unless the op is done element by element, as if along
     one row; of an argument of a batched op all but the batch; of a product that a matrix is a row
-    or a column. 0 stands for the others."""
+    or a column, and small matrices' if there are many. 0 stands for the others."""
+    if op is matmul_op and is_of_small(shape):
+        return (*(0 for _ in shape[:-2]), *shape[-2:])
     if op in _PRODUCTS:
         known = op is matmul_op
         return tuple([int(known and n == 1 and d > len(shape) - 3) for d, n in enumerate(shape)])

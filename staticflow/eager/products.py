@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from staticflow.codegen.thresholds import LEAST_ROWS
-from staticflow.eager.costs import BY_VECTOR, LITTLE, NO_LIBRARY, PANELS, PRODUCT, SOME, TURNED
+from staticflow.eager.costs import (
+    BY_VECTOR,
+    LITTLE,
+    MATRICES,
+    NARROW,
+    NO_LIBRARY,
+    PANELS,
+    PRODUCT,
+    SOME,
+    TURNED,
+)
 from staticflow.eager.rows import in_order
 
-__all__ = ["is_dense", "linear_pays", "product_pays"]
+__all__ = ["is_dense", "is_of_small", "linear_pays", "product_pays"]
 
 Array = np.ndarray[Any, Any]
 
@@ -25,6 +36,8 @@ def product_pays(x: Array, y: Array) -> bool:
     work = x.size * columns
     if x.shape[:-2] != y.shape[:-2]:
         return False
+    if is_of_small(x.shape) and is_of_small(y.shape) and is_dense(x) and is_dense(y):
+        return True
     if x.dtype not in _WIDE:  # what lies otherwise is copied
         return bool(work >= (BY_VECTOR if columns == 1 else NO_LIBRARY))
     if columns == 1:
@@ -41,6 +54,17 @@ def product_pays(x: Array, y: Array) -> bool:
     if work < PRODUCT:
         return bool(turned and rows * columns > PANELS)
     return bool(turned or x.dtype.itemsize == 4)
+
+
+def is_of_small(shape: Sequence[int]) -> bool:
+    """Whether an array of a shape is of many small matrices, of which a kernel multiplies several
+    at a time."""
+    return (
+        len(shape) > 2
+        and shape[-1] <= NARROW
+        and shape[-2] <= NARROW
+        and math.prod(shape[:-2]) >= MATRICES
+    )
 
 
 def linear_pays(x: Array, weight: Array, bias: Array) -> bool:

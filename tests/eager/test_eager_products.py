@@ -9,7 +9,7 @@ import pytest
 
 import staticflow as sf
 from staticflow.eager import kernels
-from staticflow.eager.costs import BY_VECTOR, NO_LIBRARY
+from staticflow.eager.costs import BY_VECTOR, MATRICES, NARROW, NO_LIBRARY
 from staticflow.eager.programs import Programs, compile_function
 from staticflow.ops.matrices.contract import linear_op, matmul_op
 from staticflow.ops.matrices.products import addmm_op
@@ -82,6 +82,42 @@ def test_small_and_narrow_products_are_left_to_numpy(made: list[Any]) -> None:
     assert integers[7, 9].item() == 16
     short = sf.ones(15, 16, dtype=sf.float16) @ sf.ones(16, 17, dtype=sf.float16)
     assert short[7, 9].item() == 16
+    assert not made
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    "sizes",
+    [(3, 3, 3), (1, 4, 2), (5, 2, 1), (2, NARROW, NARROW), (NARROW, 1, 3), (2, 0, 3), (0, 2, 3)],
+)
+def test_many_small_matrices_are_multiplied_by_a_kernel_that_knows_their_sizes(
+    made: list[Any], sizes: tuple[int, int, int], dtype: str
+) -> None:
+    """However the matrices lie, with the gradients."""
+    m, k, n = sizes
+    for batch, by_kernel in (((MATRICES - 1,), False), ((MATRICES,), True), ((3, MATRICES), True)):
+        made.clear()
+        for layout in ("nn", "nt", "tn", "tt"):
+            a = matrix((*batch, m, k), dtype, layout[0] == "t")
+            b = matrix((*batch, k, n), dtype, layout[1] == "t")
+            x, y = (sf.from_numpy(v).requires_grad_() for v in (a, b))
+            out = x @ y
+            assert_product(out.detach().numpy(), a, b)
+            ct = matrix(out.shape, dtype)
+            out.backward(sf.from_numpy(ct))
+            assert x.grad is not None and y.grad is not None
+            assert_product(x.grad.numpy(), ct, b.swapaxes(-1, -2))
+            assert_product(y.grad.numpy(), a.swapaxes(-1, -2), ct)
+        assert any(name == "matmul" for name, _ in made) == by_kernel  # `mul` makes outer products
+        part = sf.from_numpy(a)[..., :-1] if k > 1 else sf.from_numpy(a)[:0]
+        assert_product((part @ part.mT).numpy(), part.numpy(), part.mT.numpy())
+
+
+def test_what_is_not_small_or_not_many_is_left_to_numpy(made: list[Any]) -> None:
+    for shape in ((MATRICES - 1, 3, 3), (2, NARROW + 1, 2), (MATRICES, 3, NARROW + 1)):
+        a = matrix(shape, np.float32)
+        x = sf.from_numpy(a)
+        np.testing.assert_array_equal((x @ x.mT).numpy(), a @ a.swapaxes(-1, -2))
     assert not made
 
 

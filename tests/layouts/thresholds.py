@@ -222,6 +222,9 @@ NO_SIZES: Mapping[str, str] = {
             "runtime.aligned.ALIGNED_FROM", "runtime.block_cache.KEPT_FROM",
             "runtime.block_cache.HUGE_FROM",
         ),
+        "small matrices, of which tests/eager/test_eager_products.py has fewer and more": (
+            "eager.costs.MATRICES",
+        ),
         "bytes of a part of a collective, of which tests/distributed/test_collectives.py has fewer and more": (
             "ops.along.collectives.AT_ONCE",
         ),
