@@ -2,7 +2,8 @@
 
 A carry is split as it begins or as an iteration gives it, so the body is followed until its carries
 end as they begin. A carry that only adds up, as the gradient of a weight over time, adds up this
-rank's share, and the ranks' shares are added up once, behind the loop.
+rank's share, and the ranks' shares are added up once, behind the loop. So are those of a sum that
+each iteration gives a row of, as the losses of micro-batches and the gradients of stacked layers.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from staticflow.graph.graph import close
+from staticflow.graph.graph import Graph, close
 from staticflow.graph.locs import using
 from staticflow.graph.node import Node
 from staticflow.ops.along.collectives import all_reduce_op
@@ -46,6 +47,10 @@ def split_loop(node: Node, layouts: Sequence[Layout], walk: Walk) -> list[tuple[
     given = [shares[i][0] if i in shares else o for i, o in enumerate(given)]
     params = [inner.local[p][0] for p in loop.body.params]
     body = close(params, given, loop.body.equalities)
+    rows_of = {i: y for i in range(loop.carries, len(given)) if (y := _share_of_row(body, i))}
+    if rows_of:
+        given = [rows_of[i][0] if i in rows_of else o for i, o in enumerate(given)]
+        body = close(params, given, loop.body.equalities)
     wanted = [*carries, *((None, *layout) for layout in rows), *captured]
     operands = [walk.take(a, layout, node) for a, layout in zip(node.args, wanted, strict=True)]
     with using(node.locs), behind(operands):
@@ -57,6 +62,8 @@ def split_loop(node: Node, layouts: Sequence[Layout], walk: Walk) -> list[tuple[
         for i, (_, axes) in shares.items():
             total = all_reduce_op(results[i], mesh=walk.place.shape, axes=axes, reduce="sum")
             results[i] = total if is_zero(operands[i]) else Symbol(operands[i]) + total
+        for i, (_, axes) in rows_of.items():
+            results[i] = all_reduce_op(results[i], mesh=walk.place.shape, axes=axes, reduce="sum")
     stacked = [(None, *layout) for layout in ends[loop.carries :]]
     return [(y.node, layout) for y, layout in zip(results, [*carries, *stacked], strict=True)]
 
@@ -91,6 +98,21 @@ def _share(loop: Loop, i: int, end: Node, inner: Walk) -> tuple[Node, tuple[int,
         return None
     found = _accumulate_shares(end, inner.local[carry][0])
     return None if found is None or found[1] is None else (found[0], found[1])
+
+
+def _share_of_row(body: Graph, i: int) -> tuple[Node, tuple[int, ...]] | None:
+    """What each iteration gives as its row if that is this rank's share of a sum, which nobody
+    needs in the iteration, and over which axes the shares are to be added; None of others."""
+    out = body.outputs[i]
+    found = share_of(out)
+    if found is None or body.outputs.count(out) != 1:
+        return None
+    share, axes, inside = found
+    is_needed = any(
+        (n in body.outputs and n is not out) or any(u not in inside for u in body.users[n])
+        for n in inside
+    )
+    return None if is_needed else (share, axes)
 
 
 def _accumulate_shares(node: Node, carry: Node) -> tuple[Node, tuple[int, ...] | None] | None:

@@ -16,14 +16,16 @@ from staticflow.graph.graph import (
     substitute_nodes,
 )
 from staticflow.graph.locs import using
-from staticflow.graph.node import Node
+from staticflow.graph.node import Node, constant
 from staticflow.graph.op import Op
 from staticflow.ops.along.collectives import all_reduce_op, reduce_scatter_op, shard_op
-from staticflow.ops.basics.arithmetic import add
+from staticflow.ops.basics.arithmetic import add, div, mul
 from staticflow.ops.basics.axes import permute_op, t_op, transpose_op
+from staticflow.ops.basics.creation import full, size_value
 from staticflow.ops.basics.slicing import embed_op, slice_op
 from staticflow.ops.basics.view import reshape_op, squeeze_op, unsqueeze_op
 from staticflow.ops.declaring.late import behind
+from staticflow.ops.declaring.lowering import Elementwise, Reduce
 from staticflow.ops.declaring.thread import for_itself
 from staticflow.ops.symbols.symbol import Symbol
 from staticflow.passes.partition.layouts import Place
@@ -38,20 +40,52 @@ Share = tuple[Node, tuple[int, ...], list[Node]]
 
 
 def share_of(node: Node, with_zeros: bool = False) -> Share | None:
-    """This rank's share of a sum over ranks, moved or of several, over which axes the shares are to
-    be added, and what would not be needed then; None of anything else. ``with_zeros`` it may be
-    larger than the sum, which stands among zeros."""
+    """This rank's share of a sum over ranks, moved, added up, of several or times a number, over
+    which axes the shares are to be added, and what would not be needed then; None of anything else.
+    ``with_zeros`` it may be larger than the sum, which stands among zeros."""
     if node.op is all_reduce_op and node.attrs["reduce"] == "sum":
         return node.args[0], node.attrs["axes"], [node]
     if node.op is add:
         a, b = (share_of(x, with_zeros) for x in node.args)
         if a and b and a[1] == b[1] and a[0].type == b[0].type:
             return with_args(node, (a[0], b[0])), a[1], [*a[2], *b[2], node]
-    elif (node.op in _MOVES or (with_zeros and node.op is embed_op)) and (
+    elif (_is_move_or_sum(node) or (with_zeros and node.op is embed_op)) and (
         inner := share_of(node.args[0], with_zeros)
     ):
         return with_args(node, (inner[0],)), inner[1], [*inner[2], node]
+    return _times_a_number(node, with_zeros)
+
+
+def _is_move_or_sum(node: Node) -> bool:
+    lowering = node.op.lowering
+    return node.op in _MOVES or (isinstance(lowering, Reduce) and lowering.combine == "add")
+
+
+def _times_a_number(node: Node, with_zeros: bool) -> Share | None:
+    """The share of a sum that is multiplied or divided by a number, as that of a mean is, which
+    all ranks have alike. 16-bit floats are left: a part of them may be too small."""
+    if node.op not in (mul, div) or not _is_wide(node):
+        return None
+    for at in (0, 1) if node.op is mul else (0,):
+        part, number = node.args[at], node.args[1 - at]
+        if _is_number(number) and part.type == node.type and (found := share_of(part, with_zeros)):
+            args = (found[0], number) if at == 0 else (number, found[0])
+            return with_args(node, args), found[1], [*found[2], node]
     return None
+
+
+def _is_wide(node: Node) -> bool:
+    dtype = node.tensor_type.dtype
+    return dtype.is_floating and dtype.itemsize >= 4
+
+
+def _is_number(node: Node) -> bool:
+    """Whether a node is one number, of constants and sizes alone."""
+    if node.tensor_type.ndim:
+        return False
+    if not node.args:
+        return node.op in (constant, full, size_value)
+    return isinstance(node.op.lowering, Elementwise) and all(map(_is_number, node.args))
 
 
 def send_less(graph: Graph, place: Place) -> Graph:
