@@ -45,9 +45,9 @@ def _missing() -> str:
         if not local or (parent / "comm").read_text().strip() not in DAEMONS:
             return ""
         of_threads = [(t / "children").read_text() for t in (parent / "task").iterdir()]
-    except OSError:
+        there = set(filter(None, map(_rank_of, " ".join(of_threads).split())))
+    except OSError:  # no Linux, or what others run may not be seen
         return ""
-    there = set(filter(None, map(_rank_of, " ".join(of_threads).split())))
     if len(there) >= int(local):
         return ""
     if local != size:  # the ranks of this machine have other numbers than 0, 1, ...
@@ -59,7 +59,7 @@ def _rank_of(process: str) -> str:
     """The rank that a process was started as; "" of one that was not, or has ended."""
     try:
         environment = Path(f"/proc/{process}/environ").read_bytes().split(b"\0")
-    except OSError:
+    except (FileNotFoundError, ProcessLookupError):
         return ""
     start = b"OMPI_COMM_WORLD_RANK="
     return next((e[len(start) :].decode() for e in environment if e.startswith(start)), "")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import staticflow as sf
 from staticflow import distributed
+from staticflow.distributed import siblings
 
 ORDERS = ("forward", "reverse", "seeded")
 
@@ -91,3 +94,32 @@ def test_ranks_that_wait_in_a_circle_are_told() -> None:
 
     with pytest.raises(sf.RankError, match=r"all ranks wait: rank 0 for rank 2 at .*; rank 1 for"):
         distributed.simulate(run, 4)
+
+
+SEEN = Path(f"/proc/self/task/{os.getpid()}/children")
+
+
+@pytest.mark.skipif(not SEEN.exists(), reason="the ranks of a machine are seen on Linux")
+def test_a_rank_is_missing_only_where_all_can_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of processes whose environment another may not read, none is missing."""
+    parent = Path(f"/proc/{os.getppid()}/comm").read_text().strip()
+    monkeypatch.setattr(siblings, "DAEMONS", (parent,))
+    for name in ("SIZE", "LOCAL_SIZE"):
+        monkeypatch.setenv(f"OMPI_COMM_WORLD_{name}", "2")
+
+    def read(error: type[OSError] | None) -> str:
+        def read_bytes(path: Path) -> bytes:
+            if error is not None:
+                raise error(str(path))
+            return b"A=1\0OMPI_COMM_WORLD_RANK=0\0B=2\0"
+
+        monkeypatch.setattr(Path, "read_bytes", read_bytes)
+        return siblings._missing()
+
+    assert read(None) == "rank 1 of 2"
+    assert read(FileNotFoundError) == "rank 0 of 2"
+    assert read(PermissionError) == ""
+    monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "4")
+    assert read(None) == "one of the 2 ranks of this machine"
+    monkeypatch.setattr(siblings, "DAEMONS", ())
+    assert read(None) == ""
