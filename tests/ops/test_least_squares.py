@@ -14,6 +14,7 @@ import staticflow as sf
 from staticflow import linalg
 from staticflow.errors import ArgumentError, ShapeError
 from staticflow.ops.matrices import factors
+from staticflow.ops.matrices.tall_systems import least_squares_op
 
 
 def drawn(*shape: int) -> np.ndarray:
@@ -93,6 +94,32 @@ def test_full_rank_takes_no_singular_values(dtype: str, monkeypatch: pytest.Monk
         run(x * 0, y)
         assert len(asked) == 1
         asked.clear()
+
+
+@pytest.mark.parametrize("extra", [0, 9])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("n", [1, 2, 17, 70, 133])
+def test_full_rank_is_said_of_matrices_that_have_it_alone(n: int, dtype: str, extra: int) -> None:
+    """Whose least singular value is ``times`` what is taken for zero. That is told from twice the
+    fourth root of n on where the others are alike; Frobenius norms tell it from twice the root."""
+    rng = np.random.default_rng(n)
+    rows = n + extra
+    tolerance = np.finfo(dtype).eps * rows
+    u, v = (np.linalg.qr(rng.standard_normal((m, n)))[0] for m in (rows, n))
+    b = np.zeros((rows, 1), dtype)
+    for scale in (1.0, 1e-6, 1e6):
+        for times in (0.2, 0.9, 1.5, 2.5 * n**0.25, 3 * n**0.5):
+            s = np.ones(n)
+            s[-1] = min(1, times * tolerance)
+            a = (scale * (u * s) @ v.T).astype(dtype)
+            found = np.linalg.svd(a.astype(np.longdouble).astype(np.float64), compute_uv=False)
+            is_full = found[-1] > tolerance * found[0]
+            outs = [
+                least_squares_op(sf.tensor(a), sf.tensor(b), rcond=None)[3].item(),
+                bool(least_squares_op.reference(np, a, b, rcond=None)[3]),
+            ]
+            assert is_full or not any(outs), (scale, times)
+            assert all(outs) or times < 2 * n**0.25, (scale, times)
 
 
 def test_a_tolerance_makes_columns_dependent() -> None:

@@ -11,14 +11,14 @@ from staticflow.codegen.builder import Builder
 from staticflow.codegen.gemm.copy import copy_columns
 from staticflow.codegen.gemm.plan import Column, Span, open_panels
 from staticflow.codegen.gemm.tile import Matrix, Product, each, emit_tiles
-from staticflow.codegen.kernel import Buffer, Operand, Reg
+from staticflow.codegen.kernel import LANE_SYM, Buffer, Operand, Reg
 from staticflow.codegen.lower.refusals import CODES
 from staticflow.codegen.lower.tasks import bind_index, each_in_groups
 from staticflow.codegen.lower.values import Values
 from staticflow.codegen.maths.scalars import Scalars
 from staticflow.codegen.target import PORTABLE, Target
 from staticflow.data_classes import dataclass
-from staticflow.graph.dim_queries import coefficient, symbols_of
+from staticflow.graph.dim_queries import coefficient, substitute_dim, symbols_of
 from staticflow.graph.dims import Dim, Size, Sym, prod
 from staticflow.graph.dtypes import DType, bool_
 from staticflow.graph.node import Node
@@ -310,6 +310,10 @@ class Nest:
         for span, panel in open_panels(lo, hi, lanes, vectors, self._target.masks and lanes > 1):
             for col in self.each("j", span.lo, span.hi, span.step, kind):
                 yield panel.columns(col, hi)
+
+    def first_of(self, column: Size) -> Size:
+        """The first of the columns of a vector."""
+        return substitute_dim(column, {LANE_SYM: 0})
 
     def matrix(self, buffer: str, base: Size, row: Size, col: Size) -> Matrix:
         """The matrix whose element ``[i, j]`` is at ``base + i * row + j * col`` of a buffer."""

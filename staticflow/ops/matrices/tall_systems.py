@@ -1,8 +1,9 @@
 """Systems of more equations than unknowns, by reflections: what comes nearest to the right sides.
 
 Of columns that depend on each other nothing is solved. Whether they do is told by a bound: the
-largest singular value is at most the Frobenius norm of the triangular factor, and the smallest at
-least the inverse of that of its inverse.
+largest singular value is at most the Frobenius norm of the triangular factor r, and the smallest at
+least the inverse of that of its inverse. Where these do not tell, the roots of the norms of rT r
+and of the same of the inverse may, which are at most as large, and take a product each.
 
 Golub and Van Loan 2013, "Matrix Computations", 5.3.
 """
@@ -14,7 +15,7 @@ import operator
 from typing import Any
 
 from staticflow.errors import DTypeError
-from staticflow.graph.dims import Size, dim_max, dim_min
+from staticflow.graph.dims import Size, ceil_div, dim_max, dim_min
 from staticflow.graph.dtypes import bool_, float32, float64
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
@@ -38,6 +39,9 @@ PRECISION = {float32: 2.0**-23, float64: 2.0**-52}
 _MARGIN = 0.5
 """The bound is less than that, as what it is computed from is rounded."""
 
+_STRIP = 4
+"""Vectors, and rows, of a product that are added up at a time, in registers."""
+
 
 def _infer(facts: Facts, a: TensorType, b: TensorType, *, rcond: float | None) -> Any:
     batch, _, n = matrix_sizes(a)
@@ -60,12 +64,21 @@ def _reference(xp: Any, a: Any, b: Any, *, rcond: float | None) -> Any:
     r, right = r[..., :n, :], xp.swapaxes(q, -1, -2) @ b
     regular = (xp.diagonal(r, axis1=-2, axis2=-1) != 0).all(-1)
     inverse = xp.linalg.inv(xp.where(regular[..., None, None], r, one))
-    bound = xp.sqrt((r * r).sum((-2, -1))) * xp.sqrt((inverse * inverse).sum((-2, -1)))
+    norms, sharper = zip(*(_norms(xp, x) for x in (r, inverse)), strict=True)
+    bound = xp.fmin(norms[0] * norms[1], sharper[0] * sharper[1])
     least = xp.finfo(a.dtype).eps * max(m, n) if rcond is None else rcond
     full = regular & (bound * least < _MARGIN) & xp.isfinite(bound)
     x = xp.where(full[..., None, None], inverse @ right[..., :n, :], 0)
     left = xp.where(full[..., None], (right[..., n:, :] ** 2).sum(-2), 0)
     return x.astype(a.dtype), left.astype(a.dtype), xp.where(full[..., None, None], r, one), full
+
+
+def _norms(xp: Any, r: Any) -> tuple[Any, Any]:
+    """The Frobenius norms of matrices, and the roots of those of ``rT @ r``."""
+    norm = xp.sqrt((r * r).sum((-2, -1)))
+    unit = r / xp.where(norm == 0, 1, norm)[..., None, None]
+    product = xp.swapaxes(unit, -1, -2) @ unit
+    return norm, norm * xp.sqrt(xp.sqrt((product * product).sum((-2, -1))))
 
 
 def _emit(nest: Any) -> None:
@@ -74,24 +87,23 @@ def _emit(nest: Any) -> None:
     count, width = dim_min(rows, n), n + columns
     with each_matrix(nest, columns) as (b, work):
         system = work.beside(n, width + n)
-        squares = work.room(1, width + n)
+        squares = work.room(2, width + n)
         copy_in(nest, work, 1, b, columns, n, turned=False)
         reflections_of(work, count, width).restore()
         regular = _put_system(work, system, count, width)
         solve_upper(system)
-        norms = [_norm(system, squares, lo) for lo in (0, width)]  # of r, and of its inverse
-        bound = k.mul(*norms)
         least: Any = nest.attrs["rcond"]
         if least is None:
             larger = k.cast(k.index_value(dim_max(rows, n)), dtype)
             least = k.mul(larger, PRECISION[dtype])
-        full = regular
-        for more in (
-            k.compare("lt", bound, float("inf")),
-            k.compare("lt", k.mul(bound, least), _MARGIN),
-            k.compare("ge", k.index_value(rows), k.index_value(n)),
-        ):
-            full = k.apply("and", full, more)
+        regular = k.apply("and", regular, k.compare("ge", k.index_value(rows), k.index_value(n)))
+        full = k.var(k.const(False, bool_))
+        for norm in _norm, _sharper_norm:
+            with k.when(k.apply("and", regular, k.apply("not", full))):
+                bound = k.mul(*(norm(system, squares, lo) for lo in (0, width)))  # r, its inverse
+                is_finite = k.compare("lt", bound, float("inf"))
+                is_below = k.compare("lt", k.mul(bound, least), _MARGIN)
+                k.set(full, k.apply("and", is_finite, is_below))
         nest.store(3, b, full)
         for i, j in work.elements_along(n, 0, columns):
             nest.store(0, (*b, i, j), k.select(full, system.at(i, n + j), 0.0))
@@ -151,12 +163,53 @@ def _put_system(work: Work, system: Work, count: Size, width: Size) -> Any:
 
 def _norm(system: Work, squares: Any, lo: Size) -> Any:
     """The Frobenius norm of the square matrix that begins at a column."""
-    k, n = system.k, system.rows
+    n = system.rows
     _put_squares(system, squares, (lo, lo + n), (0, n))
+    return system.k.sqrt(_sum_of(system, squares, 0, lo))
+
+
+def _sharper_norm(system: Work, squares: Any, lo: Size) -> Any:
+    """The root of the Frobenius norm of rT r, where r is the triangular matrix that begins at a
+    column. What is above the diagonal of the product counts twice, and what is below not at all. It
+    is computed of r by its norm: the fourth powers of its elements would soon be infinite."""
+    k, n = system.k, system.rows
+    norm = _norm(system, squares, lo)
+    scale = k.div(1.0, norm)
+    for strip in system.strips(lo, lo + n, _STRIP):
+        first = system.nest.first_of(strip[0][0]) - lo
+        behind = dim_min(first + sum(lanes for _, lanes, _ in strip), n)
+        totals = [k.var(k.const(0.0, system.dtype, lanes)) for _, lanes, _ in strip]
+        for block in system.nest.each("block", 0, ceil_div(behind, _STRIP)):
+            rows = [dim_min(_STRIP * block + i, n - 1) for i in range(_STRIP)]
+            products = [
+                [k.var(k.const(0.0, system.dtype, lanes)) for _, lanes, _ in strip] for _ in rows
+            ]
+            for q in system.nest.each("q", 0, dim_min(_STRIP * (block + 1), n)):
+                factors = [system.at(q, lo + i) for i in rows]
+                for at, (j, lanes, bound) in enumerate(strip):
+                    more = system.at(q, j, lanes, bound)
+                    for factor, sums in zip(factors, products, strict=True):
+                        k.set(sums[at], k.fma(factor, more, sums[at]))
+            for i, sums in enumerate(products):
+                row = k.index_value(_STRIP * block + i)
+                is_within = k.compare("lt", row, k.index_value(behind))
+                once = k.select(is_within, k.const(1.0, system.dtype), 0.0)
+                weight = k.select(k.compare("lt", row, k.index_value(first)), 2.0, once)
+                for total, product in zip(totals, sums, strict=True):
+                    x = k.mul(k.mul(k.freeze(product), scale), scale)
+                    k.set(total, k.fma(k.mul(x, x), weight, total))
+        for total, (j, _, bound) in zip(totals, strip, strict=True):
+            k.store(squares.buffer, squares.at(1, j), k.freeze(total), bound)
+    return k.mul(norm, k.sqrt(k.sqrt(_sum_of(system, squares, 1, lo))))
+
+
+def _sum_of(system: Work, squares: Any, row: int, lo: Size) -> Any:
+    """What is stored for the columns of a square matrix, added up."""
+    k = system.k
     total = k.var(k.const(0.0, system.dtype))
-    for j in system.nest.each("j", 0, n):
-        k.set(total, k.add(total, k.load(squares.buffer, squares.at(0, lo + j))))
-    return k.sqrt(k.freeze(total))
+    for j in system.nest.each("j", 0, system.rows):
+        k.set(total, k.add(total, k.load(squares.buffer, squares.at(row, lo + j))))
+    return k.freeze(total)
 
 
 def _put_squares(work: Work, to: Any, columns: tuple[Size, Size], rows: tuple[Size, Size]) -> None:
