@@ -16,6 +16,7 @@ from staticflow.nn import functional as functional
 from staticflow.nn import init as init
 from staticflow.nn import utils as utils
 from staticflow.nn.activation import *  # noqa: F403
+from staticflow.nn.adaptive_softmax import *  # noqa: F403
 from staticflow.nn.attention import MultiheadAttention as MultiheadAttention
 from staticflow.nn.cells import *  # noqa: F403
 from staticflow.nn.container import *  # noqa: F403

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from staticflow.nn import functional as F
+from staticflow.nn.linear import Linear
 from staticflow.nn.module import Module
 
 __all__ = [
     "BCELoss", "BCEWithLogitsLoss", "CTCLoss", "CosineEmbeddingLoss", "CrossEntropyLoss",
-    "GaussianNLLLoss", "HingeEmbeddingLoss", "HuberLoss", "KLDivLoss", "L1Loss", "MSELoss",
+    "GaussianNLLLoss", "HingeEmbeddingLoss", "HuberLoss", "KLDivLoss", "L1Loss",
+    "LinearCrossEntropyLoss", "MSELoss",
     "MarginRankingLoss", "MultiLabelMarginLoss", "MultiLabelSoftMarginLoss", "MultiMarginLoss",
     "NLLLoss", "PoissonNLLLoss", "SmoothL1Loss",
     "SoftMarginLoss", "TripletMarginLoss", "TripletMarginWithDistanceLoss",
@@ -108,6 +111,40 @@ class CrossEntropyLoss(_WeightedLoss):
         return F.cross_entropy(
             input, target, self.weight, self.ignore_index, self.reduction, self.label_smoothing
         )
+
+
+class LinearCrossEntropyLoss(_WeightedLoss):
+    """`CrossEntropyLoss` of the scores that a layer of its own, ``linear``, gives of features; see
+    `linear_cross_entropy`.
+
+    >>> import staticflow as sf
+    >>> LinearCrossEntropyLoss(3, 10)(sf.ones(2, 3), sf.tensor([0, 9])).shape
+    ()
+    """
+
+    def __init__(
+        self, in_features: int, num_classes: int, *, out_features: Sequence[int] = (),
+        bias: bool = False, device: Any = None, dtype: Any = None, reduction: str = "mean",
+        weight: Any = None, ignore_index: int | None = None, label_smoothing: float = 0.0,
+        options: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__(weight, reduction)
+        self.num_classes, self.out_features = num_classes, tuple(out_features)
+        self.ignore_index, self.label_smoothing = ignore_index, label_smoothing
+        self.options = options
+        scores = math.prod(self.out_features, start=num_classes)
+        self.linear = Linear(in_features, scores, bias, device=device, dtype=dtype)
+
+    def forward(self, input: Any, target: Any) -> Any:
+        """The loss of the scores (N, C, ...) of features (N, in) against classes (N, ...) or
+        probabilities."""
+        scores, bias = (self.num_classes, *self.out_features), self.linear.bias
+        return F.linear_cross_entropy(
+            input, self.linear.weight.reshape(*scores, self.linear.in_features), target,
+            linear_bias=None if bias is None else bias.reshape(*scores), weight=self.weight,
+            reduction=self.reduction, ignore_index=self.ignore_index,
+            label_smoothing=self.label_smoothing, options=self.options,
+        )  # fmt: skip
 
 
 class BCELoss(_WeightedLoss):

@@ -11,9 +11,9 @@ from staticflow.ops.windows.spatial import per_dim
 
 __all__ = [
     "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "AdaptiveMaxPool1d",
-    "AdaptiveMaxPool2d", "AdaptiveMaxPool3d", "AvgPool1d", "AvgPool2d", "AvgPool3d", "LPPool1d",
-    "LPPool2d", "LPPool3d", "MaxPool1d", "MaxPool2d", "MaxPool3d", "MaxUnpool1d", "MaxUnpool2d",
-    "MaxUnpool3d",
+    "AdaptiveMaxPool2d", "AdaptiveMaxPool3d", "AvgPool1d", "AvgPool2d", "AvgPool3d",
+    "FractionalMaxPool2d", "FractionalMaxPool3d", "LPPool1d", "LPPool2d", "LPPool3d", "MaxPool1d",
+    "MaxPool2d", "MaxPool3d", "MaxUnpool1d", "MaxUnpool2d", "MaxUnpool3d",
 ]  # fmt: skip
 
 
@@ -287,3 +287,42 @@ class MaxUnpool3d(_MaxUnpool):
     """`F.max_unpool3d`: the way back of `MaxPool3d`."""
 
     _rank, _unpool = 3, staticmethod(F.max_unpool3d)
+
+
+class _FractionalMaxPool(Module):
+    _pool: ClassVar[Callable[..., Any]]
+
+    def __init__(
+        self, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
+        return_indices: bool = False, _random_samples: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.kernel_size, self.return_indices = kernel_size, return_indices
+        self.output_size, self.output_ratio = output_size, output_ratio
+        self.register_buffer("_random_samples", _random_samples)
+
+    def forward(self, input: Any) -> Any:
+        """``input`` (N, C, ...) or (C, ...), one element for each window."""
+        return type(self)._pool(
+            input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices,
+            self._random_samples,
+        )  # fmt: skip
+
+    def extra_repr(self) -> str:
+        """How large windows are, and how many there are."""
+        return (
+            f"kernel_size={self.kernel_size}, output_size={self.output_size}, "
+            f"output_ratio={self.output_ratio}"
+        )
+
+
+class FractionalMaxPool2d(_FractionalMaxPool):
+    """`F.fractional_max_pool2d`: the largest element of each of windows that lie at random."""
+
+    _pool = staticmethod(F.fractional_max_pool2d)
+
+
+class FractionalMaxPool3d(_FractionalMaxPool):
+    """`F.fractional_max_pool3d`: the largest element of each of windows that lie at random."""
+
+    _pool = staticmethod(F.fractional_max_pool3d)

@@ -113,6 +113,10 @@ from staticflow.ops.elementwise.compare import (
     nan_to_num,
     signbit,
 )
+from staticflow.ops.elementwise.fake_quantize import (
+    fake_quantize_per_channel_affine,
+    fake_quantize_per_tensor_affine,
+)
 from staticflow.ops.elementwise.floats import frexp, nextafter
 from staticflow.ops.elementwise.gamma import digamma, lgamma, mvlgamma, polygamma
 from staticflow.ops.elementwise.maths import (
@@ -260,6 +264,7 @@ from staticflow.ops.matrices.triangle import (
 )
 from staticflow.ops.matrices.triangular import cholesky_solve
 from staticflow.ops.random.dropout import dropout
+from staticflow.ops.random.low_rank import pca_lowrank, svd_lowrank
 from staticflow.ops.random.sampling import (
     bernoulli,
     multinomial,
@@ -330,33 +335,34 @@ __all__ = [
     "cummin", "cumprod", "cumsum", "cumulative_trapezoid", "deg2rad", "det", "detach", "diag",
     "diag_embed", "diagflat", "diagonal", "diagonal_scatter", "diff", "digamma", "dist", "div",
     "divide", "dot", "dropout", "dsplit", "dstack", "einsum", "embedding", "empty_like", "eq",
-    "equal", "erf", "erfc", "erfinv", "exp", "exp2", "expand", "expm1", "finfo", "fix", "flatten",
-    "flip", "fliplr", "flipud", "float_power", "floor", "floor_divide", "fmax", "fmin", "fmod",
-    "fori_loop", "frac", "frexp", "full_like", "gather", "gcd", "ge", "ger", "gradient", "greater",
-    "greater_equal", "gt", "heaviside", "histc", "histogram", "hsplit", "hstack", "hypot", "i0",
-    "iinfo", "index_add", "index_copy", "index_fill", "index_put", "index_reduce", "index_select",
-    "inner", "inverse", "is_complex", "is_floating_point", "is_nonzero", "is_same_size",
-    "is_signed", "is_tensor", "isclose", "isfinite", "isin", "isinf", "isnan", "isneginf",
-    "isposinf", "isreal", "kron", "kthvalue", "lcm", "ldexp", "le", "lerp", "less", "less_equal",
-    "lgamma", "log", "log1p", "log2", "log10", "log_softmax", "logaddexp", "logaddexp2",
-    "logcumsumexp", "logdet", "logical_and", "logical_not", "logical_or", "logical_xor", "logit",
-    "logsumexp", "lt", "lu_unpack", "map", "masked_fill", "masked_scatter",
+    "equal", "erf", "erfc", "erfinv", "exp", "exp2", "expand", "expm1",
+    "fake_quantize_per_channel_affine", "fake_quantize_per_tensor_affine", "finfo", "fix",
+    "flatten", "flip", "fliplr", "flipud", "float_power", "floor", "floor_divide", "fmax", "fmin",
+    "fmod", "fori_loop", "frac", "frexp", "full_like", "gather", "gcd", "ge", "ger", "gradient",
+    "greater", "greater_equal", "gt", "heaviside", "histc", "histogram", "hsplit", "hstack",
+    "hypot", "i0", "iinfo", "index_add", "index_copy", "index_fill", "index_put", "index_reduce",
+    "index_select", "inner", "inverse", "is_complex", "is_floating_point", "is_nonzero",
+    "is_same_size", "is_signed", "is_tensor", "isclose", "isfinite", "isin", "isinf", "isnan",
+    "isneginf", "isposinf", "isreal", "kron", "kthvalue", "lcm", "ldexp", "le", "lerp", "less",
+    "less_equal", "lgamma", "log", "log1p", "log2", "log10", "log_softmax", "logaddexp",
+    "logaddexp2", "logcumsumexp", "logdet", "logical_and", "logical_not", "logical_or",
+    "logical_xor", "logit", "logsumexp", "lt", "lu_unpack", "map", "masked_fill", "masked_scatter",
     "masked_select", "matmul", "matrix_exp", "matrix_power", "max", "maximum", "mean", "median",
     "meshgrid", "min", "minimum", "mm", "mode", "moveaxis", "movedim", "msort", "mul", "multi_dot",
     "multinomial", "multiply", "mv", "mvlgamma", "nan_to_num", "nanmean", "nanmedian",
     "nanquantile", "nansum", "narrow", "narrow_copy", "ne", "neg", "negative", "nextafter",
     "nonzero", "nonzero_static", "norm", "normal", "not_equal", "numel", "one_hot", "ones_like",
-    "outer", "pairwise_distance", "pdist", "permute", "pinverse", "polygamma", "positive", "pow",
-    "print", "prod", "promote_types", "put", "qr", "quantile", "rad2deg", "rand", "rand_like",
-    "randint", "randint_like", "randn", "randn_like", "randperm", "ravel", "reciprocal", "relu",
-    "remainder", "renorm", "repeat_interleave", "reshape", "result_type", "roll", "rot90", "round",
-    "rsqrt", "rsub", "scan", "scatter", "scatter_add", "scatter_reduce", "searchsorted", "select",
-    "select_scatter", "selu", "sgn", "sigmoid", "sign", "signbit", "sin", "sinc", "sinh",
-    "slice_scatter", "slogdet", "softmax", "sort", "split", "split_with_sizes", "sqrt", "square",
-    "squeeze", "stack", "std", "std_mean", "sub", "subtract", "sum", "svd", "swapaxes", "swapdims",
-    "switch", "t", "take", "take_along_dim", "tan", "tanh", "tensor_split", "tensordot",
-    "threshold", "tile", "topk", "trace", "transpose", "trapezoid", "trapz", "tril", "triu",
-    "true_divide", "trunc", "unbind", "unflatten", "unique", "unique_consecutive", "unravel_index",
-    "unsqueeze", "vander", "var", "var_mean", "vdot", "vector_norm", "vsplit", "vstack", "where",
-    "while_loop", "xlogy", "zeros_like",
+    "outer", "pairwise_distance", "pca_lowrank", "pdist", "permute", "pinverse", "polygamma",
+    "positive", "pow", "print", "prod", "promote_types", "put", "qr", "quantile", "rad2deg", "rand",
+    "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm", "ravel",
+    "reciprocal", "relu", "remainder", "renorm", "repeat_interleave", "reshape", "result_type",
+    "roll", "rot90", "round", "rsqrt", "rsub", "scan", "scatter", "scatter_add", "scatter_reduce",
+    "searchsorted", "select", "select_scatter", "selu", "sgn", "sigmoid", "sign", "signbit", "sin",
+    "sinc", "sinh", "slice_scatter", "slogdet", "softmax", "sort", "split", "split_with_sizes",
+    "sqrt", "square", "squeeze", "stack", "std", "std_mean", "sub", "subtract", "sum", "svd",
+    "svd_lowrank", "swapaxes", "swapdims", "switch", "t", "take", "take_along_dim", "tan", "tanh",
+    "tensor_split", "tensordot", "threshold", "tile", "topk", "trace", "transpose", "trapezoid",
+    "trapz", "tril", "triu", "true_divide", "trunc", "unbind", "unflatten", "unique",
+    "unique_consecutive", "unravel_index", "unsqueeze", "vander", "var", "var_mean", "vdot",
+    "vector_norm", "vsplit", "vstack", "where", "while_loop", "xlogy", "zeros_like",
 ]  # fmt: skip

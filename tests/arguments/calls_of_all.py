@@ -62,6 +62,9 @@ LAYERS = {
     "nn.MaxUnpool3d": (
         _layer("MaxUnpool3d", 2), (_numbers(1, 1, 1, 1, 2), np.array([[[[[0, 6]]]]])),
     ),
+    "nn.AdaptiveLogSoftmaxWithLoss": (
+        _layer("AdaptiveLogSoftmaxWithLoss", 4, 6, [2, 4]), (_X, np.array([0, 3, 5])),
+    ),
     "nn.CTCLoss": (
         _layer("CTCLoss"),
         (np.log(_numbers(5, 2, 4)), np.array([[1, 2], [3, 1]]), np.array([5, 4]), np.array([2, 1])),

@@ -83,6 +83,7 @@ _LAYERS: dict[str, tuple[list[Any], tuple[tuple[int, ...], ...]]] = {
     "Softmax": ([0], ((2, 3),)), "LogSoftmax": ([0], ((2, 3),)), "Softmin": ([0], ((2, 3),)),
     "UpsamplingBilinear2d": ([(4, 4)], ((1, 2, 2, 2),)),
     "UpsamplingNearest2d": ([(4, 4)], ((1, 2, 2, 2),)), "Upsample": ([(4, 4)], ((1, 2, 2, 2),)),
+    "AdaptiveLogSoftmaxWithLoss": ([4, 6, [2, 4]], ()), "LinearCrossEntropyLoss": ([3, 5], ()),
     "CTCLoss": ([], ()), "MultiLabelMarginLoss": ([], ()),
     "ModuleList": ([[]], ()), "ModuleDict": ([{}], ()), "ParameterList": ([[]], ()),
     "ParameterDict": ([{}], ()), "Sequential": ([], ((2, 3),)), "Parameter": ([values(2)], ()),
@@ -101,7 +102,7 @@ def layer_arguments(name: str) -> tuple[list[Any], tuple[tuple[int, ...], ...]] 
         images = (_IMAGES[d],)
         for start, args in (
             ("ConvTranspose", [4, 2, 3]), ("Conv", [4, 2, 3]), ("BatchNorm", [4]),
-            ("InstanceNorm", [4]), ("LazyConv", [2, 3]), ("Lazy", []), ("Adaptive", [2]), ("LPPool", [2.0, 2]), ("MaxUnpool", [2]),
+            ("InstanceNorm", [4]), ("LazyConv", [2, 3]), ("Lazy", []), ("Adaptive", [2]), ("FractionalMaxPool", [1, 1]), ("LPPool", [2.0, 2]), ("MaxUnpool", [2]),
             ("ConstantPad", [1, 0.0]), ("Dropout", []),
         ):  # fmt: skip
             if name.startswith(start):

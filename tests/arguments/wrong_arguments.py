@@ -121,12 +121,17 @@ OWN: dict[str, Mapping[str, Make]] = {
     "F.embedding": {"input": LABELS},
     "sf.embedding": {"indices": LABELS},
     "embedding_bag": {"input": _indices},
+    "fake_quantize_per_channel_affine": {"scale": VECTOR, "zero_point": _given(sf.tensor([0, 1, 2])),
+                                         "axis": _given(1), "quant_min": _given(0), "quant_max": _given(9)},
+    "fake_quantize_per_tensor_affine": {"scale": _given(0.5), "zero_point": _given(1),
+                                        "quant_min": _given(0), "quant_max": _given(9)},
     "flip": {"along": _given(0)},
     "fold": {"input": _filled(2, 4, 9), "output_size": _given((4, 4)), "stride": _given(1)},
     "ger": {"input": VECTOR},
     "glu": {"input": IMAGES},
     "grid_sample": {"input": IMAGES, "grid": _filled(2, 3, 3, 2)},
     "group_norm": {"input": IMAGES, **_PARAMETERS},
+    "linear_cross_entropy": {"linear_weight": _filled(3, 3), "target": LABELS, "weight": VECTOR},
     "iinfo": {"type": _given(sf.int8)},
     "instance_norm": _NORM | _PARAMETERS,
     "interpolate": {"input": IMAGES, "size": _given((3, 3))},
@@ -146,6 +151,7 @@ OWN: dict[str, Mapping[str, Make]] = {
     "permute": {"order": _given((1, 0))},
     "pixel_shuffle": {"input": IMAGES}, "pixel_unshuffle": {"input": IMAGES},
     "prelu": {"weight": _filled(1)},
+    "svd_lowrank": {"q": _given(2)},
     "put": {"index": LABELS, "source": VECTOR},
     "randint_like": {"high": _given(5)},
     "randint": {"low": _given(0), "high": _given(5), "size": _given((2,))},
@@ -205,6 +211,7 @@ for _d, _images in ((1, ROWS), (2, IMAGES), (3, SOLIDS)):
         ],
     }
     OWN[f"lp_pool{_d}d"] = {"input": _images, "norm_type": _given(2)}
+    OWN[f"fractional_max_pool{_d}d"] = {"input": _images, "output_size": _given(2)}
 
 LEFT_OUT = {
     "sf": {

@@ -7,6 +7,7 @@ from staticflow.nn.functional.conv import *  # noqa: F403
 from staticflow.nn.functional.ctc import *  # noqa: F403
 from staticflow.nn.functional.dropout import *  # noqa: F403
 from staticflow.nn.functional.embedding import *  # noqa: F403
+from staticflow.nn.functional.fractional_pooling import *  # noqa: F403
 from staticflow.nn.functional.grid import *  # noqa: F403
 from staticflow.nn.functional.losses import *  # noqa: F403
 from staticflow.nn.functional.margin_losses import *  # noqa: F403

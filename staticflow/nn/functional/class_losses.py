@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from staticflow.errors import ArgumentError, ShapeError
+from staticflow.graph.dims import prod
 from staticflow.graph.locs import format_locs, here
 from staticflow.nn.functional.losses import check_reduction, reduce
 from staticflow.ops.along.class_losses import cross_entropy_op, nll_op
@@ -17,9 +18,10 @@ from staticflow.ops.declaring.declare import same_size
 from staticflow.ops.declaring.fused import fused
 from staticflow.ops.declaring.required import require_shape
 from staticflow.ops.indexing.gather_ops import gather
+from staticflow.ops.matrices.contract import linear
 
 __all__ = [
-    "cross_entropy", "nll_loss",
+    "cross_entropy", "linear_cross_entropy", "nll_loss",
 ]  # fmt: skip
 
 
@@ -133,6 +135,57 @@ def _cross_entropy_loss(
     else:
         smooth = reduce(smooth, reduction)
     return (1 - label_smoothing) * loss + label_smoothing * smooth / classes
+
+
+@by_shape
+def linear_cross_entropy(
+    input: Any,
+    linear_weight: Any,
+    target: Any,
+    *,
+    linear_bias: Any = None,
+    weight: Any = None,
+    reduction: str = "mean",
+    ignore_index: int | None = None,
+    label_smoothing: float = 0.0,
+    options: Any = None,
+) -> Any:
+    """`cross_entropy` of the scores ``linear(input, linear_weight, linear_bias)``.
+
+    ``input`` is (N, in) or (in,), ``linear_weight`` (C, ..., in) and ``linear_bias`` (C, ...), so
+    that scores are (N, C, ...); more dims than C want rows N. ``target`` and the rest are as in
+    `cross_entropy`; an ``ignore_index`` is -100 by default, and none may be given where targets are
+    probabilities. PyTorch's ``options`` say how it computes in chunks, and must be None.
+
+    >>> import staticflow as sf
+    >>> linear_cross_entropy(sf.ones(2, 3), sf.zeros(4, 3), sf.tensor([0, 3]))
+    tensor(1.3863)
+    """
+    at = f"at {format_locs(here())}"
+    if options is not None:
+        raise ArgumentError(
+            "linear_cross_entropy: options choose the chunks of PyTorch's own kernel, and there "
+            f"are none here; leave them out, {at}"
+        )
+    dims = linear_weight.ndim
+    if input.ndim not in (1, 2) or dims < 2 or (dims > 2 and input.ndim == 1):
+        raise ShapeError(
+            "linear_cross_entropy: takes an input (N, in) or (in,) and a weight (C, in), or with "
+            f"rows N (C, ..., in), not {list(input.shape)} and {list(linear_weight.shape)}, {at}"
+        )
+    scores, features = linear_weight.shape[:-1], linear_weight.shape[-1]
+    if linear_bias is not None:
+        linear_bias = require_shape(linear_bias, scores, "linear_cross_entropy: linear_bias")
+        linear_bias = linear_bias.reshape(-1)
+    logits = linear(input, linear_weight.reshape(prod(scores), features), linear_bias)
+    logits = logits.reshape(*input.shape[:-1], *scores)
+    if target.dtype.is_floating and ignore_index is not None:
+        raise ArgumentError(
+            "linear_cross_entropy: the target is probabilities, of which none is ignored; leave "
+            f"ignore_index out, {at}"
+        )
+    ignored = -100 if ignore_index is None else ignore_index
+    return cross_entropy(logits, target, weight, ignored, reduction, label_smoothing)
 
 
 def _cross_entropy(input: Any, target: Any, ignore_index: int) -> Any:
