@@ -240,3 +240,14 @@ def test_rows_that_differ_are_refused() -> None:
 def test_right_sides_of_no_dims_are_refused(driver: str | None) -> None:
     with pytest.raises(ShapeError, match=r"lstsq: .*(no matrix|no 0-d).*test_least_squares"):
         sf.linalg.lstsq(sf.ones(3, 2), sf.tensor(1.0), driver=driver)
+
+
+@pytest.mark.parametrize("shape", [(4, 3), (3, 3), (3, 4)], ids=str)
+@pytest.mark.parametrize("driver", [None, "gelsd"])
+def test_both_are_of_one_dtype(shape: tuple[int, int], driver: str | None) -> None:
+    """Whether a wide matrix took integers beside it and others did not, was chance."""
+    A, B = sf.ones(*shape), sf.ones(shape[0], 1, dtype=sf.int64)
+    x, y = sf.placeholder((None, None), name="x"), sf.placeholder((None, 1), "int64", name="y")
+    for a, b in ((A, B), (x, y)):
+        with pytest.raises(sf.DTypeError, match=r"A is of float32 and B of int64.*B\.to\(A"):
+            sf.linalg.lstsq(a, b, driver=driver)

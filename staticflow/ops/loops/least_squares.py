@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, cast
 
-from staticflow.errors import ArgumentError
+from staticflow.errors import ArgumentError, DTypeError
 from staticflow.graph.dims import closed_size, is_provably_ge, same
 from staticflow.graph.dtypes import int64
 from staticflow.graph.locs import format_locs, here
@@ -56,6 +56,11 @@ def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = No
         raise ArgumentError(
             f'lstsq: driver is None, "gels", "gelsy", "gelsd" or "gelss", not {driver!r}, at '
             f"{format_locs(here())}"
+        )
+    if A.dtype is not B.dtype:
+        raise DTypeError(
+            f"lstsq: A is of {A.dtype.name} and B of {B.dtype.name}; both must be of one dtype: "
+            f"convert one, as in B.to(A.dtype), at {format_locs(here())}"
         )
     vectors = is_of_vectors(A, B)
     right = columns_of(A, B, "lstsq") if vectors else B
