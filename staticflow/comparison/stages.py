@@ -19,7 +19,7 @@ from staticflow.graph.graph import Graph, free_symbols
 from staticflow.graph.parser import parse_graph
 from staticflow.graph.verify import verify_graph
 from staticflow.ops import OPS
-from staticflow.passes.cluster import cluster
+from staticflow.passes.choosing import FUSED
 from staticflow.passes.order import PASSES, arrange_passes, passes_for
 from staticflow.passes.pipeline import RUNS, optimize
 from staticflow.static.bisection import Culprit, bisect_passes, find_difference
@@ -39,7 +39,7 @@ def read_graph(file: str) -> Graph:
         )
     try:
         text = sys.stdin.read() if file == "-" else path.read_text("utf-8")
-        return verify_graph(parse_graph(text, {**OPS, cluster.name: cluster}))
+        return verify_graph(parse_graph(text, {**OPS, **FUSED}))
     except ParseError as error:
         raise ArgumentError(f"{file}: {str(error).splitlines()[0]}") from None
     except UnicodeDecodeError:

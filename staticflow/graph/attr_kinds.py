@@ -130,6 +130,7 @@ KINDS: Mapping[str, Kind] = {
         ("kernel", "stride", "dilation", "padding", "before", "after"), _some(_WIDTH)
     ),
     "as_strided.stride": _some(_PLACE),
+    "class_index.ignore_index": _or(_NONE, _PLACE),
     "pairs": _some(_PAIR),
     **dict.fromkeys(
         (

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
@@ -19,11 +19,21 @@ from staticflow.graph.node import Node, constant
 from staticflow.graph.types import Shape
 from staticflow.ops.basics.slicing import slice_op
 from staticflow.ops.basics.view import reshape_op
-from staticflow.ops.declaring.lowering import Checked, Elementwise, Generate, Index, Reduce, View
+from staticflow.ops.declaring.lowering import (
+    Checked,
+    Elementwise,
+    Generate,
+    Index,
+    LoopNest,
+    Place,
+    Reduce,
+    View,
+)
 
 __all__ = [
-    "broadcast_index", "canonical_index", "is_inline", "is_polynomial", "member_index", "reads",
-    "root_of", "row_index", "rows_start", "shows_memory", "source_of",
+    "broadcast_index", "canonical_index", "chooses_element", "chosen_from", "is_inline",
+    "is_one_element", "is_polynomial", "member_index", "reads", "root_of", "row_index",
+    "rows_start", "shows_memory", "source_of",
 ]  # fmt: skip
 
 _REPEATED = (Elementwise, View)
@@ -156,13 +166,41 @@ def row_index(index: Index, dims: tuple[int, ...], keepdim: bool) -> Index:
     return tuple(kept)
 
 
+def is_one_element(shape: Shape) -> bool:
+    """Whether all dims of a shape are of size 1."""
+    return all(d == 1 for d in shape)
+
+
 def member_index(node: Node, full: Index, domain: Shape, dims: tuple[int, ...]) -> Index:
     """Where a node of a cluster stands when the loops over ``domain`` are at ``full``: at its own
     element if it has one for each, at its row if ``dims`` of the domain are reduced before it."""
     shape = node.tensor_type.shape
+    if is_one_element(shape):
+        return (0,) * len(shape)
     if not dims or (shape == domain and not isinstance(node.op.lowering, Reduce)):
         return full
     return row_index(full, dims, len(shape) == len(domain))
+
+
+_ANYWHERE = Sym("anywhere", -1)
+
+
+def chosen_from(node: Node, index: Index) -> tuple[Sequence[Index], Place] | None:
+    """Where the element at ``index`` of a node comes from that chooses single elements of its first
+    argument: the index in each of the others, and from what they hold that in the first; None for
+    other nodes."""
+    lowering = node.op.lowering
+    if not isinstance(lowering, LoopNest) or lowering.source is None:
+        return None
+    shapes = (a.tensor_type.shape for a in node.args)
+    return lowering.source(index, *shapes, **node.attrs)
+
+
+def chooses_element(node: Node) -> bool:
+    """Whether each element of a node is one of its first argument that index tensors name."""
+    if not isinstance(node.type, tuple):
+        return chosen_from(node, (0,) * node.type.ndim) is not None
+    return False
 
 
 def reads(node: Node, index: Index) -> Iterator[tuple[Node, Index]]:
@@ -176,6 +214,11 @@ def reads(node: Node, index: Index) -> Iterator[tuple[Node, Index]]:
             stack.append((at, where, False))
         elif isinstance(at.op.lowering, Generate):
             continue
+        elif root and (chosen := chosen_from(at, where)) is not None:
+            indices, place = chosen
+            at_any = place([Dim.of(_ANYWHERE)] * len(indices))
+            stack.extend((a, i, False) for a, i in zip(at.args[1:], indices, strict=True))
+            stack.append((at.args[0], at_any, False))
         elif root or is_inline(at):
             for arg in reversed(at.args):
                 shape = arg.tensor_type.shape

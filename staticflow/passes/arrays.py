@@ -20,6 +20,7 @@ from staticflow.ops.declaring.lowering import (
 )
 from staticflow.passes.access import (
     canonical_index,
+    chooses_element,
     is_inline,
     is_polynomial,
     root_of,
@@ -49,7 +50,8 @@ def arrays_in_memory(graph: Graph) -> set[Node]:
             matrices = range(lowering.matrices)
             wanted += [node.args[i] for i in matrices if operand_strides(node, i) is None]
         elif isinstance(lowering, LoopNest):
-            wanted += [a for a in node.args if not _reads_plainly(a)]
+            args = node.args[:1] if chooses_element(node) else node.args
+            wanted += [a for a in args if not _reads_plainly(a)]
         elif not isinstance(lowering, Elementwise | View | Reduce) and node.op is not item:
             wanted += node.args
     while wanted:
@@ -80,6 +82,9 @@ def arrays_read_by(node: Node, kept: set[Node]) -> list[Node]:
     inlines = isinstance(node.op.lowering, Elementwise | View | Reduce)
     if shows_memory(node):
         inlines = False
+    if chooses_element(node):
+        table = _arrays_behind(node.args[:1], kept, False)
+        return [*dict.fromkeys((*table, *_arrays_behind(node.args[1:], kept, True)))]
     return _arrays_behind(node.args, kept, inlines)
 
 

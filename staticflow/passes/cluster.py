@@ -12,9 +12,9 @@ from staticflow.graph.graph import Graph
 from staticflow.graph.node import Node, param
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType, Type
-from staticflow.ops.declaring.lowering import Checked
+from staticflow.ops.declaring.lowering import Checked, LoopNest
 
-__all__ = ["KINDS", "checked_member", "cluster", "inner_nodes"]
+__all__ = ["KINDS", "checked_members", "cluster", "inner_nodes", "is_checked"]
 
 KINDS = ("map", "reduce", "rows", "contract", "attend", "nest", "loop")
 """What leads a cluster: elementwise work alone, reductions over shared dims, such along rows
@@ -54,9 +54,17 @@ cluster = Op(
 )
 
 
-def checked_member(body: Graph) -> Node | None:
-    """The member of a cluster whose elements are checked, if there is one."""
-    return next((n for n in body.nodes if isinstance(n.op.lowering, Checked)), None)
+def checked_members(body: Graph) -> list[Node]:
+    """The members of a cluster whose elements, or the indices that name them, are checked."""
+    return [n for n in body.nodes if is_checked(n)]
+
+
+def is_checked(node: Node) -> bool:
+    """Whether a member of a cluster is one that may end the program."""
+    lowering = node.op.lowering
+    if isinstance(lowering, LoopNest):
+        return lowering.source is not None
+    return isinstance(lowering, Checked)
 
 
 def inner_nodes(graph: Graph) -> Iterator[Node]:

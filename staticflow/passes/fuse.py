@@ -23,7 +23,6 @@ from staticflow.graph.order import in_order
 from staticflow.graph.types import Shape, TensorType, types_of
 from staticflow.ops.declaring.lowering import (
     Attend,
-    Checked,
     Contract,
     Elementwise,
     Index,
@@ -32,13 +31,16 @@ from staticflow.ops.declaring.lowering import (
 )
 from staticflow.passes.access import (
     canonical_index,
+    chooses_element,
     is_inline,
+    is_one_element,
     member_index,
     reads,
     shows_memory,
 )
 from staticflow.passes.arrays import AXES, MOST_MEMBERS, arrays_in_memory, arrays_read_by
-from staticflow.passes.cluster import cluster
+from staticflow.passes.choosing import choose_of_rows, keeps_from_vectors
+from staticflow.passes.cluster import cluster, is_checked
 from staticflow.passes.cluster_bodies import Bodies
 from staticflow.passes.contraction import Contraction
 from staticflow.passes.down_columns import writes_down_columns
@@ -57,19 +59,21 @@ _OWN = frozenset(("nest", "attend"))
 
 @dataclass(eq=False, slots=True)
 class Group:
-    """Nodes that will be one kernel. It ``checks`` one member at most, so that an error can name
-    it."""
+    """Nodes that will be one kernel, which ``checks`` so many of them, of which an error names
+    one, and in which some may be ``chosen``: elements that an index names."""
 
     kind: str
     domain: Shape
     dims: tuple[int, ...]
     members: list[Node] = field(default_factory=list)
-    checks: bool = False
+    checks: int = 0
+    chosen: bool = False
 
 
 def fuse(graph: Graph, counts: Counts) -> Graph:
     """The graph as clusters, plain reshapes of what is in memory, and loops (which hold fused
     graphs themselves)."""
+    graph = choose_of_rows(graph)
     arrays, groups = _group_alone(graph)
     readers = _readers(arrays)
     results = set(graph.outputs)
@@ -97,6 +101,8 @@ def fuse(graph: Graph, counts: Counts) -> Graph:
                     joint = _joint(other, mine)
                     if joint is not None:
                         joint.members = sorted(other.members + mine.members, key=order.__getitem__)
+                    if joint is not None and _is_slow(joint):
+                        joint = None
                     if joint is not None and writes(joint, anew):
                         across.add((other, mine))
                         joint = None
@@ -124,6 +130,8 @@ def fuse(graph: Graph, counts: Counts) -> Graph:
             continue
         joint.members = sorted(other.members + mine.members, key=order.__getitem__)
         pairs = ((mine, other), (other, mine))
+        if _is_slow(joint):
+            continue
         if not all(_reads_in_place(a, b, joint, arrays, plain) for a, b in pairs):
             continue
         if writes(joint, True):
@@ -156,6 +164,10 @@ def _readers(arrays: Mapping[Node, Sequence[Node]]) -> dict[Node, list[Node]]:
         for source in sources:
             readers[source].append(node)
     return readers
+
+
+def _is_slow(joint: Group) -> bool:
+    return joint.chosen and keeps_from_vectors(joint.domain, joint.dims, joint.members)
 
 
 def _writes_across(
@@ -258,14 +270,15 @@ def _own_group(node: Node, kept: set[Node]) -> Group | None:
             return Group("map", node.tensor_type.shape, (), [node])
         return None
     if isinstance(lowering, Elementwise):
-        checks = isinstance(lowering, Checked)
-        return Group("map", node.tensor_type.shape, (), [node], checks)
+        return Group("map", node.tensor_type.shape, (), [node], int(is_checked(node)))
     if isinstance(lowering, Reduce):
         return Group("reduce", node.args[0].tensor_type.shape, node.attrs["dims"], [node])
     if isinstance(lowering, Contract):
         return Group("contract", node.tensor_type.shape, (), [node])
     if isinstance(lowering, Attend):
         return Group("attend", (), (), [node])
+    if chooses_element(node):
+        return Group("map", node.tensor_type.shape, (), [node], 1, True)
     if isinstance(lowering, LoopNest):
         return Group("nest", (), (), [node])
     return None
@@ -276,12 +289,15 @@ def _joint(producer: Group, consumer: Group) -> Group | None:
     kinds = (producer.kind, consumer.kind)
     if len(producer.members) + len(consumer.members) > MOST_MEMBERS or not _OWN.isdisjoint(kinds):
         return None
-    if producer.checks and consumer.checks:
-        return None
-    joint = _joint_shape(producer, consumer)
+    checks = producer.checks + consumer.checks
+    joint = _joint_shape(producer, consumer) if checks <= _MOST_CHECKS else None
     if joint is not None:
-        joint.checks = producer.checks or consumer.checks
+        joint.checks, joint.chosen = checks, producer.chosen or consumer.chosen
     return joint
+
+
+_MOST_CHECKS = 16
+"""Members of a kernel that are checked: each has codes of its own for what it refuses."""
 
 
 def _joint_shape(producer: Group, consumer: Group) -> Group | None:
@@ -289,6 +305,9 @@ def _joint_shape(producer: Group, consumer: Group) -> Group | None:
     kinds = (producer.kind, consumer.kind)
     if kinds == ("contract", "map") and consumer.checks:
         return None
+    one = is_one_element(producer.domain) and is_one_element(consumer.domain)
+    if kinds == ("map", "map") and one:
+        return Group("map", max(producer.domain, consumer.domain, key=len), ())
     if kinds in (("map", "map"), ("contract", "map")) and producer.domain == consumer.domain:
         return Group(producer.kind, producer.domain, ())
     if set(kinds) <= set(_REDUCING):
@@ -302,7 +321,10 @@ def _joint_shape(producer: Group, consumer: Group) -> Group | None:
         rows = reducing.domain, reducing.dims
         if reducing.kind not in _REDUCING or other.kind != "map":
             continue
-        if other.domain in (reducing.domain, *row_shapes(*rows)):
+        one = is_one_element(row_shapes(*rows)[0]) and is_one_element(other.domain)
+        if other.domain in (reducing.domain, *row_shapes(*rows)) or (
+            one and reducing.kind == "reduce"
+        ):
             return Group(reducing.kind, *rows)
         if reducing.kind == "rows" and has_shape_of_total(other.domain, *rows):
             return Group("rows", *rows)
@@ -437,7 +459,9 @@ def _emit_group(
     for n in group.members:
         locs = merge_locs(locs, n.locs)
     args = tuple(new[n] for n in outside)
-    made = make_node(cluster, args, {"body": body, "kind": group.kind}, locs)
+    alone = group.chosen and len(group.members) == 1
+    kind = "nest" if alone else group.kind
+    made = make_node(cluster, args, {"body": body, "kind": kind}, locs)
     if several or isinstance(made.type, TensorType):
         new[leader] = made
     else:

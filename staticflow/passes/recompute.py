@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 
 from staticflow.graph.node import Node
-from staticflow.ops.basics.arithmetic import add, cast, mul, neg, sub
+from staticflow.ops.basics.arithmetic import add, cast, eq, ge, gt, le, lt, mul, ne, neg, sub
 from staticflow.ops.declaring.lowering import Elementwise, Reduce
 
 __all__ = ["find_recomputed", "read_instead"]
 
-_CHEAP = (add, sub, mul, neg, cast)
+_CHEAP = (add, sub, mul, neg, cast, eq, ne, lt, le, gt, ge)
 """What costs less than to load the result."""
 
 _MOST = 4

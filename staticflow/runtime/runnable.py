@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from staticflow.codegen.lower.refusals import REFUSALS
+from staticflow.codegen.lower.refusals import read_code
 from staticflow.codegen.statuses import NO_MEMORY, NO_ROOM, SIZES_DIFFER
 from staticflow.errors import LinAlgError, RankError, ShapeError
 from staticflow.graph.articles import with_article
@@ -140,7 +140,8 @@ class Runnable(Sealed):
         if status == NO_MEMORY:
             raise MemoryError(f"no memory for the program's {self.plan.peak_in_words} bytes")
         site, code = divmod(status, 256)
-        failure = self.program.failures[site - 1]
+        member, error, why = read_code(code)
+        failure = self.program.failures[site - 1 + member * (code not in (NO_ROOM, SIZES_DIFFER))]
         where = format_locs(failure.locs) + "".join(
             f", in iteration {self.iterations(number)} of the {op} at {format_locs(locs)}"
             for number, op, locs in reversed(failure.loops)
@@ -152,7 +153,6 @@ class Runnable(Sealed):
         if code == SIZES_DIFFER:
             what = named_call(failure.what, failure.locs)
             raise ShapeError(f"{what}, at {where}; nothing was updated")
-        error, why = [*REFUSALS.values()][code - 1]
         what = named_call(f"{failure.what}{why}", failure.locs)
         raise error(f"{what}, at {where}; nothing was updated")
 

@@ -33,6 +33,7 @@ from staticflow.ops.symbols.stable_forms import STABLE_FORMS
 from staticflow.ops.symbols.symbol import Symbol
 from staticflow.passes.access import is_inline
 from staticflow.passes.arrays import MOST_MEMBERS
+from staticflow.passes.choosing import FUSED
 from staticflow.passes.cluster import cluster
 from staticflow.passes.contraction import Contraction
 from staticflow.passes.fuse import fuse
@@ -61,7 +62,7 @@ F32 = dtype_of(np.float32)
 
 
 def parsed(text: str) -> Graph:
-    return parse_graph(text, {**OPS, cluster.name: cluster})
+    return parse_graph(text, {**OPS, **FUSED})
 
 
 def counts_of(case: Any) -> Counter[str]:

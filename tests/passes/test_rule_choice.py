@@ -13,7 +13,7 @@ from staticflow.graph.parser import parse_graph
 from staticflow.ops import OPS
 from staticflow.ops.symbols.pattern import Rule, RuleTable, match
 from staticflow.ops.symbols.stable_forms import STABLE_FORMS
-from staticflow.passes.cluster import cluster
+from staticflow.passes.choosing import FUSED
 from staticflow.passes.rules import CANONICAL, FAST, PARTS, REORDER
 
 SETS = {
@@ -32,9 +32,7 @@ def nodes_of(graph: Graph) -> list[Node]:
 def nodes() -> list[Node]:
     """The nodes of all text cases of passes, numbers of all kinds among their arguments."""
     texts = [parse_case(case).input for file in FILES for case in split_cases(file.read_text())]
-    return [
-        n for text in texts for n in nodes_of(parse_graph(text, {**OPS, cluster.name: cluster}))
-    ]
+    return [n for text in texts for n in nodes_of(parse_graph(text, {**OPS, **FUSED}))]
 
 
 @pytest.mark.parametrize("rules", SETS.values(), ids=SETS)

@@ -35,7 +35,7 @@ HARD_TO_DRAW = {
     "put_rows", "scatter_rows", "log_of_indexed", "log_of_indexed_twice", "diagonal_times",
     "times_diagonal", "one_hot_times", "turned_one_hot_times",
     "power_of_e", "power_of_2", "power_of_2_of_ratio", "log_scaled", "log_divided", "other_base", "root_of_squares", "one_of_each_row",
-    "into_each_row",
+    "into_each_row", "one_in_each_row",
 }  # fmt: skip
 """Rules of indices, of diagonals and of variables that stand for some ops or one number only, which a
 draw hardly finds: their text cases show them."""

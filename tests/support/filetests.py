@@ -39,7 +39,7 @@ from staticflow.graph.parser import parse_graph
 from staticflow.graph.printer import print_graph
 from staticflow.graph.verify import verify_graph
 from staticflow.ops import OPS as REAL_OPS
-from staticflow.passes.cluster import cluster
+from staticflow.passes.choosing import FUSED
 from staticflow.passes.pipeline import RUNS
 from staticflow.passes.rewrite import Counts, each_region
 
@@ -85,7 +85,7 @@ def run_passes(text: str, commands: Commands, counts: Counts | None = None) -> s
     """The graph that ``text`` describes, of the ops of staticflow, after the passes; what they did
     is added to ``counts``."""
     counts = Counts() if counts is None else counts
-    graph = verify_graph(parse_graph(text, {**REAL_OPS, cluster.name: cluster}))
+    graph = verify_graph(parse_graph(text, {**REAL_OPS, **FUSED}))
     for (name,) in commands:
         graph = verify_graph(each_region(graph, RUNS[name], counts))
     return print_graph(graph)

@@ -39,7 +39,7 @@ from staticflow.ops import OPS
 from staticflow.ops.symbols.captured import capture
 from staticflow.ops.symbols.effect import settle
 from staticflow.ops.symbols.symbol import Symbol
-from staticflow.passes.cluster import cluster
+from staticflow.passes.choosing import FUSED
 from staticflow.passes.order import ONCE, ORDER, PASSES, STABILIZING, is_allowed
 from staticflow.passes.pipeline import optimize
 
@@ -183,7 +183,7 @@ def read_case(words: Sequence[str], text: str) -> Case:
     """The case that `print_case` wrote; passes that there are no longer are left out."""
     found = {name: _OPTIONS[name](value) for name, value in (w.split(":", 1) for w in words)}
     found["passes"] = tuple(name for name in found["passes"] if name in PASSES)
-    return Case(parse_graph(text, {**OPS, cluster.name: cluster}), **found)
+    return Case(parse_graph(text, {**OPS, **FUSED}), **found)
 
 
 def arrays_for(case: Case) -> Arrays:

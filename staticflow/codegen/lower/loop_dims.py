@@ -15,7 +15,7 @@ from staticflow.graph.graph import Graph
 from staticflow.graph.node import Node, param
 from staticflow.graph.types import Shape, TensorType
 from staticflow.ops.declaring.lowering import Generate, Index, Reduce, View, delinear
-from staticflow.passes.access import broadcast_index, member_index
+from staticflow.passes.access import broadcast_index, chosen_from, member_index
 from staticflow.passes.row_totals import operand_index, total_index
 
 __all__ = ["LoopDims", "choose_loops", "is_affine", "positions_read", "runs_inward"]
@@ -212,6 +212,10 @@ def positions_read(
             stack.append((arg, lowering.source(index, *shapes, **node.attrs)))
         elif isinstance(lowering, Reduce):
             stack.append((node.args[0], nest.operand_place(node, full)))
+        elif (chosen := chosen_from(node, index)) is not None:
+            indices, place = chosen
+            stack.append((node.args[0], place([0] * len(indices))))
+            stack += zip(node.args[1:], indices, strict=True)
         else:
             stack += [(a, broadcast_index(index, a.tensor_type.shape)) for a in node.args]
 

@@ -29,7 +29,8 @@ from staticflow.graph.dtypes import DType, float32, float64
 from staticflow.graph.graph import Graph
 from staticflow.graph.node import Node
 from staticflow.graph.types import Shape, TensorType
-from staticflow.ops.declaring.lowering import Checked, Index, Reduce
+from staticflow.ops.declaring.lowering import Index, Reduce
+from staticflow.passes.cluster import checked_members
 from staticflow.passes.row_totals import row_shapes
 
 __all__ = ["LoopWriter", "Run", "part_of", "rounds"]
@@ -91,9 +92,10 @@ class LoopWriter:
         self.phase = self._phases()
         self.elements = [(name, o) for name, o in results if self._is_element(o)]
         self.row_values = [(name, o) for name, o in results if not self._is_element(o)]
+        self.members = checked_members(body)
         self.checked = [
-            n for n in body.nodes
-            if isinstance(n.op.lowering, Checked) and self.dims and not self.phase[n]
+            n for n in self.members
+            if self.dims and not self.phase[n]
             and n.tensor_type.shape in row_shapes(nest.domain, self.dims) and n not in nest.late
         ]  # fmt: skip
         self.inner_vars: list[Sym] = []
@@ -138,7 +140,7 @@ class LoopWriter:
         rows = self._checked_values(full)
         for phase in range(self._passes()):
             self._pass(phase, outer, rows)
-        values = Values(self.k, self.names, rows)
+        values = Values(self.k, self.names, rows, checked=self.members)
         results = [
             (name, node, index, values.at(node, index))
             for name, node in self.row_values
@@ -155,9 +157,9 @@ class LoopWriter:
             return
         with self._loops("o", self.nest.outer.loops, "parallel", self.check_vars) as outer:
             full = self.nest.index(outer, [0] * len(self.nest.inner.loops))
-            values = Values(self.k, self.names)
+            values = Values(self.k, self.names, checked=self.members)
             for n in self.checked:
-                values.at(n, self.nest.place(n, full))
+                values.check(n, self.nest.place(n, full))
 
     def _checked_values(self, full: Index) -> dict[Node, tuple[Index, Operand]]:
         """What was checked of the row whose first element is at ``full``, and where it stands."""
@@ -297,7 +299,7 @@ class LoopWriter:
             full = self.nest.index(outer, at)
             saved = self.saved
             waits = {saved.node: saved.buffer} if saved is not None and phase > saved.first else {}
-            values = Values(k, {**self.names, **waits}, rows)
+            values = Values(k, {**self.names, **waits}, rows, checked=self.members)
             for r, total in zip(due, sums, strict=True):
                 element = k.cast(values.at(r.args[0], full), total.dtype)
                 k.accumulate(total, r.op.lowering.combine, element)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from staticflow.errors import ArgumentError, IndexRangeError, LinAlgError, StaticflowError
 
-__all__ = ["CODES", "REFUSALS"]
+__all__ = ["CODES", "REFUSALS", "code_of", "read_code"]
 
 REFUSALS: Mapping[str, tuple[type[StaticflowError], str]] = {
     "index": (IndexRangeError, ": an index lies outside the dim that it selects from"),
@@ -19,3 +19,14 @@ has words of its own."""
 
 CODES = {reason: code for code, reason in enumerate(REFUSALS, 1)}
 """What a kernel returns for each reason."""
+
+
+def code_of(reason: str, member: int = 0) -> int:
+    """What a kernel returns for a reason if the value is refused by one of several members."""
+    return CODES[reason] + member * len(CODES)
+
+
+def read_code(code: int) -> tuple[int, type[StaticflowError], str]:
+    """The member that refused a value, the error, and what it says behind the op."""
+    member, number = divmod(code - 1, len(CODES))
+    return member, *[*REFUSALS.values()][number]

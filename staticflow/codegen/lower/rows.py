@@ -233,7 +233,7 @@ class _RowsWriter(LoopWriter):
         known: Mapping[Node, tuple[Index, Operand]],
     ) -> None:
         """Store what follows from totals that are known."""
-        values = Values(self.k, self.names, known)
+        values = Values(self.k, self.names, known, checked=self.members)
         stored = [(name, o, self.nest.place(o, at)) for name, o in results]
         for result in [(*s, values.at(*s[1:])) for s in stored]:
             super().store(*result)

@@ -132,7 +132,7 @@ class ColumnsWriter(LoopWriter):
                 totals = iter(sums)
                 for first in vectors:
                     full = beside.index(self.nest, start + at, lane + first)
-                    values = Values(k, self.names)
+                    values = Values(k, self.names, checked=self.members)
                     for r in due:
                         total = next(totals)
                         element = k.cast(values.at(r.args[0], full), total.dtype)

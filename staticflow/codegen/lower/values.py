@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from staticflow.codegen.builder import Builder
 from staticflow.codegen.kernel import LANE_SYM, Operand
-from staticflow.codegen.lower.refusals import CODES
+from staticflow.codegen.lower.refusals import code_of
 from staticflow.errors import CompileError
 from staticflow.graph.dim_queries import symbols_of
 from staticflow.graph.dims import Size
+from staticflow.graph.dtypes import int64
 from staticflow.graph.locs import format_locs
 from staticflow.graph.node import Node, constant
-from staticflow.ops.declaring.lowering import Checked, Elementwise, Generate, Index, View
-from staticflow.passes.access import broadcast_index, source_of
+from staticflow.ops.declaring.lowering import (
+    Checked,
+    Elementwise,
+    Generate,
+    Index,
+    IndexCheck,
+    LoopNest,
+    View,
+)
+from staticflow.passes.access import broadcast_index, chosen_from, source_of
 
 __all__ = ["Values"]
 
@@ -24,7 +33,8 @@ class Values:
 
     ``buffers`` are the arrays that stand in memory; ``known`` the nodes that are already in a
     register, each at one index. With ``lanes`` the index names ``lane``, and lanes at or past
-    ``bound`` are not read. Without ``checks`` what is to be checked is known to be right.
+    ``bound`` are not read. Without ``checks`` what is to be checked is known to be right; else
+    the members of ``checked`` are told apart by their positions in it.
     """
 
     def __init__(
@@ -35,10 +45,12 @@ class Values:
         lanes: int = 1,
         bound: Size | None = None,
         checks: bool = True,
+        checked: Sequence[Node] = (),
     ) -> None:
         self.k, self.buffers = k, dict(buffers)
         self.known = dict(known or {})
         self.lanes, self.bound, self.checks = lanes, bound, checks
+        self._members = {node: number for number, node in enumerate(checked)}
         self._done: dict[tuple[Node, Index], Operand] = {}
 
     def know(self, more: Mapping[Node, tuple[Index, Operand]]) -> None:
@@ -66,6 +78,39 @@ class Values:
             stack.pop()
         return done[node, index]
 
+    def check(self, node: Node, index: Index) -> None:
+        """Look at what is to be checked of the element of ``node`` at ``index``, and at no more."""
+        chosen = chosen_from(node, index)
+        if chosen is None:
+            self.at(node, index)
+        else:
+            self.positions(node, [self.at(*part) for part in self._parts(node, index)])
+
+    def positions(self, node: Node, named: Sequence[Operand]) -> list[Size]:
+        """The positions that a node chooses, from those that index tensors hold, which are
+        checked."""
+        k = self.k
+        checks: Sequence[IndexCheck] = node.op.lowering.checks(
+            *(a.tensor_type for a in node.args), **node.attrs
+        )
+        found: list[Size] = []
+        for value, check in zip(named, checks, strict=True):
+            value = k.cast(value, int64)
+            size = k.index_value(check.size)
+            if check.wraps:
+                from_end = k.compare("lt", value, 0)
+                value = k.select(from_end, k.apply("add", value, size), value)
+            self.refuse(
+                node, k.apply("and", k.compare("ge", value, 0), k.compare("lt", value, size))
+            )
+            found.append(k.bind(value, "at", check.size))
+        return found
+
+    def refuse(self, node: Node, unless: Operand, reason: str = "index") -> None:
+        """End the program for what is checked of ``node``, unless it is known to be right."""
+        if self.checks:
+            self.k.check(unless, code_of(reason, self._members.get(node, 0)))
+
     def _parts(self, node: Node, index: Index) -> list[tuple[Node, Index]]:
         """The elements that this one is computed from."""
         if node in self.known or node in self.buffers:
@@ -74,7 +119,8 @@ class Values:
             return [source_of(node, index)]
         if isinstance(node.op.lowering, Elementwise):
             return [(a, broadcast_index(index, a.tensor_type.shape)) for a in node.args]
-        return []
+        chosen = chosen_from(node, index)
+        return [] if chosen is None else [*zip(node.args[1:], chosen[0], strict=True)]
 
     def _emit(self, node: Node, index: Index, parts: list[Operand]) -> Operand:
         if node in self.known:
@@ -87,16 +133,14 @@ class Values:
             return self._wide(operand)
         if node in self.buffers:
             return self._load(node, index)
-        emit = _EMITTERS.get(type(node.op.lowering))
-        if emit is None and node.op is not constant:
+        emit = _constant if node.op is constant else _EMITTERS.get(type(node.op.lowering))
+        made = None if emit is None else emit(self, node, index, parts)
+        if made is None:
             raise CompileError(
                 f"{node.op.name} ({node.type}, at {format_locs(node.locs)}) has no lowering that "
                 "a kernel could inline"
             )
-        operand = (
-            _constant(self, node, index, parts) if emit is None else emit(self, node, index, parts)
-        )
-        return self.k.cast(operand, node.tensor_type.dtype)
+        return self.k.cast(made, node.tensor_type.dtype)
 
     def _load(self, node: Node, index: Index) -> Operand:
         at = node.tensor_type.offset(index)
@@ -129,8 +173,15 @@ def _elementwise(values: Values, node: Node, index: Index, parts: list[Operand])
 def _check_and_emit(values: Values, node: Node, index: Index, parts: list[Operand]) -> Operand:
     if values.checks:
         inside = node.op.lowering.inside(values.k, *parts, **node.attrs)
-        values.k.check(inside, CODES["index"])
+        values.refuse(node, inside, node.op.lowering.reason)
     return _elementwise(values, node, index, parts)
+
+
+def _choose(values: Values, node: Node, index: Index, parts: list[Operand]) -> Operand | None:
+    chosen = chosen_from(node, index)
+    if chosen is None:
+        return None
+    return values.at(node.args[0], chosen[1](values.positions(node, parts)))
 
 
 def _generate(values: Values, node: Node, index: Index, parts: list[Operand]) -> Operand:
@@ -142,5 +193,6 @@ _EMITTERS: dict[type, Callable[..., Any]] = {
     Checked: _check_and_emit,
     Elementwise: _elementwise,
     Generate: _generate,
+    LoopNest: _choose,
     View: lambda values, node, index, parts: parts[0],
 }

@@ -53,7 +53,7 @@ from staticflow.ops.declaring.lowering import Host
 from staticflow.ops.loops.cond_op import cond_op
 from staticflow.ops.loops.loop import Loop, scan_op, while_op
 from staticflow.passes.access import rows_start, shows_memory
-from staticflow.passes.cluster import checked_member, cluster
+from staticflow.passes.cluster import checked_members, cluster
 
 __all__ = ["Wanted", "assemble"]
 
@@ -297,14 +297,18 @@ class _Assembler:
         return len(self.failures)
 
     def _site(self, kernel: Kernel, body: Graph, node: Node) -> int:
-        """The number under which a failure of this launch is explained; 0 if it cannot fail."""
+        """The number under which a failure of this launch is explained, that of the first member
+        that is checked, behind which come those of the others; 0 if it cannot fail."""
         if not self.kernels.checks(kernel):
             return 0
-        checked = checked_member(body)
-        made = checked or maker_of(body.outputs[0])
+        checked = checked_members(body)
+        sites = [self._fail_in(n, n.locs) for n in checked]
+        return sites[0] if sites else self._fail_in(maker_of(body.outputs[0]), node.locs)
+
+    def _fail_in(self, made: Node, locs: Locs) -> int:
+        """A way to fail that is explained by the node that refuses a value."""
         operands = ", ".join(str(a.type) for a in made.args)
         asks = made.attrs.get("of", made.op.name)
-        locs = checked.locs if checked is not None else node.locs
         return self._fails(made.attrs.get("what", f"{asks}({operands})"), locs)
 
     def _repeat(

@@ -12,7 +12,7 @@ from staticflow.graph.types import types_of
 from staticflow.ops.declaring.lowering import Host
 from staticflow.ops.loops.cond_op import cond_op
 from staticflow.ops.loops.loop import loop_ops
-from staticflow.passes.cluster import checked_member, cluster
+from staticflow.passes.cluster import checked_members, cluster
 
 __all__ = ["does_nothing", "split_direct"]
 
@@ -23,7 +23,7 @@ def does_nothing(node: Node) -> bool:
         node.op is cluster
         and node.attrs["kind"] != "nest"
         and all(t.size == 0 for t in types_of(node.type))
-        and checked_member(node.attrs["body"]) is None
+        and not checked_members(node.attrs["body"])
         and not bound_symbols(node)
     )
 

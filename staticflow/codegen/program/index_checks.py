@@ -14,7 +14,7 @@ from staticflow.graph.node import Node, maker_of
 from staticflow.ops.basics.axes import flip_op, permute_op
 from staticflow.ops.basics.view import reshape_op, squeeze_op, unsqueeze_op
 from staticflow.ops.declaring.lowering import LoopNest, View
-from staticflow.passes.cluster import cluster
+from staticflow.passes.cluster import checked_members, cluster
 
 __all__ = ["repeated_checks"]
 
@@ -58,6 +58,8 @@ def _checks_of(node: Node) -> list[_Check] | None:
         return None
     body = node.attrs["body"]
     made = maker_of(body.outputs[0])
+    if any(n is not made for n in checked_members(body)):
+        return None
     lowering = made.op.lowering
     if not isinstance(lowering, LoopNest) or lowering.checks is None:
         return None

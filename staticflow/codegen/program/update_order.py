@@ -23,7 +23,7 @@ from staticflow.passes.access import (
     source_of,
 )
 from staticflow.passes.arrays import AXES
-from staticflow.passes.cluster import checked_member, cluster, inner_nodes
+from staticflow.passes.cluster import checked_members, cluster, inner_nodes
 
 __all__ = ["Order", "changes_elements", "order_updates", "put_into", "root_of"]
 
@@ -194,7 +194,7 @@ def _may_end(node: Node, fails: Callable[[Node], bool] = lambda nest: True) -> b
         kind = node.attrs["kind"]
         if kind == "nest":
             return fails(node)
-        return kind == "loop" or checked_member(node.attrs["body"]) is not None
+        return kind == "loop" or bool(checked_members(node.attrs["body"]))
     if node.op in loop_ops() or isinstance(node.op.lowering, Host):
         return True
     if not has_regions(node):

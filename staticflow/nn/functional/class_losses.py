@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from staticflow.errors import ArgumentError, ShapeError
 from staticflow.graph.dims import prod
 from staticflow.graph.locs import format_locs, here
 from staticflow.nn.functional.losses import check_reduction, reduce
-from staticflow.ops.along.class_losses import cross_entropy_op, nll_op
+from staticflow.ops.along.class_losses import (
+    check_classes,
+    class_hits,
+    cross_entropy_op,
+    nll_op,
+    sum_chosen,
+)
 from staticflow.ops.along.softmax import log_softmax
 from staticflow.ops.basics.arithmetic import where
 from staticflow.ops.basics.autocast import by_autocast
@@ -17,7 +22,7 @@ from staticflow.ops.declaring.by_shape import by_shape
 from staticflow.ops.declaring.declare import same_size
 from staticflow.ops.declaring.fused import fused
 from staticflow.ops.declaring.required import require_shape
-from staticflow.ops.indexing.gather_ops import gather
+from staticflow.ops.indexing.index_ops import index_select_op
 from staticflow.ops.matrices.contract import linear
 
 __all__ = [
@@ -47,38 +52,40 @@ def nll_loss(
 
 @fused("NllLossBackward0")
 def _nll_loss(input: Any, target: Any, weight: Any, ignore_index: int, reduction: str) -> Any:
-    return _of_classes(nll_op, input, target, weight, ignore_index, reduction)
-
-
-def _of_classes(
-    each_of: Callable[..., Any],
-    input: Any,
-    target: Any,
-    weight: Any,
-    ignore_index: int,
-    reduction: str,
-) -> Any:
-    """What ``each_of`` gives for each target, weighted and reduced."""
     check_reduction(reduction)
     single = input.ndim == 1
     if single:
         input, target = input.unsqueeze(0), target.unsqueeze(0)
-    each = each_of(input, target, ignore_index=ignore_index)
-    each, counts = _weigh(each, target, weight, ignore_index)
+    each = nll_op(input, target, ignore_index=ignore_index)
+    counts = _counts(input, target, weight, ignore_index, "nll_loss")
+    loss = _weigh(each, counts, weight is not None, reduction)
+    return loss.squeeze(0) if single and loss.ndim else loss
+
+
+def _weigh(each: Any, counts: Any, weighted: bool, reduction: str) -> Any:
+    """The losses of all targets, times what they count if that is ``weighted``, and reduced."""
+    if weighted:
+        each = each * counts
     if reduction == "mean":
         return each.sum() / counts.sum()
-    return reduce(each.squeeze(0) if single else each, reduction)
+    return reduce(each, reduction)
 
 
-def _weigh(each: Any, target: Any, weight: Any, ignore_index: int) -> tuple[Any, Any]:
-    """The losses times the weights of their classes, and these weights; 0 for what is ignored."""
-    keep = target.long() != ignore_index
-    counts = keep.to(each.dtype)
+def _counts(input: Any, target: Any, weight: Any, ignore_index: int, of: str) -> Any:
+    """How much each target counts, by the weight of its class, and not where it is ignored."""
     if weight is None:
-        return each, counts
-    classes = where(keep, target.long(), 0)
-    counts = counts * gather(weight, 0, classes.reshape(-1)).reshape(target.shape)
-    return each * counts, counts
+        return (target.long() != ignore_index).to(input.dtype)
+    classes = check_classes(input, target, ignore_index, of)
+    keep = classes >= 0
+    chosen = index_select_op(weight, where(keep, classes, 0), dims=(0,))
+    return where(keep, chosen, 0.0).to(input.dtype)
+
+
+def _counts_of_columns(input: Any, target: Any, along: Any, ignore_index: int, of: str) -> Any:
+    """`_counts` of scores that have more dims than classes, in a kernel that goes down all of them:
+    there the weight, which lies ``along`` the classes, is found by a comparison."""
+    _, hit = class_hits(input, target, ignore_index, of)
+    return sum_chosen(hit, along, 1).squeeze(1).to(input.dtype)
 
 
 @by_shape
@@ -119,22 +126,36 @@ def _cross_entropy_loss(
     if target.dtype.is_floating:
         logs = log_softmax(input, dim)
         return _of_probabilities(logs, target, weight, reduction, label_smoothing, dim)
-    if reduction == "mean" and weight is None and input.ndim > 1:
-        loss = cross_entropy_op(input, target, ignore_index=ignore_index, mean=True)[0]
+    check_reduction(reduction)
+    single = input.ndim == 1
+    if single:
+        input, target = input.unsqueeze(0), target.unsqueeze(0)
+    loss = _of_scores(input, target, weight, ignore_index, reduction, label_smoothing)
+    return loss.squeeze(0) if single and loss.ndim else loss
+
+
+def _of_scores(
+    input: Any, target: Any, weight: Any, ignore_index: int, reduction: str, smoothing: float
+) -> Any:
+    """The loss of scores (N, C, ...) for classes (N, ...)."""
+    weighted = weight is not None
+    along = _along(weight, input, 1) if weighted else None
+    mean = reduction == "mean" and not weighted
+    loss, lse = cross_entropy_op(input, target, ignore_index=ignore_index, mean=mean)
+    if weighted and input.ndim > 2:
+        counts = _counts_of_columns(input, target, along, ignore_index, "cross_entropy")
     else:
-        loss = _of_classes(_cross_entropy, input, target, weight, ignore_index, reduction)
-    if not label_smoothing:
+        counts = _counts(input, target, weight, ignore_index, "cross_entropy")
+    if not mean:
+        loss = _weigh(loss, counts, weighted, reduction)
+    if not smoothing:
         return loss
-    logs = log_softmax(input, dim)
-    classes = input.shape[dim]
-    smooth = -(logs if weight is None else logs * _along(weight, logs, dim)).sum(dim)
+    logs = input - lse  # of the same logarithm as the loss, which is computed once
+    each = -(logs * along if weighted else logs).sum(1).to(loss.dtype)
     keep = target.long() != ignore_index
-    smooth = where(keep, smooth, 0.0)  # no product: what is ignored, or its slope, may be infinite
-    if reduction == "mean":
-        smooth = smooth.sum() / _weigh(keep.to(smooth.dtype), target, weight, ignore_index)[1].sum()
-    else:
-        smooth = reduce(smooth, reduction)
-    return (1 - label_smoothing) * loss + label_smoothing * smooth / classes
+    each = where(keep, each, 0.0)  # no product: what is ignored, or its slope, may be infinite
+    smooth = _weigh(each, counts, False, reduction)
+    return (1 - smoothing) * loss + smoothing * smooth / input.shape[1]
 
 
 @by_shape
@@ -186,11 +207,6 @@ def linear_cross_entropy(
         )
     ignored = -100 if ignore_index is None else ignore_index
     return cross_entropy(logits, target, weight, ignored, reduction, label_smoothing)
-
-
-def _cross_entropy(input: Any, target: Any, ignore_index: int) -> Any:
-    """The loss of each row; the op gives the logsumexp beside it."""
-    return cross_entropy_op(input, target, ignore_index=ignore_index, mean=False)[0]
 
 
 def _of_probabilities(

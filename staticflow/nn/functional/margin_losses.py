@@ -9,8 +9,8 @@ from staticflow.errors import ArgumentError, DTypeError, ShapeError
 from staticflow.graph.dtypes import int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.nn.functional.losses import binary_cross_entropy_with_logits, reduce
-from staticflow.ops.along.cumulative import cumprod
-from staticflow.ops.basics.arithmetic import cast, clamp, minimum, where
+from staticflow.ops.along.class_losses import check_classes, class_hits, sum_chosen
+from staticflow.ops.basics.arithmetic import clamp, minimum, where
 from staticflow.ops.basics.autocast import by_autocast
 from staticflow.ops.basics.creation import iota
 from staticflow.ops.basics.view import reshape, unsqueeze
@@ -18,7 +18,8 @@ from staticflow.ops.declaring.fused import fused
 from staticflow.ops.declaring.required import require_shape
 from staticflow.ops.elementwise.activation import logsigmoid
 from staticflow.ops.elementwise.maths import abs, relu, sqrt
-from staticflow.ops.indexing.gather_ops import gather
+from staticflow.ops.indexing.gather_ops import gather_op
+from staticflow.ops.indexing.index_ops import index_select_op
 from staticflow.ops.statistics.distances import pairwise_distance
 
 __all__ = [
@@ -110,15 +111,19 @@ def _multilabel_margin(input: Any, target: Any, reduction: str) -> Any:
             "multilabel_margin_loss: takes scores and classes (N, C) or (C,), not of shape "
             f"{list(input.shape)}, at {format_locs(here())}"
         )
-    count = input.shape[-1]
-    named = cumprod(cast(target >= 0, dtype=int64), -1) == 1
-    classes = where(named, target, 0)
-    right = unsqueeze(gather(input, -1, classes), -1)
+    single = input.ndim == 1
+    if single:
+        input, target = input.unsqueeze(0), target.unsqueeze(0)
+    count = input.shape[1]
     each = iota.beside(input, shape=(count,), dim=0, dtype=int64)
-    hit = ((unsqueeze(classes, -1) == each) & unsqueeze(named, -1)).any(-2, keepdim=True)
-    counts = unsqueeze(named, -1) & ~hit
-    losses = where(counts, relu(1 - right + unsqueeze(input, -2)), 0.0)
-    return reduce(losses.sum((-2, -1)) / count, reduction)
+    first = where(target < 0, each, count).amin(1, keepdim=True)  # the end of the named classes
+    named = each < first
+    classes = check_classes(input, where(named, target, 0), None, "multilabel_margin_loss")
+    hit = (unsqueeze(classes, -1) == each) & unsqueeze(named, -1)
+    right = sum_chosen(hit, unsqueeze(input, 1), 2)
+    counts = unsqueeze(named, -1) & ~hit.any(1, keepdim=True)
+    losses = where(counts, relu(1 - right + unsqueeze(input, 1)), 0.0).sum((1, 2)) / count
+    return reduce(losses.squeeze(0) if single else losses, reduction)
 
 
 @by_autocast
@@ -149,15 +154,12 @@ def _multi_margin(
     shape = target.shape
     if input.ndim == 1:
         input, target = input.unsqueeze(0), reshape(target, (1,))
-    at = target.long().unsqueeze(1)
-    gaps = relu(margin - gather(input, 1, at) + input)
+    classes, hit = class_hits(input, target, None, "multi_margin_loss")
+    gaps = relu(margin - gather_op(input, unsqueeze(classes, 1), dim=1) + input)
     gaps = gaps if p == 1 else gaps * gaps
     if weight is not None:
-        gaps = gaps * gather(weight, 0, target.long()).unsqueeze(1)
-    own = (gather(gaps, 1, at) * 0 + max(margin, 0) ** p).squeeze(1)  # the term of the target
-    if weight is not None:
-        own = own * gather(weight, 0, target.long())
-    each = (gaps.sum(1) - own) / input.shape[1]
+        gaps = gaps * unsqueeze(index_select_op(weight, classes, dims=(0,)), 1)
+    each = where(hit, 0.0, gaps).sum(1) / input.shape[1]
     return reduce(reshape(each, shape), reduction)
 
 

@@ -21,7 +21,7 @@ from staticflow.ops.declaring.lowering import Checked
 from staticflow.ops.elementwise.maths import exp
 from staticflow.ops.indexing.gather_ops import check_range, gather_op, take_along
 
-__all__ = ["cross_entropy_op", "nll_op"]
+__all__ = ["check_classes", "class_hits", "cross_entropy_op", "nll_op", "sum_chosen"]
 
 
 def _rows(facts: Facts, x: TensorType, target: TensorType, what: str) -> Shape:
@@ -44,8 +44,10 @@ def _rows(facts: Facts, x: TensorType, target: TensorType, what: str) -> Shape:
 # -- classes --------------------------------------------------------------------------------------
 
 
-def _class_emit(k: Any, target: Any, *, ignore_index: Size, **_: Any) -> Any:
+def _class_emit(k: Any, target: Any, *, ignore_index: Size | None, **_: Any) -> Any:
     value = k.cast(target, int64)
+    if ignore_index is None:
+        return value
     return k.select(_is_ignored(k, value, ignore_index), -1, value)
 
 
@@ -54,16 +56,22 @@ def _is_ignored(k: Any, value: Any, ignore_index: Size) -> Any:
     return k.compare("eq", value, number)
 
 
-def _class_inside(k: Any, target: Any, *, classes: Size, ignore_index: Size, **_: Any) -> Any:
-    value = k.cast(target, int64)
-    place = k.select(_is_ignored(k, value, ignore_index), 0, value)
+def _class_inside(
+    k: Any, target: Any, *, classes: Size, ignore_index: Size | None, **_: Any
+) -> Any:
+    value = place = k.cast(target, int64)
+    if ignore_index is not None:
+        place = k.select(_is_ignored(k, value, ignore_index), 0, value)
     return k.apply("and", k.compare("ge", place, 0), k.compare("lt", place, k.index_value(classes)))
 
 
 def _class_reference(
-    xp: Any, target: Any, *, classes: int, ignore_index: int, dtype: DType, of: str
+    xp: Any, target: Any, *, classes: int, ignore_index: int | None, dtype: DType, of: str
 ) -> Any:
     target = target.astype(xp.int64)
+    if ignore_index is None:
+        check_range(xp, target, classes, of, 1)
+        return target.astype(dtype.numpy)
     keep = target != ignore_index
     check_range(xp, xp.where(keep, target, 0), classes, of, 1)
     return xp.where(keep, target, -1).astype(dtype.numpy)
@@ -72,7 +80,7 @@ def _class_reference(
 class_op = Op(
     name="class_index",
     doc="``target``, checked to lie in [0, ``classes``); -1 where it is ``ignore_index``. In "
-    "``dtype``; ``of`` says who asks, for the message of an error.",
+    "``dtype``; ``of`` says who asks, for the message of an error. None ignores no class.",
     infer=lambda facts, target, *, dtype, **_: TensorType(dtype, target.shape),
     reference=_class_reference,
     vjp=None,
@@ -80,9 +88,9 @@ class_op = Op(
 )
 
 
-def check_classes(x: Any, target: Any, ignore_index: int, of: str) -> Any:
-    """``target`` where it is a class of ``x`` (N, C, ...), -1 where it is ``ignore_index``; any
-    other stops ``of`` with an `IndexRangeError`."""
+def check_classes(x: Any, target: Any, ignore_index: int | None, of: str) -> Any:
+    """``target`` where it is a class of ``x`` (N, C, ...), -1 where it is ``ignore_index``, unless
+    that is None; any other stops ``of`` with an `IndexRangeError`."""
     size = x.shape[1]
     # in int32 where that is known to do: as wide as most floats that they stand beside
     dtype = int32 if isinstance(size, int) and size < 2**31 else int64
@@ -107,10 +115,11 @@ def _nll_reference(xp: Any, x: Any, target: Any, *, ignore_index: int) -> Any:
 
 
 def _nll_vjp(ct: Any, out: Any, x: Any, target: Any, *, ignore_index: int) -> Any:
+    # of rows there are views alone, so that one kernel of elements does all of it
     classes = iota.beside(x, shape=x.shape, dim=1, dtype=int64)
-    target = unsqueeze(cast(target, dtype=int64), 1)  # in which any ignore_index fits
+    target = cast(expand(unsqueeze(target, 1), x.shape), dtype=int64)  # any ignore_index fits
     hit = logical_and(classes == target, ne(target, ignore_index))
-    return where(hit, -unsqueeze(ct, 1), 0.0)
+    return where(hit, -expand(unsqueeze(ct, 1), x.shape), 0.0)
 
 
 def _nll_decompose(x: Any, target: Any, *, ignore_index: int) -> Any:
@@ -118,6 +127,12 @@ def _nll_decompose(x: Any, target: Any, *, ignore_index: int) -> Any:
     keep = classes >= 0
     chosen = gather_op(x, unsqueeze(where(keep, classes, 0), 1), dim=1)
     return where(keep, -squeeze(chosen, 1), 0.0)
+
+
+def sum_chosen(hit: Any, x: Any, dim: int) -> Any:
+    """The element of ``x`` along ``dim`` at which ``hit`` is true, of which there is one or none;
+    then it is 0. A kernel that reads all of ``x`` anyway finds it in the same pass."""
+    return sum_op(where(hit, x, 0.0), dims=(dim,), keepdim=True)
 
 
 nll_op = Op(
@@ -157,9 +172,10 @@ def _ce_reference(
     return loss.astype(x.dtype), rest + m
 
 
-def _classes(x: Any, target: Any, ignore_index: int) -> tuple[Any, Any]:
-    """The checked classes, and where each element of ``x`` is that of its class."""
-    classes = check_classes(x, target, ignore_index, "cross_entropy")
+def class_hits(x: Any, target: Any, ignore_index: int | None, of: str) -> tuple[Any, Any]:
+    """The classes that `check_classes` gives, and where each element of ``x`` is that of its
+    class."""
+    classes = check_classes(x, target, ignore_index, of)
     each = iota.beside(x, shape=x.shape, dim=1, dtype=classes.dtype)
     return classes, each == unsqueeze(classes, 1)
 
@@ -171,9 +187,9 @@ def _count_kept(classes: Any, w: Any) -> Any:
 
 def _ce_decompose(x: Any, target: Any, *, ignore_index: int, mean: bool) -> tuple[Any, Any]:
     w = widen(x)
-    classes, hit = _classes(x, target, ignore_index)
+    classes, hit = class_hits(x, target, ignore_index, "cross_entropy")
     m, rest = lse_parts(w, (1,))
-    chosen = sum_op(where(hit, w - m, 0.0), dims=(1,), keepdim=True)  # of one, in the same pass
+    chosen = sum_chosen(hit, w - m, 1)
     loss = where(unsqueeze(classes, 1) < 0, 0.0, rest - chosen)
     loss = reshape(loss, target.shape)
     if mean:
@@ -193,7 +209,7 @@ def _ce_vjp(
 ) -> list[Any]:
     # d loss[i] / d x[i, c] = softmax(x[i])[c] - (c == target[i])
     w = widen(x)
-    classes, hit = _classes(x, target, ignore_index)
+    classes, hit = class_hits(x, target, ignore_index, "cross_entropy")
     softmax = exp(w - out[1])
     total = 0.0
     if cts[0] is not None:

@@ -26,6 +26,7 @@ __all__ = [
     "IndexCheck",
     "LoopNest",
     "Measure",
+    "Place",
     "Prefix",
     "Reduce",
     "Region",
@@ -45,10 +46,11 @@ class Elementwise:
 
 @dataclass(frozen=True, slots=True)
 class Checked(Elementwise):
-    """Elementwise work that ends the program, as an index outside of its dim does, unless
-    ``inside(k, *operands, **attrs)`` is true of every element."""
+    """Elementwise work that ends the program, for a ``reason`` as an index outside of its dim is
+    one, unless ``inside(k, *operands, **attrs)`` is true of every element."""
 
     inside: Callable[..., Any]
+    reason: str = "index"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,17 +117,26 @@ class Attend:
     backward: bool = False
 
 
+Place = Callable[[Sequence[Size]], Index]
+"""The index of an element in an array, from the positions that index tensors name."""
+
+
 @dataclass(frozen=True, slots=True)
 class LoopNest:
     """``emit(nest)`` writes the whole loop nest into a `staticflow.codegen.lower.nest.Nest`. One
     that ``updates`` begins with a copy of argument 0, reads no more of that, and stores to some
     places: where the result lies over the argument it is written twice, first for its checks
     alone. One that can fail for nothing but indices says so in ``checks``: given the types of the
-    arguments and the attributes it gives what is checked of which."""
+    arguments and the attributes it gives what is checked of which. One of which each element is
+    one of argument 0, at positions that the others, index tensors, name, may be worked out where
+    it is read: ``source(index, *shapes, **attrs)`` gives for an element at ``index`` where each of
+    the others is read, and the `Place` in argument 0; None where they name more than elements.
+    ``checks`` has one check of each of them then, in order."""
 
     emit: Callable[..., None]
     updates: bool = False
     checks: Callable[..., Sequence[IndexCheck]] | None = None
+    source: Callable[..., tuple[Sequence[Index], Place] | None] | None = None
 
 
 @dataclass(frozen=True, slots=True)

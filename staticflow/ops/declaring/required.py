@@ -13,7 +13,7 @@ from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, Shape, TensorType
 from staticflow.ops.declaring.declare import per_arg, strict
-from staticflow.ops.declaring.lowering import LoopNest, View
+from staticflow.ops.declaring.lowering import Checked, View
 
 __all__ = [
     "asserted_op", "require_at_least", "require_equal", "require_other", "require_shape",
@@ -52,19 +52,13 @@ def _assert_reference(xp: Any, x: Any, ok: Any, *, what: str) -> Any:
     return x
 
 
-def _assert_emit(nest: Any) -> None:
-    nest.require(nest.load(1, ()), "values")
-    with nest.loops(nest.out_shape(0), "parallel", merged=True) as index:
-        nest.store(0, index, nest.load(0, index))
-
-
 asserted_op: Op = Op(
     name="asserted",
     doc="``x``, where the bool ``ok`` is true; else an error says ``what``.",
     infer=_assert_infer,
     reference=strict(_assert_infer, _assert_reference),
     vjp=per_arg(lambda ct, out, x, ok, *, what: asserted_op(ct, ok, what=what), None),
-    lowering=LoopNest(_assert_emit),
+    lowering=Checked(lambda k, x, ok, *, what: x, lambda k, x, ok, *, what: ok, "values"),
     grad_name="AliasBackward0",
 )
 

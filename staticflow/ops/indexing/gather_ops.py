@@ -22,7 +22,7 @@ from staticflow.graph.dims import (
 from staticflow.graph.dtypes import bool_, int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
-from staticflow.graph.types import Facts, TensorType
+from staticflow.graph.types import Facts, Shape, TensorType
 from staticflow.ops.basics.arithmetic import cast, where
 from staticflow.ops.basics.creation import zeros_like
 from staticflow.ops.basics.expand import common_shape, expand
@@ -32,7 +32,14 @@ from staticflow.ops.basics.view import atleast_1d, ravel, reshape
 from staticflow.ops.declaring.array_modules import combine_at
 from staticflow.ops.declaring.by_shape import by_shape
 from staticflow.ops.declaring.declare import normalize_dim, per_arg, strict
-from staticflow.ops.declaring.lowering import Index, IndexCheck, LoopNest, delinear, linear
+from staticflow.ops.declaring.lowering import (
+    Index,
+    IndexCheck,
+    LoopNest,
+    Place,
+    delinear,
+    linear,
+)
 from staticflow.ops.indexing.radix import row_in
 from staticflow.ops.indexing.rank_merge import sort_rows
 
@@ -165,6 +172,15 @@ def _gather_emit(nest: Any) -> None:
         nest.store(0, at, nest.load(0, position_at(nest, at, size)))
 
 
+def _gather_source(
+    index: Index, x: Shape, index_shape: Shape, *, dim: int
+) -> tuple[tuple[Index], Place] | None:
+    """Where an element comes from that is alone along ``dim``, or of a vector."""
+    if len(x) > 1 and index_shape[dim] != 1:
+        return None
+    return (index,), lambda at: (*index[:dim], *at, *index[dim + 1 :])
+
+
 gather_op = Op(
     name="gather",
     doc="``out[i, j] = x[index[i, j], j]`` for dim 0, and so on.",
@@ -176,7 +192,7 @@ gather_op = Op(
         ),
         None,
     ),
-    lowering=LoopNest(_gather_emit, checks=checks_of_dim),
+    lowering=LoopNest(_gather_emit, checks=checks_of_dim, source=_gather_source),
     numpy="slower",
     grad_name="GatherBackward0",
 )

@@ -20,7 +20,7 @@ from staticflow.ops.basics.reduce import add_wide
 from staticflow.ops.basics.view import reshape, unsqueeze
 from staticflow.ops.declaring.array_modules import combine_at, put_at
 from staticflow.ops.declaring.declare import strict
-from staticflow.ops.declaring.lowering import Index, IndexCheck, LoopNest
+from staticflow.ops.declaring.lowering import Index, IndexCheck, LoopNest, Place
 from staticflow.ops.indexing.gather_ops import added_by, check_dtype, check_range, load_index
 
 __all__ = [
@@ -152,6 +152,19 @@ def _pick_vjp(
     return [back, *(None for _ in indices)]
 
 
+def _pick_source(
+    index: Index, x: Shape, *shapes: Shape, dims: tuple[int, ...], **_: Any
+) -> tuple[list[Index], Place] | None:
+    """Where an element comes from if all dims are indexed."""
+    if len(dims) < len(x):
+        return None
+    at = [
+        tuple(0 if d == 1 else i for i, d in zip(index[len(index) - len(s) :], s, strict=True))
+        for s in shapes
+    ]
+    return at, lambda chosen: Frame(x, dims, ()).position(chosen, (), ())
+
+
 def _pick(name: str, doc: str, grad_name: str, wrap: bool, vjp: Any = _pick_vjp) -> Op:
     """An op ``(x, *indices, dims)`` that selects; ``wrap`` if an index may count from the end."""
 
@@ -176,7 +189,7 @@ def _pick(name: str, doc: str, grad_name: str, wrap: bool, vjp: Any = _pick_vjp)
         infer=_pick_infer,
         reference=reference,
         vjp=vjp,
-        lowering=LoopNest(emit, checks=_checks(1, wrap)),
+        lowering=LoopNest(emit, checks=_checks(1, wrap), source=_pick_source),
         numpy="small",
         exact=True,
         grad_name=grad_name,

@@ -33,7 +33,7 @@ from staticflow.ops.loops.cond_op import cond_op
 from staticflow.ops.loops.loop import Loop, loop_ops
 from staticflow.ops.symbols.captured import constant_node
 from staticflow.ops.symbols.symbol import Symbol
-from staticflow.passes.cluster import checked_member, cluster, inner_nodes
+from staticflow.passes.cluster import checked_members, cluster, inner_nodes
 from staticflow.passes.rewrite import Counts, with_args
 
 __all__ = ["scalar_loops"]
@@ -114,7 +114,7 @@ def _is_map(node: Node) -> bool:
     """Whether a node is a cluster of elementwise work that cannot fail."""
     if node.op is not cluster or node.attrs["kind"] != "map":
         return False
-    return checked_member(node.attrs["body"]) is None
+    return not checked_members(node.attrs["body"])
 
 
 def _is_for(loop: Node, operand: Node, graph: Graph) -> bool:
