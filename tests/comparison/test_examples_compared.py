@@ -22,7 +22,7 @@ EAGER_ONLY = {"weight_sharing.py:PythonDepth": "in range(repeats)"}
 """Models that are no graph, and what stands in the line that says why."""
 
 WITHOUT_A_MODEL = {
-    "array_api", "beam_search", "checkpointing", "data_parallel", "draw", "dtypes", "early_exit", "explain",
+    "array_api", "batches", "beam_search", "checkpointing", "data_parallel", "draw", "dtypes", "early_exit", "explain",
     "from_pytorch", "hidden_markov", "interop", "jacobian_hessian", "jit",
     "look_into_gradients", "losses", "mixed_precision", "new_function", "newton", "onnx_export",
     "onnx_load", "operations", "optimizers", "pipeline", "profiles", "pytorch_idioms", "random_numbers", "register_machine", "ring_attention",

@@ -33,6 +33,12 @@ SHOWS = {  # what an example that trains nothing prints
         "scipy.special.softmax, compiled: True",
         "refused: staticflow.array_api.complex64",
     ],
+    "batches": [
+        "batches of [32, 32, 32, 4]",
+        "the loss fell to a tenth: True",
+        "PyTorch's ",
+        "refused: default_collate: samples have arrays of the shapes [2], [3]",
+    ],
     "explain": [
         "log_of_softmax",
         "the cheapest order",
