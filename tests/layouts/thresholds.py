@@ -225,6 +225,9 @@ NO_SIZES: Mapping[str, str] = {
         "small matrices, of which tests/eager/test_eager_products.py has fewer and more": (
             "eager.costs.MATRICES",
         ),
+        "operations on an element and checks of a kernel, of which tests/passes/test_many_in_a_kernel.py has fewer and more": (
+            "passes.down_columns._OPERATIONS", "passes.fuse._MOST_CHECKS",
+        ),
         "bytes of a part of a collective, of which tests/distributed/test_collectives.py has fewer and more": (
             "ops.along.collectives.AT_ONCE",
         ),

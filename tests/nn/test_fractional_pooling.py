@@ -59,7 +59,8 @@ def test_windows_are_those_of_plain_loops(case: Any) -> None:
     given = sf.tensor(samples)
     found, at = pool(sf.tensor(x), kernel, counts, return_indices=True, _random_samples=given)
     assert found.tolist() == wanted.tolist() and at.tolist() == places.tolist()
-    layer = getattr(nn, f"FractionalMaxPool{len(kernel)}d")(kernel, counts, _random_samples=given)
+    kind = {2: nn.FractionalMaxPool2d, 3: nn.FractionalMaxPool3d}[len(kernel)]
+    layer = kind(kernel, counts, _random_samples=given)
     open_shape = (*shape[:2], *(None for _ in kernel))
     p = sf.placeholder(open_shape, "float64", "p")
     assert sf.compile([p], layer(p))(x).tolist() == wanted.tolist()

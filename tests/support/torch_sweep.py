@@ -154,7 +154,7 @@ class _Compiler:
     def __call__(self, graph: Any, inputs: Sequence[Any]) -> Any:
         self.outcome.used |= {str(n.target) for n in graph.graph.nodes if n.op == "call_function"}
         if self.is_program:
-            return make_boxed_func(_Graph(torch, graph))
+            return make_boxed_func(_Graph(torch, graph, {}))
         steps = read_steps(torch, graph, {}, "sweep")
         wanted = next(n.args[0] for n in graph.graph.nodes if n.op == "output")
 

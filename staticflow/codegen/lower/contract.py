@@ -31,7 +31,7 @@ from staticflow.ops.declaring.lowering import (
     delinear,
     linear,
 )
-from staticflow.passes.access import broadcast_index, canonical_index
+from staticflow.passes.access import broadcast_index, canonical_index, member_index
 
 __all__ = ["lower_contract", "matrix_of"]
 
@@ -116,9 +116,10 @@ def _finish(
 
     def finish(acc: Operand, index: Index, lanes: int, bound: Size | None) -> None:
         values = Values(k, names, {product: (index, acc)}, lanes, bound)
-        results = [(o, values.at(o, index)) for o in body.outputs]
-        for name, (o, value) in zip(outs, results, strict=True):
-            k.store(name, linear(index, o.tensor_type.shape), value, bound)
+        places = [member_index(o, index, index, ()) for o in body.outputs]
+        results = [values.at(o, at) for o, at in zip(body.outputs, places, strict=True)]
+        for name, o, at, value in zip(outs, body.outputs, places, results, strict=True):
+            k.store(name, linear(at, o.tensor_type.shape), value, bound)
 
     return finish
 

@@ -17,6 +17,7 @@ from staticflow.ops.loops.loop import loop_ops
 from staticflow.passes.access import (
     canonical_index,
     is_inline,
+    member_index,
     reads,
     root_of,
     shows_memory,
@@ -279,7 +280,10 @@ def _reads_in_place(body: Graph, kind: str, result: Node, positions: Sequence[in
         elif (
             node.args
             and (not is_inline(node) or node is result)
-            and any(source is old and index != here for source, index in reads(node, here))
+            and any(
+                source is old and index != here
+                for source, index in reads(node, member_index(node, here, here, ()))
+            )
         ):
             return False
     return True
