@@ -311,9 +311,9 @@ def hire(helpers: int) -> None:
 @export
 def parallel(task: Task, argument: object, count: int, cost: int, threads: int) -> Int32:
     """Run a task on ranges of 0..count, on as many threads as are wanted, ``threads`` at most, or
-    alone if it is of little ``cost``; gives 0, what one of the tasks returned that failed, or
-    `INTERRUPTED`. The number that a task is given of its worker is below ``count`` and ``threads``,
-    and 0 is the caller's."""
+    alone if it is of little ``cost``, or of less than `WAKING_WORK` while workers sleep; gives 0,
+    what one of the tasks returned that failed, or `INTERRUPTED`. The number that a task is given of
+    its worker is below ``count`` and ``threads``, and 0 is the caller's."""
     if cost < SHARED_WORK:
         return task(argument, 0, count, 0)
     most = min(min(wanted.value.load("relaxed"), count), min(threads, min(cost // LEAST, MOST)))

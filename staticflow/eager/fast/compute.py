@@ -37,7 +37,6 @@ __all__ = [
 
 RECORDABLE, NUMBERS = FLAGS["RECORDABLE"], FLAGS["NUMBERS"]
 REDUCES, OF_HALVES, EVEN = FLAGS["REDUCES"], FLAGS["HALVES"], FLAGS["EVEN"]
-BOOLS = sum(1 << i for i, d in enumerate(DTYPES) if d.kind == "b")
 SHORT_FLOATS = sum(1 << i for i, d in enumerate(DTYPES) if d.is_floating and d.bits == 16)
 
 

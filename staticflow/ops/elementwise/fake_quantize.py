@@ -19,8 +19,8 @@ __all__ = ["fake_quantize_per_channel_affine", "fake_quantize_per_tensor_affine"
 def fake_quantize_per_tensor_affine(
     input: Any, scale: Any, zero_point: Any, quant_min: int, quant_max: int
 ) -> Any:
-    """What is left of ``input``, of a floating dtype, when it is written as an integer from
-    ``quant_min`` to ``quant_max``: ``(clamp(round(input / scale) + zero_point) - zero_point) *
+    """The ``input``, of a floating dtype, rounded to numbers that integers from ``quant_min`` to
+    ``quant_max`` stand for: ``(clamp(round(input / scale) + zero_point) - zero_point) *
     scale``. ``scale`` and ``zero_point`` are numbers, or tensors of one element.
 
     The gradient is that of ``input`` where its integer is within the bounds, and 0 elsewhere;

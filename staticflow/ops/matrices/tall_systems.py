@@ -204,7 +204,8 @@ def _sharper_norm(system: Work, squares: Any, lo: Size) -> Any:
 
 
 def _sum_of(system: Work, squares: Any, row: int, lo: Size) -> Any:
-    """What is stored for the columns of a square matrix, added up."""
+    """The sum of the numbers that a ``row`` of ``squares`` holds, one for each column of the square
+    matrix that begins at column ``lo``."""
     k = system.k
     total = k.var(k.const(0.0, system.dtype))
     for j in system.nest.each("j", 0, system.rows):
