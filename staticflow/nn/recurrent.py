@@ -21,6 +21,7 @@ from staticflow.ops.declaring.declare import same_size
 from staticflow.ops.declaring.fused import fused
 from staticflow.ops.declaring.required import require_shape
 from staticflow.ops.declaring.thread import Autocast, autocasting, thread
+from staticflow.ops.loops.ragged import Falling, FallingOrder
 from staticflow.ops.loops.scan import scan
 
 __all__ = ["GRU", "LSTM", "RNN"]
@@ -39,7 +40,7 @@ def _steps(
     *begin: Any,
 ) -> tuple[Any, ...]:
     """The outputs and the last state, from the projections of the inputs; ``by`` says how those of
-    the state are cast for."""
+    the state are cast for. With ``lengths`` the sequences are in falling order of them."""
 
     def step(state: tuple[Any, ...], x: Any) -> tuple[tuple[Any, ...], Any]:
         with autocasting(by):
@@ -49,7 +50,11 @@ def _steps(
             new = (F.linear(new[0], shrink), *new[1:])
         return new, new[0]
 
-    end, outputs = scan(step, begin, rows, reverse=reverse, lengths=lengths)
+    if lengths is None:
+        end, outputs = scan(step, begin, rows, reverse=reverse)
+    else:
+        loop = Falling(step, lengths)
+        end, outputs = scan(loop.step, loop.init(begin), loop.xs(rows), reverse=reverse)
     return (outputs, *end)
 
 
@@ -158,6 +163,10 @@ class _Recurrent(Module):
         elif self.batch_first:
             input = input.transpose(0, 1)
         first = self._first_states(input, hx, batched)
+        order = None if lengths is None else FallingOrder(lengths, input)
+        if order is not None:
+            input, lengths = order.put(input, 1, "the input"), order.lengths
+            first = order.put(first, 1, "the first state")
         last: list[tuple[Any, ...]] = []
         for layer in range(self.num_layers):
             if layer:
@@ -170,6 +179,8 @@ class _Recurrent(Module):
                 outputs.append(output)
             input = cat(outputs, 2) if self.bidirectional else outputs[0]
         ends = tuple(stack(list(parts), 0) for parts in zip(*last, strict=True))
+        if order is not None:
+            input, ends = order.put_back((input, ends), 1)
         if not batched:
             input, ends = input.squeeze(1), tuple(e.squeeze(1) for e in ends)
         elif self.batch_first:

@@ -225,3 +225,39 @@ def test_no_steps_and_hooks() -> None:
     layer(sf.randn(5, 3, 3, requires_grad=True))[0].sum().backward()
     assert seen == [(5, 3, 4)]
     assert not np.any(layer.weight_hh_l0.grad.numpy())
+
+
+def test_sequences_are_put_in_order_once_and_before_they_are_projected() -> None:
+    """Of two layers both ways: the input, the lengths and the first states, and back the outputs and
+    the last states; what a layer makes of its input, three times as wide, never."""
+    layer = layer_of("GRU", num_layers=2, bidirectional=True)
+    x = sf.placeholder(("T", "B", 3), name="x")
+    lengths = sf.placeholder(("B",), "int64", name="lengths")
+    program = sf.compile([x, lengths], layer(x, lengths=lengths), passes=[])
+    ops = [n for n in program.graph.nodes if n.op.name == "index_select"]
+    assert sorted(str(n.type) for n in ops) == [
+        "f32[4, B, 4]", "f32[4, B, 4]", "f32[T, B, 3]", "f32[T, B, 8]", "i64[B]",
+    ]  # fmt: skip
+    assert sum(n.op.name == "sort" for n in program.graph.nodes) == 2
+
+
+def test_the_way_back_reads_the_products_of_the_rows_that_went_on() -> None:
+    """An iteration has a product forward, and backward one for the state and one for the weight."""
+    layer = sf.nn.LSTM(8, 16)
+    x = sf.placeholder(("T", "B", 8), name="x")
+    lengths = sf.placeholder(("B",), "int64", name="lengths")
+    loss = layer(x, lengths=lengths)[0].square().sum()
+    grads = sf.grad(loss, list(layer.parameters()))
+    program = sf.compile([x, lengths], [loss, *grads])
+    plain = sf.compile([x, lengths], [loss, *grads], passes="-share_products")
+    assert products_in_loops(program) == 3
+    assert products_in_loops(plain) == 4
+    arrays = np.ones((5, 3, 8), np.float32), np.array([2, 5, 1])
+    for got, wanted in zip(program(*arrays), plain(*arrays), strict=True):
+        assert_close(got, wanted)
+
+
+def products_in_loops(program: Any) -> int:
+    """Products in the bodies of the loops of a program as it runs."""
+    text = program.explain("graph")
+    return sum(line.count("= matmul(") for line in text.split("\n") if line.startswith("      %"))

@@ -173,10 +173,11 @@ SMALL, MANY = 3, 40
 
 def arrays_for(graph: Graph, size: int, tame: bool) -> list[np.ndarray]:
     """Arguments with every symbol ``size``: awkward values, of `SMALL` integers near 0, of `MANY` each
-    awkward one; with ``tame`` positive ones; indices that are inside of what they select from."""
+    awkward one; with ``tame`` positive ones; indices, and numbers of rows, that are inside of what they
+    select from."""
     sizes = dict.fromkeys(free_symbols(graph), size)
     selects = any(
-        n.op.name in ("gather", "scatter_add", "nll", "cross_entropy", "class_index")
+        n.op.name in ("gather", "scatter_add", "nll", "cross_entropy", "class_index", "measure")
         for n in all_nodes(graph)
     )
     arrays = []

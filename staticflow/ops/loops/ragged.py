@@ -25,7 +25,7 @@ from staticflow.ops.loops.leaves import tensors_of
 from staticflow.ops.loops.meets_symbol import in_graph
 from staticflow.ops.symbols.symbol import STATIC
 
-__all__ = ["Ragged", "RaggedUntil", "check_lengths", "measure"]
+__all__ = ["Falling", "FallingOrder", "Ragged", "RaggedUntil", "check_lengths", "measure"]
 
 
 def measure(count: Any, most: Size) -> Any:
@@ -36,32 +36,50 @@ def measure(count: Any, most: Size) -> Any:
     return full.beside(count, shape=(int(count), 0), value=False, dtype=bool_)
 
 
-class Ragged:
-    """A scan over a batch whose rows have ``lengths``, as one over rows in falling order of length.
+class FallingOrder:
+    """The rows of a batch in falling order of their ``lengths``, and back.
 
-    So the rows that go on are the first ones at every iteration: the iteration computes those, the
-    carry of the others stays, and their ys are zero.
+    ``xs`` (a tree) has time as its first dim and the batch as the second. ``self.lengths`` are
+    those of the rows in falling order.
     """
+
+    def __init__(self, lengths: Any, xs: Any) -> None:
+        lengths, _, self.rows = check_lengths(lengths, xs)
+        self.order = argsort(lengths, descending=True, stable=True)
+        self.positions = argsort(self.order)
+        self.lengths = index_select(lengths, 0, self.order)
+
+    def put(self, tree: Any, dim: int, name: str) -> Any:
+        """The tensors of a ``tree``, whose ``dim`` is the batch, in that order; an error calls the
+        tree ``name``."""
+        tree = _batch(tree, dim, self.rows, name)
+        return pytree.map_tree(lambda x: index_select(x, dim, self.order), tree)
+
+    def put_back(self, tree: Any, dim: int) -> Any:
+        """The tensors of a ``tree`` in the order in which the batch was given."""
+        return pytree.map_tree(lambda x: index_select(x, dim, self.positions), tree)
+
+
+class Falling:
+    """A scan over a batch whose rows are in falling order of their ``lengths``: so those that go on
+    are the first ones at every iteration, which computes these. The carry of the others stays, and
+    their ys are zero."""
 
     until = None
 
-    def __init__(self, fn: Callable[[Any, Any], Any], lengths: Any, xs: Any) -> None:
+    def __init__(self, fn: Callable[[Any, Any], Any], lengths: Any) -> None:
         self.fn = self.__wrapped__ = fn
-        self.lengths, self.steps, self.rows = check_lengths(lengths, xs)
-        self.order = argsort(self.lengths, descending=True, stable=True)
-        self.positions = argsort(self.order)
+        self.lengths, self.rows = lengths, lengths.shape[0]
 
     def xs(self, xs: Any) -> Any:
-        """The rows in falling order of length; for each iteration how many take part, and which."""
+        """The rows; for each iteration how many take part, and which."""
         xs = _batch(xs, 1, self.rows, "xs")
-        mine = pytree.map_tree(lambda x: index_select(x, 1, self.order), xs)
-        going = _times(self.lengths, self.steps) < index_select(self.lengths, 0, self.order)
-        return mine, cast(going, dtype=int64).sum(1), going
+        going = _times(self.lengths, pytree.flatten(xs)[0][0].shape[0]) < self.lengths
+        return xs, cast(going, dtype=int64).sum(1), going
 
     def init(self, init: Any) -> Any:
-        """The carry in that order."""
-        init = _batch(init, 0, self.rows, "carry")
-        return pytree.map_tree(lambda c: index_select(c, 0, self.order), init)
+        """The carry."""
+        return _batch(init, 0, self.rows, "carry")
 
     def step(self, carry: Any, x: Any) -> Any:
         """One iteration of the rows that go on."""
@@ -74,11 +92,28 @@ class Ragged:
         )  # fmt: skip
 
     def finish(self, carry: Any, ys: Any) -> tuple[Any, Any]:
+        """Carry and ys."""
+        return carry, ys
+
+
+class Ragged(Falling):
+    """A scan over a batch whose rows have ``lengths`` in any order."""
+
+    def __init__(self, fn: Callable[[Any, Any], Any], lengths: Any, xs: Any) -> None:
+        self.order = FallingOrder(lengths, xs)
+        super().__init__(fn, self.order.lengths)
+
+    def xs(self, xs: Any) -> Any:
+        """Those of the rows in falling order."""
+        return super().xs(self.order.put(xs, 1, "xs"))
+
+    def init(self, init: Any) -> Any:
+        """The carry in that order."""
+        return self.order.put(init, 0, "carry")
+
+    def finish(self, carry: Any, ys: Any) -> tuple[Any, Any]:
         """Carry and ys in the order in which the batch was given."""
-        return (
-            pytree.map_tree(lambda c: index_select(c, 0, self.positions), carry),
-            pytree.map_tree(lambda y: index_select(y, 1, self.positions), ys),
-        )
+        return self.order.put_back(carry, 0), self.order.put_back(ys, 1)
 
 
 class RaggedUntil:

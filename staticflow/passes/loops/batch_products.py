@@ -34,9 +34,9 @@ _LARGE = 128
 
 def batch_products(graph: Graph, counts: Counts) -> Graph:
     """Take products out of the scans of ``graph``."""
-    for one in (_rows_first, _products_last, _transpose_first):
-        graph = _each_scan(graph, one, counts)
-    return graph
+    graph = _each_scan(graph, _rows_first, counts, _may_lift)
+    graph = _each_scan(graph, _products_last, counts, _may_lift)
+    return _each_scan(graph, _transpose_first, counts, _is_innermost)
 
 
 Batched = tuple[Node, Sequence[Node]]
@@ -44,7 +44,10 @@ Batched = tuple[Node, Sequence[Node]]
 
 
 def _each_scan(
-    graph: Graph, one: Callable[[Node, Counts], Batched | None], counts: Counts
+    graph: Graph,
+    one: Callable[[Node, Counts], Batched | None],
+    counts: Counts,
+    may: Callable[[Loop], bool],
 ) -> Graph:
     results: dict[Node, Sequence[Node]] = {}
 
@@ -53,7 +56,7 @@ def _each_scan(
             index: int = node.attrs["index"]
             return results[args[0]][index]
         node = with_args(node, args)
-        if node.op is scan_op and _may_lift(Loop.of(node)):
+        if node.op is scan_op and may(Loop.of(node)):
             with using(node.locs):
                 batched = one(node, counts)
             if batched is not None:
@@ -64,9 +67,15 @@ def _each_scan(
 
 
 def _may_lift(loop: Loop) -> bool:
-    """Whether work of a loop may be done for all its iterations at once: its rows are of one size.
-    A loop of loops has work enough in an iteration, and may be one so that less memory is taken."""
-    return not loop.body.bound_sizes and not any(n.op in loop_ops() for n in loop.body.nodes)
+    """Whether work of a loop may be done for all its iterations at once: its rows are of one
+    size."""
+    return not loop.body.bound_sizes and _is_innermost(loop)
+
+
+def _is_innermost(loop: Loop) -> bool:
+    """Whether a loop has no loop in it: one that has does work enough in an iteration, and may be
+    one so that less memory is taken."""
+    return not any(n.op in loop_ops() for n in loop.body.nodes)
 
 
 @dataclass(frozen=True, slots=True)

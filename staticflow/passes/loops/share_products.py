@@ -12,7 +12,6 @@ from dataclasses import field
 
 from staticflow.data_classes import dataclass
 from staticflow.graph.dim_queries import symbols_of
-from staticflow.graph.dims import Sym
 from staticflow.graph.graph import (
     Graph,
     attrs_key,
@@ -22,6 +21,7 @@ from staticflow.graph.graph import (
 )
 from staticflow.graph.node import Node, constant, item, make_node
 from staticflow.ops.along.ordered_collectives import COLLECTIVES
+from staticflow.ops.declaring.late import measure_op, prefix_op, unprefix_op
 from staticflow.ops.declaring.lowering import Contract
 from staticflow.ops.loops.loop import Loop, loop_ops, scan_op
 from staticflow.passes.rewrite import Counts, with_args
@@ -49,10 +49,11 @@ def share_products(graph: Graph, counts: Counts) -> Graph:
 
 @dataclass(slots=True)
 class _Plan:
-    """What a loop stacks for others, and what it reads instead of making it: a node of its body,
-    and the loop and the node there that it equals."""
+    """What a loop stacks for others, each node of its body in the form that `_of_one_size` gives
+    it, and what it reads instead of making it: a node of its body, and the loop and the node there
+    that it equals."""
 
-    stack: list[Node] = field(default_factory=list)
+    stack: dict[Node, Node] = field(default_factory=dict)
     read: dict[Node, tuple[Node, Node]] = field(default_factory=dict)
 
 
@@ -68,13 +69,14 @@ def _plans(graph: Graph) -> dict[Node, _Plan]:
             same = _equal_nodes(first, second)
             own = _of_carries(first)
             for there, here in same.items():
-                if _is_dear(there) and here in own and _may_stand(here, first):
+                if _is_dear(there) and here in own and _of_one_size(here, first) is not None:
                     there = _last_alike(there, same, second)
                     plans[second].read.setdefault(there, (first, same[there]))
     for plan in plans.values():
         for first, here in plan.read.values():
-            if here not in plans[first].stack:
-                plans[first].stack.append(here)
+            stacked = _of_one_size(here, first)
+            assert stacked is not None
+            plans[first].stack[here] = stacked
     return plans
 
 
@@ -85,10 +87,23 @@ def _is_dear(n: Node) -> bool:
     )
 
 
-def _may_stand(n: Node, loop: Node) -> bool:
-    """Whether the values of a node of a body can be stacked: all are of one size."""
-    named = frozenset[Sym]().union(*map(symbols_of, n.tensor_type.shape))
-    return named.isdisjoint(Loop.of(loop).body.bound_sizes)
+def _of_one_size(n: Node, loop: Node) -> Node | None:
+    """The values of a node of a body as they can be stacked, all of one size: those of rows whose
+    number differs from iteration to iteration have rows of zeros behind them. None if another dim
+    differs."""
+    body = Loop.of(loop).body
+    inner = body.bound_sizes
+    shape = n.tensor_type.shape
+    if all(inner.isdisjoint(symbols_of(d)) for d in shape):
+        return n
+    counts = (m for m in body.nodes if m.op is measure_op and m.tensor_type.shape[0] == shape[0])
+    rows = next(counts, None)
+    if rows is None or any(not inner.isdisjoint(symbols_of(d)) for d in shape[1:]):
+        return None
+    most = rows.attrs["most"]
+    if not inner.isdisjoint(symbols_of(most)):
+        return None
+    return make_node(unprefix_op, (n, rows), {"size": most}, n.locs)
 
 
 def _equal_nodes(first: Node, second: Node) -> Mapping[Node, Node]:
@@ -151,12 +166,15 @@ def _carry_out(
 ) -> Node:
     """The loop that stacks and reads what the plan says; what it stacks comes behind its ys."""
     loop = Loop.of(node)
-    inner = {n: new_param(n.tensor_type, "kept", locs=n.locs) for n in plan.read}
-    kept = []
-    for first, here in plan.read.values():
-        index = len(Loop.of(first).body.outputs) + plans[first].stack.index(here)
-        kept.append(make_node(item, (new[first],), {"index": index}, here.locs))
-    outputs = substitute_nodes([*loop.body.outputs, *plan.stack], inner)
+    inner, rows = {}, []
+    for n, (first, here) in plan.read.items():
+        stack = plans[first].stack
+        index = len(Loop.of(first).body.outputs) + list(stack).index(here)
+        kept = new_param(stack[here].tensor_type, "kept", locs=n.locs)
+        rows.append((kept, make_node(item, (new[first],), {"index": index}, here.locs)))
+        own = _of_one_size(n, node)
+        assert own is not None
+        inner[n] = kept if own is n else make_node(prefix_op, (kept, own.args[1]), {}, n.locs)
+    outputs = substitute_nodes([*loop.body.outputs, *plan.stack.values()], inner)
     carries, xs, captured = loop.pairs(args)
-    rows = [*xs, *zip(inner.values(), kept, strict=True)]
-    return loop.remade(outputs, carries, rows, captured, node.locs)
+    return loop.remade(outputs, carries, [*xs, *rows], captured, node.locs)
