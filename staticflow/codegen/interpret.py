@@ -135,6 +135,9 @@ class _Run:
         """The elements that the lanes that are on touch, in order."""
         on = lanes if part.bound is None else min(max(self.size(part.bound), 0), lanes)
         elements = self.lane_sizes(part.index, range(on))
+        if isinstance(part, Load) and part.at is not None:
+            ats = self.operand(part.at)
+            elements = [element + int(at) for element, at in zip(elements, ats, strict=False)]
         length = self.private.get(part.buffer, len(self.buffers[part.buffer]))
         for element in elements:
             if not 0 <= element < length:

@@ -21,7 +21,7 @@ The grammar, in the text that `print_kernel` writes::
                                                               run a kernel that programs share
     place   := NAME "[" index "]"                            a buffer, from that element on
     expr    := OP "(" [operand ("," operand)*] ")"           one of `primitives.PRIMITIVES`
-             | "load" NAME "[" index "]" [bound]
+             | "load" NAME "[" index "]" ["at" operand] [bound]
              | "cast" operand | "bitcast" operand            to the dtype of the bound register
              | "splat" operand                               one scalar in every lane
              | "fold" OP operand                             all lanes combined into one scalar
@@ -45,7 +45,8 @@ a loop is below the loop's end, which is the symbol's ``upper``.
 Registers hold scalars, or vectors of ``lanes`` elements. An index counts elements of a flat buffer.
 In a load or store of several lanes the index says where each lane goes through the symbol
 ``lane``: coefficient 1 is a contiguous vector, another one is strided, none at all is only legal
-with one lane (a load that does not name ``lane`` is scalar and is then splat). Lanes that are off
+with one lane (a load that does not name ``lane`` is scalar and is then splat). What a load is
+``at``, an int64 vector, is added to the index, lane by lane. Lanes that are off
 read as zero and are not written. A bool is one bit in a register and one byte, 0 or 1, in a buffer.
 
 A register or bound symbol is visible in its block after its statement, and in nested blocks. No two
@@ -217,11 +218,13 @@ class Apply:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Elements of a buffer. With ``bound``, only lanes below it are read, the others are zero."""
+    """Elements of a buffer. With ``bound``, only lanes below it are read, the others are zero.
+    What a vector ``at`` has in a lane, int64, is added to the index of that lane."""
 
     buffer: str
     index: Size
     bound: Size | None = None
+    at: Operand | None = None
 
 
 @dataclass(frozen=True, slots=True)

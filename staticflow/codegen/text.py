@@ -136,6 +136,10 @@ def _bound_text(bound: Size | None) -> str:
     return "" if bound is None else f" if lane < {bound}"
 
 
+def _at_text(at: Operand | None) -> str:
+    return "" if at is None else f" at {_operand(at)}"
+
+
 def _format_store(stmt: Store) -> str:
     past = "" if stmt.past is None else f" past {_operand(stmt.past)}"
     value = f"{_operand(stmt.value)}{_bound_text(stmt.bound)}{past}"
@@ -175,7 +179,7 @@ _FORMAT: dict[type, Callable[[Any], str]] = {
     Local: lambda s: f"local {s.name}: {s.dtype} {s.count} {s.place}",
     Call: _format_call,
     Apply: lambda e: f"{e.op}({', '.join(map(_operand, e.args))})",
-    Load: lambda e: f"load {e.buffer}[{e.index}]{_bound_text(e.bound)}",
+    Load: lambda e: f"load {e.buffer}[{e.index}]{_at_text(e.at)}{_bound_text(e.bound)}",
     Cast: lambda e: f"cast {_operand(e.arg)}",
     Bitcast: lambda e: f"bitcast {_operand(e.arg)}",
     Splat: lambda e: f"splat {_operand(e.arg)}",
@@ -353,7 +357,8 @@ class _Parser:
 
     def load(self) -> Load:
         buffer, index = self.element()
-        return Load(buffer, index, self.read_bound())
+        at = self.operand() if self.tokens.accept("at") else None
+        return Load(buffer, index, self.read_bound(), at)
 
     def read_aligned(self) -> Aligned:
         names = [self.buffer_name()]

@@ -286,7 +286,14 @@ class _Verifier(Scope):
 
     def load(self, reg: Reg, expr: Load) -> None:
         buffer = self.usable_buffer(expr.buffer)
-        self.lane_index(expr.index, reg.lanes)
+        if expr.at is None:
+            self.lane_index(expr.index, reg.lanes)
+        else:
+            self.index(expr.index)
+            self.operand(expr.at)
+            found, wanted = describe_type(expr.at), describe_type(Reg("at", int64, reg.lanes))
+            require(reg.lanes > 1, "a load of one lane takes its place from the index alone")
+            require(found == wanted, f"what it is at must be {wanted}, not {found}")
         self.check_bound(expr.bound)
         self.result(reg, buffer.dtype, reg.lanes)
 

@@ -179,11 +179,12 @@ class _Counter:
         self.loops[reg.name] = self.depends(used)
         found = _Sum()
         if isinstance(expr, Load):
-            self.loops[reg.name] = self.depends([expr.index])
+            loops = self.depends([expr.index, *operands_of(expr)])
+            self.loops[reg.name] = loops
             self.limit(reg, expr.bound)
-            found.touched[id(stmt), expr.buffer, False] = self.touch(
-                expr.index, expr.bound, reg.lanes
-            )
+            lanes = reg.lanes if expr.at is not None else _lanes_of(expr.index, reg.lanes)
+            touched = _Touched(self.active_lanes(lanes, expr.bound), loops)
+            found.touched[id(stmt), expr.buffer, False] = touched
         elif isinstance(expr, Apply):
             self.apply(reg, expr)
             if _is_float(expr.args[-1]):
@@ -229,11 +230,9 @@ class _Counter:
         return _Sum(FLOPS.get(stmt.op, 0) * self.active(value))
 
     def store(self, stmt: Store) -> _Sum:
-        lanes = stmt.value.lanes
-        if LANE_SYM not in symbols_of(stmt.index):
-            lanes = 1
-        place = id(stmt), stmt.buffer, True
-        return _Sum(0, {place: self.touch(stmt.index, stmt.bound, lanes)})
+        lanes = _lanes_of(stmt.index, stmt.value.lanes)
+        touched = _Touched(self.active_lanes(lanes, stmt.bound), self.depends([stmt.index]))
+        return _Sum(0, {(id(stmt), stmt.buffer, True): touched})
 
     def call(self, stmt: Call) -> _Sum:
         """What a kernel that programs share does. Where in its buffers that is follows from where
@@ -382,11 +381,14 @@ class _Counter:
         """The loops on whose variables operands and sizes depend."""
         return frozenset().union(*(self.loops.get(n, frozenset()) for n in names_in(used)))
 
-    def touch(self, index: Size, bound: Size | None, lanes: int) -> _Touched:
-        if LANE_SYM not in symbols_of(index):
-            lanes = 1
-        on = lanes if bound is None else min(lanes, max(0, self.value(bound)))
-        return _Touched(on, self.depends([index]))
+    def active_lanes(self, lanes: int, bound: Size | None) -> int:
+        """How many of the lanes of a load or store are on."""
+        return lanes if bound is None else min(lanes, max(0, self.value(bound)))
+
+
+def _lanes_of(index: Size, lanes: int) -> int:
+    """How many elements ``lanes`` are that lie where an index says."""
+    return lanes if LANE_SYM in symbols_of(index) else 1
 
 
 def _is_float(operand: Operand) -> bool:

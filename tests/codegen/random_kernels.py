@@ -9,6 +9,7 @@ import numpy as np
 from staticflow.codegen.kernel import (
     Accumulate,
     Apply,
+    Bind,
     Block,
     Buffer,
     Cast,
@@ -68,7 +69,8 @@ class _Body:
     def statement(self, indices: list[Size]) -> list[Stmt]:
         dtype = self.draw(st.sampled_from([float32, int32]))
         other = int32 if dtype is float32 else float32
-        what = self.draw(st.sampled_from(["load", "load", "op", "op", "select", "cast", "index"]))
+        whats = ["load", "load", "op", "op", "select", "cast", "index", "look up"]
+        what = self.draw(st.sampled_from(whats))
         index = self.draw(st.sampled_from(indices))
         if what == "load":
             return [self.bind(dtype, Load("f" if dtype is float32 else "k", index))]
@@ -82,6 +84,12 @@ class _Body:
             return [test, self.bind(dtype, Apply("select", args))]
         if what == "cast":
             return [self.bind(float32, Cast(self.pick(int32)))]
+        if what == "look up":  # where a value says
+            low = self.bind(int32, Apply("and", (self.pick(int32), Const(15, int32))))
+            sym = Sym(f"at{next(self.serial)}", 0, 16)
+            at = index + self.draw(st.sampled_from([1, 2, m])) * Dim.of(sym)
+            use = Load("f", at) if dtype is float32 else Load("k", at)
+            return [low, Bind(sym, low.reg), self.bind(dtype, use)]
         wide = self.bind(int64, Index(index))
         return [wide, self.bind(int32, Cast(wide.reg))]
 

@@ -1,4 +1,5 @@
-"""Loads and stores in LLVM text: scalar, contiguous, backward, strided, with or without a mask.
+"""Loads and stores in LLVM text: scalar, contiguous, backward, strided, and loads of lanes that lie
+anywhere; with or without a mask.
 
 User arrays are aligned to their element only, so vectors are too. LLVM declares the intrinsics
 itself, and takes these masked ones in their older form in every version.
@@ -10,7 +11,7 @@ from collections.abc import Sequence
 
 from staticflow.codegen.kernel import LANE, LANE_SYM, LINE_BYTES, Buffer, Streams
 from staticflow.codegen.llvm.index import IndexWriter, at_lane
-from staticflow.codegen.llvm.text import FunctionText, Type, memory_type
+from staticflow.codegen.llvm.text import I64, FunctionText, Type, memory_type
 from staticflow.codegen.llvm.values import Value
 from staticflow.data_classes import dataclass
 from staticflow.graph.dim_queries import coefficient
@@ -24,13 +25,15 @@ _DENSE = (2, 3, 4)  # strides at which vectors that hold all lanes beat a load f
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """The lanes of one load or store; ``mask`` is None if all of them are on."""
+    """The lanes of one load or store; ``mask`` is None if all of them are on. ``at`` is a vector
+    that is added to the index of each lane."""
 
     indices: IndexWriter
     buffer: Buffer
     index: Size
     lanes: int
     mask: str | None
+    at: str | None = None
 
     @property
     def type(self) -> Type:
@@ -46,12 +49,14 @@ class _Place:
 
     @property
     def contiguous(self) -> bool:
+        if self.at is not None:
+            return False
         return self.lanes == 1 or coefficient(self.index, LANE_SYM) == 1
 
     @property
     def backward(self) -> bool:
         """Whether each lane lies before the one before it."""
-        return self.lanes > 1 and coefficient(self.index, LANE_SYM) == -1
+        return self.lanes > 1 and self.at is None and coefficient(self.index, LANE_SYM) == -1
 
     @property
     def suffix(self) -> str:
@@ -63,9 +68,16 @@ class _Place:
         index = self.index if self.lanes == 1 else at_lane(self.index, lane)
         return self.indices.address(self.base, memory_type(self.buffer.dtype), index)
 
+    def offsets(self) -> str:
+        """The elements of all lanes, as a vector of i64."""
+        offsets = self.indices.vector(self.index, self.lanes)
+        if self.at is None:
+            return offsets
+        return self.indices.text.op(f"add {I64.wide(self.lanes)} {offsets}, {self.at}")
+
     def addresses(self) -> str:
         """The addresses of all lanes, as a vector."""
-        offsets = self.indices.vector(self.index, self.lanes)
+        offsets = self.offsets()
         element = memory_type(self.buffer.dtype)
         return self.indices.text.op(
             f"getelementptr {element}, ptr {self.base}, <{self.lanes} x i64> {offsets}"
@@ -73,24 +85,37 @@ class _Place:
 
 
 def _place(
-    indices: IndexWriter, buffer: Buffer, index: Size, lanes: int, bound: Size | None
+    indices: IndexWriter,
+    buffer: Buffer,
+    index: Size,
+    lanes: int,
+    bound: Size | None,
+    at: str | None = None,
 ) -> _Place:
     mask = None
     if bound is not None and not is_provably_ge(bound, lanes):
         mask = indices.mask(bound, lanes)
-    return _Place(indices, buffer, index, lanes, mask)
+    return _Place(indices, buffer, index, lanes, mask, at)
 
 
 def load(
-    indices: IndexWriter, buffer: Buffer, index: Size, lanes: int, bound: Size | None
+    indices: IndexWriter,
+    buffer: Buffer,
+    index: Size,
+    lanes: int,
+    bound: Size | None,
+    at: str | None = None,
 ) -> Value:
-    """``lanes`` elements; those at or past ``bound`` are zero and their memory is not touched."""
+    """``lanes`` elements; those at or past ``bound`` are zero and their memory is not touched. What
+    the vector ``at`` has in a lane is added to its index."""
     text = indices.text
-    place = _place(indices, buffer, index, lanes, bound)
+    place = _place(indices, buffer, index, lanes, bound, at)
     stride = coefficient(index, LANE_SYM)
-    if place.backward:
+    if at is not None and place.mask is None:
+        raw = _load_anywhere(text, place)
+    elif place.backward:
         raw = _in_reverse(text, place.type, _load_whole(text, _forward(text, place)))
-    elif lanes > 1 and stride in _DENSE and isinstance(stride, int):
+    elif at is None and lanes > 1 and stride in _DENSE and isinstance(stride, int):
         raw = _load_dense(indices, place, stride, bound if place.mask is not None else None)
     elif place.contiguous or place.mask is not None:
         raw = _load_whole(text, place)
@@ -122,6 +147,17 @@ def _load_lanes(text: FunctionText, place: _Place) -> str:
     element, result = memory_type(place.buffer.dtype), "poison"
     for lane in range(place.lanes):
         one = text.op(f"load {element}, ptr {place.address(lane)}, align {place.align}")
+        result = text.op(f"insertelement {place.type} {result}, {element} {one}, i64 {lane}")
+    return result
+
+
+def _load_anywhere(text: FunctionText, place: _Place) -> str:
+    element, result = memory_type(place.buffer.dtype), "poison"
+    offsets = place.offsets()
+    for lane in range(place.lanes):
+        at = text.op(f"extractelement {I64.wide(place.lanes)} {offsets}, i64 {lane}")
+        address = text.op(f"getelementptr {element}, ptr {place.base}, i64 {at}")
+        one = text.op(f"load {element}, ptr {address}, align {place.align}")
         result = text.op(f"insertelement {place.type} {result}, {element} {one}, i64 {lane}")
     return result
 

@@ -398,7 +398,8 @@ class KernelWriter:
 
     def load(self, expr: Load, reg: Reg) -> Value:
         buffer = self.buffers[expr.buffer]
-        return load(self.indices, buffer, expr.index, reg.lanes, expr.bound)
+        at = None if expr.at is None else self.operand(expr.at).name
+        return load(self.indices, buffer, expr.index, reg.lanes, expr.bound, at)
 
     def cast(self, expr: Cast, reg: Reg) -> Value:
         arg = self.operand(expr.arg)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from staticflow.codegen.kernel import (
     Accumulate,
+    Bind,
     Block,
     Kernel,
     Let,
@@ -20,7 +21,7 @@ from staticflow.codegen.schedule.short_loops import write_out_short
 from staticflow.codegen.schedule.streams import stream_stores
 from staticflow.codegen.schedule.strips import strips
 from staticflow.codegen.target import Target
-from staticflow.graph.dim_queries import coefficient
+from staticflow.graph.dim_queries import coefficient, symbols_of
 from staticflow.graph.dims import Sym
 
 __all__ = ["schedule_cpu"]
@@ -65,7 +66,7 @@ def schedule_cpu(lowered: Lowered, target: Target) -> Kernel:
                 kernel, wide = split(kernel, var, lanes * beside)
                 if wide is not None:
                     kernel = vectorize(kernel, wide, lanes * beside)
-            by_lanes = _scatters(body, var) or _divides(body, var)
+            by_lanes = _scatters(body, var) or _divides(body, var) or _looks_up(body)
             beside = _beside(body) if is_short and not by_lanes else 1
             strip = max(_STRIP, lanes)
             kernel, variables = strips(kernel, var, strip)
@@ -91,6 +92,14 @@ def _scatters(body: Block, var: Sym) -> bool:
     an instruction of its own, and more of them hide nothing."""
     strides = (coefficient(s.index, var) for s in walk(body) if isinstance(s, Store))
     return any(stride not in (0, 1, -1) for stride in strides)
+
+
+def _looks_up(body: Block) -> bool:
+    """Whether something is loaded where only the run knows: each lane by instructions of its
+    own, of which there are enough in one register."""
+    bound = {s.sym for s in walk(body) if isinstance(s, Bind)}
+    loads = (s.expr.index for s in walk(body) if isinstance(s, Let) and isinstance(s.expr, Load))
+    return any(not bound.isdisjoint(symbols_of(index)) for index in loads)
 
 
 def _divides(body: Block, var: Sym) -> bool:

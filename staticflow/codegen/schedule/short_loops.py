@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from staticflow.codegen.kernel import (
     Accumulate,
+    Bind,
     Block,
     Kernel,
     Let,
@@ -20,7 +21,7 @@ from staticflow.codegen.kernel import (
 from staticflow.codegen.parts import walk
 from staticflow.codegen.rewrite import find_loop
 from staticflow.codegen.schedule.loops import is_vectorizable, iteration_count, unroll
-from staticflow.graph.dim_queries import coefficient
+from staticflow.graph.dim_queries import coefficient, symbols_of
 from staticflow.graph.dims import Sym
 
 __all__ = ["write_out_short"]
@@ -88,10 +89,15 @@ def _is_short(loop: Loop, most: int) -> bool:
 
 
 def _is_near(loop: Loop, most: int) -> bool:
-    """Whether iterations beside each other read and write elements at most so far apart."""
-    parts = (s.expr if isinstance(s, Let) else s for s in walk(loop.body))
-    strides = (coefficient(p.index, loop.var) for p in parts if isinstance(p, Load | Store))
-    return all(isinstance(s, int) and 0 <= s <= most for s in strides)
+    """Whether iterations beside each other read and write elements at most so far apart, and not
+    where only the run knows."""
+    parts = [s.expr if isinstance(s, Let) else s for s in walk(loop.body)]
+    indices = [p.index for p in parts if isinstance(p, Load | Store)]
+    bound = {s.sym for s in walk(loop.body) if isinstance(s, Bind)}
+    strides = [coefficient(index, loop.var) for index in indices]
+    return all(isinstance(s, int) and 0 <= s <= most for s in strides) and all(
+        bound.isdisjoint(symbols_of(index)) for index in indices
+    )
 
 
 def _loop_around(body: Block, var: Sym) -> Loop | None:

@@ -122,7 +122,8 @@ def _counts(block: Block) -> dict[Sym, Size]:
 @dataclass(frozen=True, slots=True)
 class _Access:
     """A load or store of so many ``lanes``, in so many ``loops`` that go through its buffer, and
-    the ``bytes`` that it moves, each element once."""
+    the ``bytes`` that it moves, each element once. Where a load also goes `at` a vector, that is
+    left out."""
 
     loops: int
     lanes: int

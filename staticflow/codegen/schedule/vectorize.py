@@ -1,7 +1,8 @@
 """Vectorisation: the iterations of one loop, ``width`` of them at a time, as lanes.
 
-What depends on the loop's variable gets lanes, everything else stays scalar. Iterations that do not
-fill a vector run as one more vector with lanes off. A sum (or another combination) over the
+What depends on the loop's variable gets lanes, everything else stays scalar. A symbol whose value
+does is no symbol any more: what is loaded where it says is loaded `at` a vector. Iterations that do
+not fill a vector run as one more vector with lanes off. A sum (or another combination) over the
 iterations is kept in one vector and folded after the loop.
 """
 
@@ -40,9 +41,9 @@ from staticflow.codegen.kernel import (
     Var,
     Worker,
 )
-from staticflow.codegen.parts import operands_of, walk
+from staticflow.codegen.parts import operands_of, sizes_of, walk
 from staticflow.codegen.primitives import identity
-from staticflow.codegen.rewrite import Names, copy_block, find_loop, replace_loop
+from staticflow.codegen.rewrite import Names, copy_block, find_loop, replace_loop, symbol_of
 from staticflow.codegen.schedule.independent import memory_conflict
 from staticflow.codegen.text import format_statement
 from staticflow.errors import VerifyError
@@ -65,8 +66,9 @@ def vectorize(kernel: Kernel, var: Sym, width: int) -> Kernel:
 
     Raises `VerifyError` where the loop cannot be vectorised, and says why: there is no such loop,
     its step is not 1 or its kind ``grid``; there is a vector in it, a `Set` of a register from
-    outside, an `If`, inner loop or bound symbol that depends on ``var``, an
-    accumulator that is read or combined in two ways; or its iterations may touch the same element.
+    outside, an `If` or inner loop that depends on ``var``, a bound symbol that does and says more
+    than where something is loaded, an accumulator that is read or combined in two ways; or its
+    iterations may touch the same element.
     """
     loop = find_loop(kernel, var)
     fault = _obstacle(loop)
@@ -112,17 +114,18 @@ def _obstacle(loop: Loop) -> str | None:
     return fault if fault is not None or loop.kind == "parallel" else memory_conflict(loop)
 
 
-def _statement_obstacle(stmt: Stmt, var: Sym, own: set[str], vectors: set[str]) -> str | None:
+def _statement_obstacle(stmt: Stmt, var: Sym, own: set[str], vectors: set[str | Sym]) -> str | None:
     if isinstance(stmt, If):
         return "lanes cannot branch"
     if isinstance(stmt, Set) and stmt.reg.name not in own:
         return "the register is from outside the loop"
     if isinstance(stmt, Loop) and var in symbols_of(stmt.lo) | symbols_of(stmt.hi):
         return "lanes differ in the number of iterations"
+    fault = _symbol_obstacle(stmt, var, vectors)
+    if fault is not None:
+        return fault
     if isinstance(stmt, Loop) and stmt.going is not None and stmt.going.name in vectors:
         return "lanes may differ in the number of iterations"
-    if isinstance(stmt, Bind) and _is_vector(stmt.value, vectors):
-        return "lanes differ in the value of the symbol"
     if isinstance(stmt, Store) and var not in symbols_of(stmt.index):
         return "all lanes store to one element"
     regs = [stmt.reg] if isinstance(stmt, (Let, Var, Set, Accumulate)) else operands_of(stmt)
@@ -135,11 +138,34 @@ def _statement_obstacle(stmt: Stmt, var: Sym, own: set[str], vectors: set[str]) 
     return None
 
 
+def _symbol_obstacle(stmt: Stmt, var: Sym, vectors: set[str | Sym]) -> str | None:
+    """What keeps the symbols that differ between lanes from being vectors in a statement."""
+    part = stmt.expr if isinstance(stmt, Let) else stmt
+    sizes = [s for s in sizes_of(part) if not vectors.isdisjoint(symbols_of(s))]
+    sym = symbol_of(stmt)
+    above = None if sym is None else sym.upper
+    if not sizes and (above is None or vectors.isdisjoint(symbols_of(above))):
+        return None
+    if not isinstance(part, (Load, Index)):
+        return "lanes differ in the value of a symbol"
+    differ = [s for s in symbols_of(part.index) if s in vectors]
+    steps = [coefficient(part.index, s) for s in differ]
+    if any(step is None or not {var, *differ}.isdisjoint(symbols_of(step)) for step in steps):
+        return "a symbol that differs between lanes is more than added to the index"
+    return None
+
+
+def _names_lanes(expr: Load | Index) -> bool:
+    """Whether lanes differ in the place of a vector."""
+    has_at = isinstance(expr, Load) and expr.at is not None
+    return has_at or LANE_SYM in symbols_of(expr.index)
+
+
 def _leaves_traces(stmt: If, own: set[str]) -> bool:
-    """Whether a branch does more than set registers of the iteration: lanes that it was not meant
-    for take it, too."""
+    """Whether a branch does more than set registers of the iteration, or may load where only those
+    that it is meant for have an element: other lanes take it, too."""
     return any(
-        isinstance(s, Store) or (isinstance(s, Accumulate) and s.reg.name not in own)
+        isinstance(s, (Store, Bind)) or (isinstance(s, Accumulate) and s.reg.name not in own)
         for s in walk((stmt,))
     )
 
@@ -157,24 +183,30 @@ def _accumulator_obstacle(body: Block, own: set[str]) -> str | None:
     return f"%{both[0]} is accumulated and read in one iteration" if both else None
 
 
-def _is_vector(arg: Operand, vectors: set[str]) -> bool:
+def _is_vector(arg: Operand, vectors: set[str | Sym]) -> bool:
     return isinstance(arg, Reg) and arg.name in vectors
 
 
-def _vector_registers(body: Block, var: Sym) -> set[str]:
-    """The registers bound in ``body`` whose value differs from iteration to iteration."""
-    vectors: set[str] = set()
+def _vector_registers(body: Block, var: Sym) -> set[str | Sym]:
+    """The registers, by name, and the symbols bound in ``body`` whose value differs from iteration
+    to iteration."""
+    vectors: set[str | Sym] = set()
     own = {s.reg.name for s in walk(body) if isinstance(s, (Let, Var))}
-    made: list[tuple[str, set[str]]] = []  # of which others each register is made
+    made: list[tuple[str | Sym, set[str | Sym]]] = []  # of which others each is made
     for stmt in walk(body):
+        if isinstance(stmt, Bind):
+            made.append((stmt.sym, {a.name for a in operands_of(stmt) if isinstance(a, Reg)}))
         if not isinstance(stmt, (Let, Var, Set, Accumulate)) or stmt.reg.name not in own:
             continue
         expr = stmt.expr if isinstance(stmt, Let) else None
         if isinstance(expr, Fold):
             continue  # which is one for all of them
-        if isinstance(expr, (Load, Index)) and var in symbols_of(expr.index):
-            vectors.add(stmt.reg.name)
-        made.append((stmt.reg.name, {a.name for a in operands_of(stmt) if isinstance(a, Reg)}))
+        parts: set[str | Sym] = {a.name for a in operands_of(stmt) if isinstance(a, Reg)}
+        if isinstance(expr, (Load, Index)):
+            parts |= symbols_of(expr.index)
+            if var in parts:
+                vectors.add(stmt.reg.name)
+        made.append((stmt.reg.name, parts))
     size = -1
     while size != len(vectors):
         size = len(vectors)
@@ -313,6 +345,7 @@ class _Lanes:
         self.sizes = {self.var: first + LANE}
         self.bound = bound
         self.vectors = _vector_registers(body, self.var)
+        self.places: dict[Sym, Operand] = {}
         self.changing = {s.reg.name for s in walk(body) if isinstance(s, Var)}
         return self.block(body)
 
@@ -369,6 +402,27 @@ class _Lanes:
     def index(self, index: Size) -> Size:
         return substitute_dim(index, self.sizes)
 
+    def place(self, index: Size) -> tuple[Size, Operand | None]:
+        """Where the lanes are: what is known of the index, and the vector to be added to that."""
+        found: Operand | None = None
+        for sym in sorted(symbols_of(index) & self.places.keys(), key=Sym.sort_key):
+            step = coefficient(index, sym)
+            assert step is not None
+            part = self.places[sym]
+            if step != 1:
+                by = self.new("step", int64, Splat(self.number(self.index(step))))
+                part = self.new(sym.name, int64, Apply("mul", (by, part)))
+            found = part if found is None else self.new("at", int64, Apply("add", (found, part)))
+        return self.index(substitute_dim(index, dict.fromkeys(self.places, 0))), found
+
+    def number(self, size: Size) -> Operand:
+        """A size as an int64 value, the same in every lane."""
+        if isinstance(size, int):
+            return Const(size, int64)
+        reg = Reg(self.names.fresh("size"), int64)
+        self.emit(Let(reg, Index(size)))
+        return reg
+
     # -- statements ------------------------------------------------------------------------------
 
     def let(self, stmt: Let) -> None:
@@ -377,7 +431,7 @@ class _Lanes:
             self.emit(self.fold_active(stmt) if isinstance(stmt.expr, Fold) else stmt)
             return
         expr = _EXPRESSIONS[type(stmt.expr)](self, stmt.expr)
-        if isinstance(expr, (Load, Index)) and LANE_SYM not in symbols_of(expr.index):
+        if isinstance(expr, (Load, Index)) and not _names_lanes(expr):
             # The index turned out to be the same for all these iterations.
             scalar = Reg(self.names.fresh(stmt.reg.name), stmt.reg.dtype)
             self.emit(Let(scalar, expr))
@@ -392,6 +446,15 @@ class _Lanes:
             return stmt
         rest = identity(fold.op, fold.arg.dtype)
         return Let(stmt.reg, Fold(fold.op, self.active_or(fold.arg, rest)))
+
+    def bind(self, stmt: Bind) -> None:
+        if stmt.sym not in self.vectors:
+            self.emit(stmt)
+            return
+        value = self.vector(stmt.value)
+        if value.dtype is not int64:
+            value = self.new(stmt.sym.name, int64, Cast(value))
+        self.places[stmt.sym] = value
 
     def variable(self, stmt: Var) -> None:
         if stmt.reg.name in self.vectors:
@@ -430,6 +493,18 @@ class _Lanes:
 
     # -- expressions -----------------------------------------------------------------------------
 
+    def load(self, expr: Load) -> Load:
+        index, at = self.place(expr.index)
+        return Load(expr.buffer, index, self.bound, at)
+
+    def index_value(self, expr: Index) -> Expr:
+        index, at = self.place(expr.index)
+        if at is None:
+            return Index(index)
+        names_lane = LANE_SYM in symbols_of(index)
+        rest = Index(index) if names_lane else Splat(self.number(index))
+        return Apply("add", (self.new("rest", int64, rest), at))
+
     def apply(self, expr: Apply) -> Apply:
         args = list(map(self.vector, expr.args))
         if expr.op in ("quotient", "remainder") and _is_vector(expr.args[1], self.vectors):
@@ -446,13 +521,13 @@ _STATEMENTS: dict[type, Callable[[_Lanes, Any], None]] = {
     Store: _Lanes.store,
     Loop: _Lanes.loop,
     If: _Lanes.branch,
-    Bind: _Lanes.emit,
+    Bind: _Lanes.bind,
     Check: _Lanes.check,
 }
 _EXPRESSIONS: dict[type, Callable[[_Lanes, Any], Expr]] = {
     Apply: _Lanes.apply,
-    Load: lambda lanes, e: Load(e.buffer, lanes.index(e.index), lanes.bound),
+    Load: _Lanes.load,
     Cast: lambda lanes, e: Cast(lanes.vector(e.arg)),
     Bitcast: lambda lanes, e: Bitcast(lanes.vector(e.arg)),
-    Index: lambda lanes, e: Index(lanes.index(e.index)),
+    Index: _Lanes.index_value,
 }
