@@ -278,10 +278,10 @@ def _again(writer: KernelWriter, stmt: Loop, at: str, hi: str) -> str:
 
 
 def _may_take_long(loop: Loop, sizes: Sequence[Sym]) -> bool:
-    """Whether a loop, of which threads share nothing, may be much work at some ``sizes`` of the
-    kernel, in iterations that are some work each."""
+    """Whether a loop, of which threads share nothing, may be more work at some ``sizes`` of the
+    kernel than there is from one look to the next, in iterations that are some work each."""
     body = list(walk(loop.body))
     if len(body) < _SOME or any(isinstance(s, Loop) and s.kind != "serial" for s in body):
         return False
     has_unknown = any(isinstance(s, Bind) and s.sym.upper is None for s in body)
-    return has_unknown or may_be_much(loop, sizes)
+    return has_unknown or may_be_much(loop, sizes, _BETWEEN_LOOKS)

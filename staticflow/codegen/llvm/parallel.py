@@ -84,11 +84,11 @@ def is_worth_sharing(loop: Loop, sizes: Sequence[Sym], inside: bool) -> bool:
         return False
     if inside and not any(isinstance(stmt, Loop) for stmt in loop.body):
         return False
-    return may_be_much(loop, sizes)
+    return may_be_much(loop, sizes, SHARED_WORK)
 
 
-def may_be_much(loop: Loop, sizes: Sequence[Sym]) -> bool:
-    """Whether a loop may be so much work at some ``sizes`` of the kernel that threads pay."""
+def may_be_much(loop: Loop, sizes: Sequence[Sym], least: int) -> bool:
+    """Whether a loop may be ``least`` work, or more, at some ``sizes`` of the kernel."""
     # Where sizes are very large: powers of two, of which tiles leave no rest, and unequal ones, so
     # that windows are smaller than images. What is bound on the way is at its beginning, where a
     # triangle is large, or at its end, where there are many tasks.
@@ -96,7 +96,7 @@ def may_be_much(loop: Loop, sizes: Sequence[Sym]) -> bool:
     orders = {large, large[::-1]}  # one of them where no size, or one, is unknown
     summary = summarize(loop)
     return any(
-        count(summary, dict(zip(sizes, order, strict=True))) >= SHARED_WORK
+        count(summary, dict(zip(sizes, order, strict=True))) >= least
         for count in (work_at, most_work)
         for order in orders
     )
