@@ -285,10 +285,12 @@ def _with_rest(loop: Loop, width: int, names: Names, lanes: _Lanes) -> Loop:
 def _goes_one_by_one(body: Block, var: Sym) -> bool:
     """Whether what is left runs without lanes: where something is stored apart from one iteration
     to the next, each lane that may be off is a branch of its own, and so are most of what is loaded
-    so. Iterations that do little are as fast one by one, and a tenth of the code."""
+    so, or where a symbol says. Iterations that do little are as fast one by one, and a tenth of the
+    code."""
     strides = (coefficient(s.index, var) for s in walk(body) if isinstance(s, Store))
     is_little = sum(isinstance(s, Let) for s in walk(body)) <= _LITTLE
-    return is_little and any(stride not in (0, 1, -1) for stride in strides)
+    looks_up = any(isinstance(s, Bind) for s in walk(body))
+    return is_little and (looks_up or any(stride not in (0, 1, -1) for stride in strides))
 
 
 _LITTLE = 16

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from staticflow.errors import DTypeError, ShapeError
-from staticflow.graph.dims import ceil_div, dim_min
 from staticflow.graph.dtypes import int32, int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
@@ -50,16 +49,12 @@ def _search_reference(xp: Any, edges: Any, x: Any, *, right: bool) -> Any:
 _HALVINGS = 63
 """Steps of a search in any number of elements, at most."""
 
-_AT_ONCE = 8
-"""So many values are searched for together, so that one does not wait for the memory of another."""
-
-
 def _search_emit(nest: Any) -> None:
     """Each step halves what is left, whatever it finds: all values take as many steps, in which no
     branch is to be guessed."""
     k, right = nest.k, nest.attrs["right"]
     edges, shape = nest.in_shape(0), nest.in_shape(1)
-    n, blocks, count = edges[-1], shape, 1
+    n = edges[-1]
 
     def further(low: Any, behind: Any, half: Any, goes_on: Any) -> Any:
         """``behind``, which is ``low + half``, if the search ``goes_on`` there, else ``low``. Where
@@ -69,33 +64,22 @@ def _search_emit(nest: Any) -> None:
             return k.select(goes_on, behind, low)
         return k.add(low, k.apply("and", half, k.apply("neg", k.cast(goes_on, int64))))
 
-    if shape:
-        few = isinstance(shape[-1], int) and shape[-1] < _AT_ONCE
-        count = max(shape[-1], 1) if few else _AT_ONCE
-        blocks = (*shape[:-1], ceil_div(shape[-1], count))
-    with nest.loops(blocks, "parallel") as block:
-        places = [block]
-        if shape:  # the last block may have the last value more than once
-            ends = (block[-1] * count + i for i in range(count))
-            places = [(*block[:-1], dim_min(end, shape[-1] - 1)) for end in ends]
-        values = [nest.load(1, at) for at in places]
-        lows = [k.var(k.const(0, int64)) for _ in places]
+    with nest.loops(shape, "parallel") as at:
+        value, low = nest.load(1, at), k.var(k.const(0, int64))
         left = k.var(k.index_value(n))
         some = k.var(k.compare("gt", left, 0))
         with k.loop("step", _HALVINGS, going=some):
             half = k.apply("shr", k.add(left, 1), 1)
-            for at, value, low in zip(places, values, lows, strict=True):
-                behind = k.add(low, half)
-                row = at[:-1] if len(edges) > 1 else ()
-                edge = nest.load(0, (*row, k.bind(k.add(behind, -1), "middle", n)))
-                goes_on = before(k, edge, value, False)
-                if right:
-                    goes_on = k.apply("not", before(k, value, edge, False))
-                k.set(low, further(low, behind, half, goes_on))
+            behind = k.add(low, half)
+            row = at[:-1] if len(edges) > 1 else ()
+            edge = nest.load(0, (*row, k.bind(k.add(behind, -1), "middle", n)))
+            goes_on = before(k, edge, value, False)
+            if right:
+                goes_on = k.apply("not", before(k, value, edge, False))
+            k.set(low, further(low, behind, half, goes_on))
             k.set(left, k.apply("sub", left, half))
             k.set(some, k.compare("gt", left, 0))
-        for at, low in zip(places, lows, strict=True):
-            nest.store(0, at, low)
+        nest.store(0, at, low)
 
 
 search_op = Op(
