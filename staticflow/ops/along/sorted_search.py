@@ -49,6 +49,7 @@ def _search_reference(xp: Any, edges: Any, x: Any, *, right: bool) -> Any:
 _HALVINGS = 63
 """Steps of a search in any number of elements, at most."""
 
+
 def _search_emit(nest: Any) -> None:
     """Each step halves what is left, whatever it finds: all values take as many steps, in which no
     branch is to be guessed."""
