@@ -44,14 +44,16 @@ def values_now(array: Any) -> Array:
 
 
 class EmulatedDevice:
-    """The GPU of a ``number``. Blocks and threads run in an ``order`` of the emulator's.
+    """The GPU of a ``number``. Blocks and threads run in an ``order`` of the emulator's, and
+    ``races`` of threads are errors, if they are looked for.
 
     ``counts`` says how often each thing was asked for. What is in ``faults`` goes wrong: as many
     times of it go well as the number says.
     """
 
-    def __init__(self, number: int, order: str = "forward") -> None:
+    def __init__(self, number: int, order: str = "forward", races: bool = False) -> None:
         self.number, self.name, self.order = number, f"cuda:{number}", order
+        self.races = races
         self.counts: Counter[str] = Counter()
         self.faults: dict[str, int] = {}
         self.current = 0  # the stream
@@ -165,7 +167,7 @@ class EmulatedDevice:
     def compile(self, source: str) -> Callable[[str], Any]:
         if not self._count("compile"):
             raise CompileError(f"{self.name}: a compiler that fails")
-        module = Module(source)
+        module = Module(source, races=self.races)
         return lambda name: (module, name)
 
     def launch(self, kernel: Any, grid: Dim3, block: Dim3, arguments: Sequence[Argument]) -> None:
@@ -351,9 +353,9 @@ def _array_at(m: MatricesAt) -> Array:
 
 
 @contextmanager
-def emulated_gpus(order: str = "forward") -> Iterator[list[EmulatedDevice]]:
+def emulated_gpus(order: str = "forward", *, races: bool = False) -> Iterator[list[EmulatedDevice]]:
     """Two GPUs that programs and eager tensors find in the place of cupy's."""
-    devices = [EmulatedDevice(i, order) for i in range(2)]
+    devices = [EmulatedDevice(i, order, races) for i in range(2)]
 
     def values_in_order(array: Any) -> Array:
         devices[array.number].catch_up()

@@ -1,5 +1,5 @@
 """Runs CUDA C on the host, for tests: a C++ compiler takes it behind `cuda_emu.h`, and links it with
-`cuda_emu.cpp`.
+`cuda_emu.cpp`; where races are looked for, behind `cuda_races.h`, too.
 
 `Module` is a compiled source and launches its kernels; `DeviceArray` is memory that ends at a guard
 page.
@@ -33,6 +33,7 @@ them."""
 Dim3 = tuple[int, int, int]
 
 _HEADER = Path(__file__).with_name("cuda_emu.h")
+_RACES = Path(__file__).with_name("cuda_races.h")
 _SCHEDULER = Path(__file__).with_name("cuda_emu.cpp")
 # As NVRTC_OPTIONS: nothing is contracted, everything is rounded as written. What traps is memory
 # alone: zig would add instructions that trap where C++ leaves something undefined.
@@ -41,6 +42,11 @@ _FLAGS = (
     "-fvisibility=hidden",
 )  # fmt: skip
 _KERNEL = re.compile(r'extern "C" __global__ void (\w+)\(')
+_HEAD = re.compile(r'(extern "C" __global__ void \w+\()(.*?)\) \{', re.DOTALL)
+_POINTER = re.compile(r"((?:const )?[\w ]+?)\* __restrict__ (\w+)")
+_ALIGNED = re.compile(
+    r"[\w ]+\* __restrict__ (\w+) = \([^)]*\)__builtin_assume_aligned\((\w+), \d+\);"
+)
 _MAX_GRID = (2**31 - 1, 65535, 65535)
 _MAX_BLOCK = (1024, 1024, 64)
 _MAX_THREADS = 1024
@@ -143,7 +149,10 @@ def _compile(text: str) -> Path:
 
 def _built(text: str, suffix: str, options: Sequence[str]) -> Path:
     """What the compiler makes of a C++ source, with ``options`` behind it."""
-    key = "\0".join((text, _HEADER.read_text(), *_FLAGS, *options, version(compiler())))
+    headers = [_HEADER.read_text()]
+    if _RACES.name in text:
+        headers.append(_RACES.read_text())
+    key = "\0".join((text, *headers, *_FLAGS, *options, version(compiler())))
     result = cache_folder() / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}{suffix}"
     if not result.exists():
         with tempfile.TemporaryDirectory(dir=cache_folder()) as folder:
@@ -158,16 +167,37 @@ def _built(text: str, suffix: str, options: Sequence[str]) -> Path:
     return result
 
 
+def _tracked(source: str) -> str:
+    """A source whose arrays `cuda_races.h` tells who touches."""
+
+    def head(found: re.Match[str]) -> str:
+        pointers = _POINTER.findall(found[2])
+        parameters = _POINTER.sub(r"\1* \2_given", found[2])
+        tracked = "".join(
+            f'\n  const emu::Tracked<{kind.strip()}> {name}({name}_given, "{name}");'
+            for kind, name in pointers
+        )
+        return f"{found[1]}{parameters}) {{{tracked}"
+
+    return _ALIGNED.sub(r"const auto \1 = \2;", _HEAD.sub(head, source))
+
+
 # -- launching -------------------------------------------------------------------------------------
 
 
 class Module:
-    """The kernels of one CUDA C source, each written as ``extern "C" __global__ void NAME(``."""
+    """The kernels of one CUDA C source, each written as ``extern "C" __global__ void NAME(``. With
+    ``races``, threads that touch an element with no barrier between, one of them to write, are an
+    error of the launch: elements of arrays that are given as ``T* __restrict__`` and of shared
+    ones."""
 
-    def __init__(self, source: str) -> None:
+    def __init__(self, source: str, *, races: bool = False) -> None:
         self.kernels = tuple(_KERNEL.findall(source))
         exports = "".join(f"EMU_EXPORT({name})\n" for name in self.kernels)
-        text = f'#include "cuda_emu.h"\n#line 1 "kernels.cu"\n{source}\n{exports}'
+        headers = f'#include "{_HEADER.name}"\n'
+        if races:
+            headers, source = f'{headers}#include "{_RACES.name}"\n', _tracked(source)
+        text = f'{headers}#line 1 "kernels.cu"\n{source}\n{exports}'
         # PyDLL keeps the GIL: the trap handlers of a launch belong to the whole process.
         self._library = ctypes.PyDLL(str(_compile(text)))
 
