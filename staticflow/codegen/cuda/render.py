@@ -36,10 +36,12 @@ from staticflow.codegen.kernel import (
     Bind,
     Check,
     Expr,
+    Index,
     Kernel,
     Let,
     Load,
     Loop,
+    Reg,
     Reserve,
     Set,
     Splat,
@@ -125,9 +127,9 @@ def launch_geometry(
     if not loops:
         return (1, 1, 1), (1, 1, 1)
     loop = loops[launch]
-    iterations = iteration_count(loop)
-    if symbols_of(iterations) <= set(sizes):
-        blocks = evaluate_dim(ceil_div(iterations, BLOCK // TEAMS.get(loop.kind, 1)), sizes)
+    iterations, known = iteration_count(loop), _with_bound_sizes(kernel, sizes)
+    if symbols_of(iterations) <= set(known):
+        blocks = evaluate_dim(ceil_div(iterations, BLOCK // TEAMS.get(loop.kind, 1)), known)
     else:
         blocks = _FILLING_BLOCKS
     return (min(max(blocks, 1), _MAX_BLOCKS), 1, 1), (BLOCK, 1, 1)
@@ -138,9 +140,22 @@ def has_work(kernel: Kernel, sizes: Mapping[Sym, int], launch: int = 0) -> bool:
     nobody knows how many iterations there are."""
     loops = _launch_loops(kernel)
     iterations = iteration_count(loops[launch]) if loops else 1
-    if not symbols_of(iterations) <= set(sizes) or evaluate_dim(iterations, sizes) > 0:
+    known = _with_bound_sizes(kernel, sizes)
+    if not symbols_of(iterations) <= set(known) or evaluate_dim(iterations, known) > 0:
         return True
     return any(isinstance(s, Check) for s in walk(tuple(_beside(kernel, loops[launch]))))
+
+
+def _with_bound_sizes(kernel: Kernel, sizes: Mapping[Sym, int]) -> dict[Sym, int]:
+    """The values of ``sizes``, and of what the kernel works out of these beside its launches."""
+    known, values = dict(sizes), dict[str, int]()
+    for stmt in kernel.body:
+        if isinstance(stmt, Let) and isinstance(stmt.expr, Index):
+            if symbols_of(stmt.expr.index) <= set(known):
+                values[stmt.reg.name] = evaluate_dim(stmt.expr.index, known)
+        elif isinstance(stmt, Bind) and isinstance(stmt.value, Reg) and stmt.value.name in values:
+            known[stmt.sym] = values[stmt.value.name]
+    return known
 
 
 def code_of(status: int) -> int:

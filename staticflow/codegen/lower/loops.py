@@ -140,6 +140,11 @@ class LoopWriter:
         rows = self._checked_values(full)
         for phase in range(self._passes()):
             self._pass(phase, outer, rows)
+        self.store_row_values(rows, full)
+
+    def store_row_values(self, rows: dict[Node, tuple[Index, Operand]], full: Index) -> None:
+        """Store what a row has one value of, whose first element is at ``full``, by what is known
+        of it: ``rows``, each value with where it stands."""
         values = Values(self.k, self.names, rows, checked=self.members)
         results = [
             (name, node, index, values.at(node, index))

@@ -38,7 +38,7 @@ from staticflow.codegen.schedule.groups import in_groups
 from staticflow.codegen.schedule.loops import iteration_count, merge_parallel, thread_bound
 from staticflow.codegen.schedule.owners import by_owner
 from staticflow.codegen.schedule.teams import FEW, chain_of, is_shared, leaves_work, spread
-from staticflow.codegen.unused import reads, without_unused
+from staticflow.codegen.unused import bound_by, reads, without_unused
 from staticflow.graph.dims import Dim, Sym
 from staticflow.graph.dtypes import int64
 
@@ -106,7 +106,7 @@ class _Scheduler:
                 assert isinstance(stmt, Loop)
                 self.body.append(self._launch(stmt) if stmt.kind == "parallel" else stmt)
                 rest = rest[1:]
-            elif not group and self._is_free(stmt):
+            elif (not group and self._is_free(stmt)) or self._is_known(stmt, group):
                 self.body.append(stmt)
                 rest = rest[1:]
             else:
@@ -127,6 +127,19 @@ class _Scheduler:
         if isinstance(stmt, Let) and isinstance(stmt.expr, Load):
             return stmt.expr.buffer not in self.writable
         return isinstance(stmt, (Let, Bind, Check))
+
+    def _is_known(self, stmt: Stmt, group: Sequence[Stmt]) -> bool:
+        """Whether a statement works out a size, or gives it a name, without what a group does: the
+        number of iterations of a later launch is known, then, before any launch."""
+        if not isinstance(stmt, Bind) and not (
+            isinstance(stmt, Let) and isinstance(stmt.expr, Index)
+        ):
+            return False
+        named: set[str | Sym] = set()
+        for s in walk(tuple(group)):
+            named |= bound_by(s)
+            named |= {s.reg.name} if isinstance(s, (Set, Accumulate)) else set()
+        return named.isdisjoint(reads((stmt,)))
 
     # -- statements in order -----------------------------------------------------------------------
 

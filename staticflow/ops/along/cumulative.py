@@ -18,6 +18,7 @@ from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.along.extremes import Chosen, scatter_vjp
 from staticflow.ops.along.recurrence import (
+    cut_rows,
     goes_in_chunks,
     recurrence_op,
     running,
@@ -53,6 +54,52 @@ __all__ = [
 # -- sums and products ----------------------------------------------------------------------------
 
 
+_MOST_PARTS = 512
+"""Parts of a row: behind the last a thread or block adds up what all others have come to."""
+
+
+_sums = running(0.0, lambda k, total, x: k.add(total, x), exact=True)
+
+
+def _cumsum_emit(nest: Any) -> None:
+    """In order; of few long rows each part is added up first, and then gone through from what the
+    parts before it have come to."""
+    k, dim = nest.k, nest.attrs["dim"]
+    parts = cut_rows(nest, dim, _MOST_PARTS)
+    if parts is None:
+        _sums.emit(nest)
+        return
+    dtype, n = longest(nest.out_type(0).dtype), parts.shape[dim]
+    zero = k.const(0.0 if dtype.is_floating else 0, dtype)
+
+    def position(j: Any) -> Any:
+        return n - 1 - j if nest.attrs["reverse"] else j
+
+    def element(at: Any, j: Any) -> Any:
+        return k.cast(nest.load(0, at(position(j))), dtype)
+
+    def go_on(total: Any, at: Any, start: Any, length: Any) -> None:
+        """Add up elements to a total, and store what it is behind each."""
+        with k.loop("j", length) as j:
+            k.set(total, k.add(total, element(at, start + j)))
+            nest.store(0, at(position(start + j)), total)
+
+    if parts.is_cut != 1:
+        with parts.each_whole() as at:
+            go_on(k.var(zero), at, 0, n)
+    sums = nest.scratch(dtype, parts.room)
+    with parts.each() as (row, part, at, start, length):
+        total = k.var(zero)
+        with k.loop("j", length) as j:
+            k.accumulate(total, "add", element(at, start + j))
+        k.store(sums, parts.place(row, part), k.freeze(total))
+    with parts.each() as (row, part, at, start, length):
+        total = k.var(zero)
+        with k.loop("before", part) as before:
+            k.accumulate(total, "add", k.load(sums, parts.place(row, before)))
+        go_on(total, at, start, length)
+
+
 cumsum_op: Op = Op(
     name="cumsum",
     doc="The sum of the elements up to each along ``dim``, with ``reverse`` from each on.",
@@ -61,7 +108,7 @@ cumsum_op: Op = Op(
         xp, lambda x: xp.cumsum(x, axis=0), dim, reverse, x, exact=True
     ),
     vjp=per_arg(lambda ct, out, x, *, dim, reverse: cumsum_op(ct, dim=dim, reverse=not reverse)),
-    lowering=running(0.0, lambda k, total, x: k.add(total, x), exact=True),
+    lowering=LoopNest(_cumsum_emit),
     kinds="iuf",
     numpy="slower",
     grad_name="CumsumBackward0",

@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from staticflow.errors import DimRangeError
-from staticflow.graph.dims import Size, prod
+from staticflow.graph.dims import Size, dim_min, prod
 from staticflow.graph.dtypes import int32, int64
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
+from staticflow.ops.along.recurrence import Parts, cut_rows
 from staticflow.ops.basics.arithmetic import cast, maximum, minimum, where
 from staticflow.ops.basics.creation import iota, zeros_like
 from staticflow.ops.basics.reduce import (
@@ -122,19 +123,54 @@ def _find_in_rows(x: Any, extreme: Op, keepdim: bool) -> tuple[Any, Any]:
     return best if keepdim else squeeze_op(best, dims=(dim,)), cast(first, dtype=int64)
 
 
-def _find_across(nest: Any, wins: str, at: Callable[[Size], Any], n: Size) -> tuple[Any, Any]:
-    """The first extreme along a dim of the argument and its index; a NaN beats every number."""
+def _find_across(
+    nest: Any, wins: str, at: Callable[[Size], Any], start: Size, n: Size, first: Size
+) -> tuple[Any, Any]:
+    """The first extreme of ``n`` elements of the argument from ``start`` on, and its index; a NaN
+    beats every number. The element ``first`` counts where there is no other."""
     k = nest.k
-    best, position = k.var(nest.load(0, at(0))), k.var(k.const(0, int64))
+    best = k.var(nest.load(0, at(first)))
+    position = k.var(k.cast(k.index_value(first), int64))
     with k.loop("j", n, lo=1) as j:
-        value = nest.load(0, at(j))
+        value = nest.load(0, at(start + j))
         better = k.compare(wins, value, best)
         if value.dtype.is_floating:
             first_nan = k.apply("and", k.isnan(value), k.compare("eq", best, best))
             better = k.apply("or", better, first_nan)
-        k.set(position, k.select(better, k.index_value(j), position))
+        k.set(position, k.select(better, k.index_value(start + j), position))
         k.set(best, k.select(better, value, best))
     return best, position
+
+
+def _find_in_parts(nest: Any, wins: str, parts: Parts, store: Callable[..., None]) -> None:
+    """The first extreme of each of few long columns, and its index: of its parts, and of those."""
+    k, n, dtype = nest.k, parts.shape[parts.dim], nest.in_type(0).dtype
+    values, places = (nest.scratch(d, parts.room) for d in (dtype, int64))
+    with parts.each() as (row, part, at, start, length):
+        found = _find_across(nest, wins, at, start, length, dim_min(start, n - 1))
+        for name, value in zip((values, places), found, strict=True):
+            k.store(name, parts.place(row, part), k.freeze(value))
+    with parts.each_row() as (row, at):
+        best = k.var(k.load(values, parts.place(row, 0)))
+        with k.loop("part", parts.count, kind="threads") as part:
+            value = k.load(values, parts.place(row, part))
+            k.accumulate(best, "max" if wins == "gt" else "min", value)
+        extreme, first = k.freeze(best), k.var(k.const(_BEHIND, int64))
+        with k.loop("part", parts.count, kind="threads") as part:
+            value = k.load(values, parts.place(row, part))
+            is_best = k.compare("eq", value, extreme)
+            if dtype.is_floating:
+                is_best = k.apply("or", is_best, k.isnan(value))
+            place = k.load(places, parts.place(row, part))
+            k.accumulate(first, "min", k.select(is_best, place, _BEHIND))
+        position = k.bind(k.freeze(first), upper=n)
+        store(at, nest.load(0, at(position)), k.index_value(position))
+
+
+_BEHIND = (1 << 63) - 1
+
+_MOST = 1 << 12
+"""Parts of a column: a warp finds the extreme of them."""
 
 
 def _emit(wins: str, results: Callable[[Any, Any], tuple[Any, ...]]) -> Callable[[Any], None]:
@@ -142,10 +178,19 @@ def _emit(wins: str, results: Callable[[Any, Any], tuple[Any, ...]]) -> Callable
 
     def emit(nest: Any) -> None:
         dim, shape = nest.attrs["dim"], nest.in_shape(0)
-        with nest.rows(shape, dim) as at:
+
+        def store(at: Callable[[Size], Any], *found: Any) -> None:
             position = reduced_index(at, dim, nest.attrs["keepdim"])
-            for i, value in enumerate(results(*_find_across(nest, wins, at, shape[dim]))):
+            for i, value in enumerate(results(*found)):
                 nest.store(i, position, value)
+
+        parts = cut_rows(nest, dim, _MOST)
+        whole = None if parts is None else parts.each_whole()
+        if parts is None or parts.is_cut != 1:
+            with whole or nest.rows(shape, dim) as at:
+                store(at, *_find_across(nest, wins, at, 0, shape[dim], 0))
+        if parts is not None:
+            _find_in_parts(nest, wins, parts, store)
 
     return emit
 

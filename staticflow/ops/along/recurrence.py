@@ -1,21 +1,29 @@
-"""Walks along a dim with a state, by one thread or by a block of them for each row, and the linear
-recurrences that derivatives of products are."""
+"""Walks along a dim with a state, by one thread or by a block of them for each row, rows that are
+cut into parts, and the linear recurrences that derivatives of products are.
+
+How few long rows or columns are cut, so that all of a GPU works on them, depends on the sizes
+alone, and what parts come to is combined in one order, so that results are the same each time. Of
+unknown sizes a program has both ways, of which one has no iterations.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
-from staticflow.graph.dims import Size, ceil_div, dim_max, dim_min, prod
+from staticflow.data_classes import dataclass
+from staticflow.graph.dims import Size, ceil_div, dim_max, dim_min, is_provably_ge, prod
 from staticflow.graph.dtypes import dtype_of, float64
 from staticflow.graph.op import Op
-from staticflow.graph.types import Facts, TensorType
+from staticflow.graph.types import Facts, Shape, TensorType
 from staticflow.ops.basics.reduce import longest, wide
 from staticflow.ops.declaring.declare import per_arg
-from staticflow.ops.declaring.lowering import LoopNest, delinear
+from staticflow.ops.declaring.lowering import Index, LoopNest, delinear
 
 __all__ = [
-    "goes_in_chunks", "recurrence_op", "running", "same_type", "shift_op", "walk", "walk_in_chunks",
+    "Parts", "count_parts", "cut_rows", "goes_in_chunks", "recurrence_op", "running", "same_type",
+    "shift_op", "walk", "walk_in_chunks",
 ]  # fmt: skip
 
 
@@ -141,6 +149,132 @@ def walk_in_chunks(
 
             go_through(chunk, visit)
 
+
+# -- parts of rows --------------------------------------------------------------------------------
+
+_THREADS = 1 << 17
+"""Threads that keep a large GPU busy, as it runs half as many again at a time. Not measured."""
+
+_LEAST_OF_THREAD = 64
+"""Elements of a column that are worth a thread of their own."""
+
+_BLOCKS = 1024
+"""Blocks of threads that keep a large GPU busy."""
+
+_LEAST_OF_BLOCK = 1 << 12
+"""Elements of a row that are worth a block of threads of their own."""
+
+_FEW_ROWS, _FEW_COLUMNS = 128, 1 << 14
+"""Rows, and columns, up to which what goes over them several times is cut, since each time takes
+launches of its own: of more rows there is a block for each multiprocessor. Not measured."""
+
+
+def count_parts(
+    rows: Size, length: Size, *, inward: bool, several: bool, most: int = 1 << 12
+) -> Size:
+    """In how many parts each of some ``rows`` of a ``length`` is cut, 1 where there are enough of
+    them: rows along memory, if ``inward``, or side by side, which something goes over ``several``
+    times."""
+    threads, least, few = _THREADS, _LEAST_OF_THREAD, _FEW_COLUMNS
+    if inward:
+        threads, least, few = _BLOCKS, _LEAST_OF_BLOCK, _FEW_ROWS
+    some = dim_max(rows, 1)
+    count = dim_min(dim_min(length // least, threads // some), most)
+    if several:
+        count = count * dim_min(few // some, 1)
+    return dim_max(count, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The rows of ``shape`` along ``dim``, each in ``count`` parts of ``size`` elements at most.
+    ``is_cut`` is 1 where there are several parts, and 0 at sizes where there is one."""
+
+    nest: Any
+    shape: Shape
+    dim: int
+    count: Size
+    size: Size
+    is_cut: Size
+
+    @property
+    def inward(self) -> bool:
+        """Whether the rows lie along memory."""
+        return self.dim == len(self.shape) - 1
+
+    @property
+    def outer(self) -> Shape:
+        """The sizes of the other dims."""
+        return (*self.shape[: self.dim], *self.shape[self.dim + 1 :])
+
+    @property
+    def room(self) -> Size:
+        """The parts of all rows together, none where they are not cut."""
+        return prod(self.outer) * self.count * self.is_cut
+
+    @contextmanager
+    def each_whole(self) -> Iterator[Callable[[Size], Index]]:
+        """A loop over the rows at sizes where they are not cut; gives the function from a position
+        along a row to the index."""
+        with self._loop(prod(self.outer) * (1 - self.is_cut)) as at:
+            yield self._index(delinear(at, self.outer))
+
+    @contextmanager
+    def each_row(self) -> Iterator[tuple[Size, Callable[[Size], Index]]]:
+        """A loop over the rows that are cut, each for a warp; gives the number, and the
+        function."""
+        with self.nest.k.loop("row", prod(self.outer) * self.is_cut, kind="warps") as at:
+            yield at, self._index(delinear(at, self.outer))
+
+    @contextmanager
+    def each(self) -> Iterator[tuple[Size, Size, Callable[[Size], Index], Size, Size]]:
+        """A loop over the parts; gives the numbers of the row and of the part, the function, the
+        first position and how many there are."""
+        k, n = self.nest.k, self.shape[self.dim]
+        rows = prod(self.outer)
+        sizes = (rows, self.count) if self.inward else (self.count, rows)
+        with self._loop(prod(sizes) * self.is_cut) as at:
+            pair = [
+                k.bind(k.index_value(i), upper=s)
+                for i, s in zip(delinear(at, sizes), sizes, strict=True)
+            ]
+            row, part = pair if self.inward else pair[::-1]
+            start = part * self.size
+            length = dim_max(dim_min(self.size, n - start), 0)
+            some = k.bind(k.index_value(length), "length", upper=self.size + 1)
+            yield row, part, self._index(delinear(row, self.outer)), start, some
+
+    def place(self, row: Size, part: Size) -> Size:
+        """Where a part has its number in memory of `room` elements: beside those that are read
+        together."""
+        return row * self.count + part if self.inward else part * prod(self.outer) + row
+
+    @contextmanager
+    def _loop(self, number: Size) -> Iterator[Size]:
+        with self.nest.loops((number,), "parallel") as (at,):
+            yield at
+        if self.inward:
+            self.nest.innermost.pop()
+
+    def _index(self, outer: Sequence[Size]) -> Callable[[Size], Index]:
+        return lambda position: (*outer[: self.dim], position, *outer[self.dim :])
+
+
+def cut_rows(nest: Any, dim: int, most: int) -> Parts | None:
+    """The rows of the first argument along ``dim`` in ``most`` parts at most; None where they are
+    not cut whatever the sizes, as on a CPU."""
+    shape = nest.in_shape(0)
+    if not nest.has_teams or nest.only_looks:
+        return None
+    rows, inward = prod((*shape[:dim], *shape[dim + 1 :])), dim == len(shape) - 1
+    count = count_parts(rows, shape[dim], inward=inward, several=True, most=most)
+    if is_provably_ge(1, count):
+        return None
+    is_cut: Size = 1 if is_provably_ge(count, 2) else dim_min(count - 1, 1)
+    return Parts(nest, shape, dim, count, nest.name_size(ceil_div(shape[dim], count)), is_cut)
+
+
+# -- recurrences -----------------------------------------------------------------------------------
 
 _by_steps = running(0.0, lambda k, state, x: x, before=True)
 

@@ -28,13 +28,28 @@ REDUCTIONS: dict[str, Callable[[Any, int], Any]] = {
     "some at once": lambda x, dim: (x.sum(dim), sf.amin(x, dim), (x > 0).sum(dim)),
 }
 
+PASSES: dict[str, Callable[[Any, int], Any]] = {
+    "softmax": sf.softmax,
+    "softmax of float16": lambda x, dim: sf.softmax(x.half(), dim).float(),
+    "softmax with its gradient": lambda x, dim: sf.grad((sf.softmax(x, dim) * x).sum(), [x])[0],
+    "logsumexp": sf.logsumexp,
+    "std": lambda x, dim: x.std(dim),
+    "max": lambda x, dim: (x * 2).round().max(dim),
+    "elements and values of rows": lambda x, dim: (
+        sf.log_softmax(x, dim), sf.logsumexp(x, dim), x.mean(dim)
+    ),
+    "a norm": lambda x, dim: (x - x.mean(dim, keepdim=True)) / x.var(dim, keepdim=True).sqrt(),
+}  # fmt: skip
+"""What goes over each row several times, of which each time is cut."""
+
 FEW_COLUMNS, FEW_ROWS = (300, 3), (3, 9000)
 MANY_COLUMNS, MANY_ROWS = (100, 1 << 12), (1 << 11, 20)
 
 
 @pytest.fixture
 def gpu() -> Iterator[EmulatedDevice]:
-    with emulated_gpus() as devices:
+    """A GPU that refuses races between threads."""
+    with emulated_gpus(races=True) as devices:
         yield devices[0]
 
 
@@ -50,6 +65,46 @@ def test_reductions(gpu: EmulatedDevice, name: str, unknown: bool) -> None:
             for d in ("cpu", "cuda")
         )
         assert_alike(on_gpu(x), on_cpu(x), rtol=1e-4)
+
+
+@pytest.mark.parametrize("unknown", [False, True], ids=["known", "unknown"])
+@pytest.mark.parametrize("name", PASSES)
+def test_several_passes(gpu: EmulatedDevice, name: str, unknown: bool) -> None:
+    for shape, dim in ((FEW_COLUMNS, 0), (FEW_ROWS, 1), ((1, 9001), 1), ((2, 140, 3), 1)):
+        x = normal(*shape)
+        on_cpu, on_gpu = (
+            compiled(lambda x, dim=dim: PASSES[name](x, dim), [x], d, unknown)
+            for d in ("cpu", "cuda")
+        )
+        assert_alike(on_gpu(x), on_cpu(x), rtol=1e-3 if "16" in name else 2e-4)
+
+
+@pytest.mark.parametrize("unknown", [False, True], ids=["known", "unknown"])
+def test_passes_are_cut_where_rows_are_few_and_long(
+    gpu: EmulatedDevice, monkeypatch: pytest.MonkeyPatch, unknown: bool
+) -> None:
+    """Five launches, of the extreme, the sum and the quotients, on one side of each threshold, and
+    one on the other; a launch of as many blocks as there are parts."""
+    blocks = []
+    monkeypatch.setattr(gpu, "launch", lambda kernel, grid, block, given: blocks.append(grid[0]))
+    for rows, length, launches in ((128, 8192, 5), (129, 8192, 1), (4, 8191, 1), (1, 10**6, 5)):
+        x = sf.placeholder((None, None) if unknown else (rows, length), name="x")
+        program = sf.compile([x], sf.softmax(x, 1), device="cuda")
+        blocks.clear()
+        program(np.zeros((rows, length), np.float32))
+        assert len(blocks) == launches
+        assert max(blocks) == (rows if launches == 1 else rows * min(length // 4096, 1024 // rows))
+
+
+def test_sizes_that_kernels_work_out_are_known_to_launches(
+    gpu: EmulatedDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of one row of unknown length no launch has more blocks than parts."""
+    blocks = []
+    monkeypatch.setattr(gpu, "launch", lambda kernel, grid, block, given: blocks.append(grid[0]))
+    x = sf.placeholder((None,), name="x")
+    sf.compile([x], x.var(), device="cuda")(np.zeros(3 * 4096, np.float32))
+    assert blocks == [3, 1, 3, 1]
 
 
 @pytest.mark.parametrize("unknown", [False, True], ids=["known", "unknown"])
@@ -79,12 +134,13 @@ def test_one_program_for_all_sizes(gpu: EmulatedDevice) -> None:
 
 
 @pytest.mark.parametrize("shape", [FEW_COLUMNS, FEW_ROWS])
-def test_the_order_of_threads_changes_no_bit(shape: tuple[int, ...]) -> None:
+@pytest.mark.parametrize("fn", [lambda x, dim: x.sum(dim), sf.softmax], ids=["sum", "softmax"])
+def test_the_order_of_threads_changes_no_bit(shape: tuple[int, ...], fn: Any) -> None:
     x, dim = normal(*shape), int(shape == FEW_ROWS)
     found = []
     for order in ORDERS:
         with emulated_gpus(order):
-            found.append(compiled(lambda x: x.sum(dim), [x], "cuda")(x).cpu().numpy())
+            found.append(compiled(lambda x: fn(x, dim), [x], "cuda")(x).cpu().numpy())
     assert all((f == found[0]).all() for f in found[1:])
 
 
@@ -131,11 +187,11 @@ def test_products_in_parts_compile_without_spills(gpu: EmulatedDevice, nvrtc: Nv
             assert set(nvrtc.spilled(text, architecture)) == {0}
 
 
-@pytest.mark.parametrize("name", REDUCTIONS)
+@pytest.mark.parametrize("name", [*REDUCTIONS, *PASSES])
 def test_kernels_compile_without_spills(gpu: EmulatedDevice, nvrtc: Nvrtc, name: str) -> None:
+    fn = (REDUCTIONS | PASSES)[name]
     for dim in (0, 1):
-        text = compiled(lambda x, dim=dim: REDUCTIONS[name](x, dim), [normal(2, 3)], "cuda").source(
-            "cuda"
-        )
+        program = compiled(lambda x, dim=dim: fn(x, dim), [normal(2, 3)], "cuda")
+        text = program.source("cuda")
         for architecture in ARCHITECTURES:
             assert set(nvrtc.spilled(text, architecture)) == {0}
