@@ -19,7 +19,8 @@ from gemm_cases import (
 )
 
 from staticflow.codegen.builder import Builder
-from staticflow.codegen.gemm import block, ways
+from staticflow.codegen.gemm import cut as cuts
+from staticflow.codegen.gemm import ways
 from staticflow.codegen.gemm.dispatch import Gemm, _product, emit_gemm, scratch_size
 from staticflow.codegen.gemm.plan import column_panels, main_rows, row_blocks
 from staticflow.codegen.interpret import interpret_kernel
@@ -179,9 +180,9 @@ def test_threads_have_tasks_to_share(layout: str) -> None:
         product = _product(gemm, host_target(), "a", "b", 0, 0)[0]
         groups = [
             evaluate_dim(
-                block._cut(product, enough).groups, {Sym("M"): m, Sym("N"): n, Sym("K"): k}
+                cuts.cut_of(product, enough).groups, {Sym("M"): m, Sym("N"): n, Sym("K"): k}
             )
-            for enough in range(1, block._ENOUGH + 1)
+            for enough in range(1, cuts.ENOUGH + 1)
         ]
         assert groups[3] >= 2, (m, n, k)
         assert max(groups) == groups[-1], "workspaces are made for the most groups"
@@ -192,7 +193,7 @@ def test_a_thread_looks_often_enough_whether_to_stop(layout: str) -> None:
     """It does between groups of tasks, and none of a product of 10,000 squared is more than a
     hundredth of it."""
     gemm = gemm_of(M, N, K, layout, float32)
-    cut = block._cut(_product(gemm, host_target(), "a", "b", 0, 0)[0], block._ENOUGH)
+    cut = cuts.cut_of(_product(gemm, host_target(), "a", "b", 0, 0)[0], cuts.ENOUGH)
     sizes = {Sym("M"): 10_000, Sym("N"): 10_000, Sym("K"): 10_000}
     groups, down, across = (
         evaluate_dim(size, sizes) for size in (cut.groups, cut.down, cut.across)
@@ -203,7 +204,7 @@ def test_a_thread_looks_often_enough_whether_to_stop(layout: str) -> None:
 def test_one_thread_copies_each_matrix_once() -> None:
     """Alone, a product by columns is one task."""
     gemm = gemm_of(1024, 1024, 1024, "tn", float32)
-    cut = block._cut(_product(gemm, host_target(), "a", "b", 0, 0)[0], 1)
+    cut = cuts.cut_of(_product(gemm, host_target(), "a", "b", 0, 0)[0], 1)
     assert (cut.down, cut.across) == (1, 1)
 
 
@@ -213,7 +214,7 @@ def test_known_columns_are_cut_for_threads(n: int) -> None:
     gemm = gemm_of(40, n, 300, "tn", float32)
     product = _product(gemm, host_target(), "a", "b", 0, 0)[0]
     enough = Sym("enough")
-    cut = block._cut(product, Dim.of(enough))
+    cut = cuts.cut_of(product, Dim.of(enough))
     chunks = [evaluate_dim(cut.chunk, {enough: count}) for count in range(1, 17)]
     assert max(chunks) <= cut.width
     check(gemm, host_target(), "tn", [(40, n, 300)])
@@ -241,11 +242,11 @@ def test_panels(target: Target, layout: str, monkeypatch: pytest.MonkeyPatch) ->
     """Every matrix large, tasks and blocks small: partial sums, remainders of tasks, blocks, rows
     and panels; each size known or not."""
     monkeypatch.setattr(ways, "_CACHE", 0)
-    monkeypatch.setattr(block, "_STRIPE", 12)
-    monkeypatch.setattr(block, "_ROWS", 27)
-    monkeypatch.setattr(block, "_BY_ROWS", block._Way(panels=1, column=64, tasks=8))
-    monkeypatch.setattr(block, "_BY_COLUMNS", block._Way(panels=2, column=64, tasks=2))
-    monkeypatch.setattr(block, "_PANELS_PER_COPY", 1)
+    monkeypatch.setattr(cuts, "_STRIPE", 12)
+    monkeypatch.setattr(cuts, "_ROWS", 27)
+    monkeypatch.setattr(cuts, "_BY_ROWS", cuts._Way(panels=1, column=64, tasks=8))
+    monkeypatch.setattr(cuts, "_BY_COLUMNS", cuts._Way(panels=2, column=64, tasks=2))
+    monkeypatch.setattr(cuts, "_PANELS_PER_COPY", 1)
     many = [(m, 159, 37) for m in (0, 1, 15, 16, 17, 23, 24, 25, 43, 64)]
     check(gemm_of(M, 159, 37, layout, float32), target, layout, many)
     sizes = [(m, n, k) for m, n in ((16, 1), (50, 65), (31, 200)) for k in (0, 1, 16, 37, 100)]
@@ -253,6 +254,37 @@ def test_panels(target: Target, layout: str, monkeypatch: pytest.MonkeyPatch) ->
     check(gemm_of(45, 159, 37, layout, float32), target, layout, [(45, 159, 37)])
     check(gemm_of(45, 5, 12, layout, float64), target, layout, [(45, 5, 12)])
     check(gemm_of(48, 96, 64, layout, float64), target, layout, [(48, 96, 64)])
+
+
+@by_target
+@pytest.mark.parametrize(("m", "n"), [(16, 9), (45, 35), (100, 200)])
+def test_parts_of_a_long_inner_dimension(
+    target: Target, m: int, n: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of both sides of where there are several: their sums are added up, in tasks of several rows
+    and columns, too."""
+    monkeypatch.setattr(cuts, "_DEEP", 20)
+    monkeypatch.setattr(cuts, "_STRIPE", 24)
+    monkeypatch.setattr(cuts, "_ROWS", 64)
+    monkeypatch.setattr(cuts, "_BY_COLUMNS", cuts._Way(panels=2, column=64, tasks=2))
+    depths = (1, 39, 40, 41, 63, 100, 331)
+    for dtype in (float32, float64):
+        check(gemm_of(m, n, K, "tn", dtype), target, "tn", [(m, n, k) for k in depths])
+    for k in depths:
+        check(gemm_of(m, n, k, "tn", float32), target, "tn", [(m, n, k)])
+
+
+def test_few_rows_and_columns_have_tasks_for_threads() -> None:
+    """As many parts of the inner dimension as are long enough; fewer where there are rows to share, too,
+    and none of a matrix that lies by rows."""
+
+    def parts(m: int, n: int, k: int, layout: str = "tn") -> Size:
+        gemm = gemm_of(m, n, k, layout, float32)
+        return cuts.parts_of(_product(gemm, TARGETS["avx512"], "a", "b", 0, 0)[0])
+
+    assert [parts(100, 100, k) for k in (8191, 8192, 1 << 20)] == [1, 2, 16]
+    assert [parts(m, 100, 1 << 20) for m in (383, 384, 3072)] == [16, 8, 1]
+    assert parts(100, 100, 1 << 20, "nn") == 1
 
 
 # -- what is done with the result --------------------------------------------------------------

@@ -62,9 +62,9 @@ SIZES: Mapping[str, str] = {
 BY_MATRICES = (
     "codegen.gemm.ways._CACHE", "codegen.gemm.ways._FEW_PAGES", "codegen.gemm.ways._PAGES", "codegen.gemm.ways._LITTLE",
     "codegen.gemm.ways._SMALL", "codegen.gemm.ways._DEPTH_PER_ROW", "codegen.gemm.ways._BRIEF",
-    "codegen.thresholds.LEAST_ROWS", "codegen.gemm.block._ROWS", "codegen.gemm.block._STRIPE",
-    "codegen.gemm.block._ROWS_PER_COPY", "codegen.gemm.block._BY_ROWS.column",
-    "codegen.gemm.block._BY_COLUMNS.column", "codegen.gemm.block._BY_COLUMNS.panels",
+    "codegen.thresholds.LEAST_ROWS", "codegen.gemm.cut._ROWS", "codegen.gemm.cut._STRIPE",
+    "codegen.gemm.cut._ROWS_PER_COPY", "codegen.gemm.cut._DEEP", "codegen.gemm.cut._BY_ROWS.column",
+    "codegen.gemm.cut._BY_COLUMNS.column", "codegen.gemm.cut._BY_COLUMNS.panels",
     "codegen.gemm.tile._NEAR", "codegen.gemm.ways.FEW_COLUMNS", "codegen.gemm.few_rows._CHUNK", "codegen.gemm.few_rows._LEAST_CHUNK",
     "eager.costs.PRODUCT", "eager.costs.PANELS", "eager.costs.LITTLE", "eager.costs.TURNED",
     "eager.costs.NO_LIBRARY", "eager.costs.BY_VECTOR",
@@ -76,8 +76,8 @@ NO_SIZES: Mapping[str, str] = {
     name: reason
     for reason, names in {
         "counts blocks, tasks or threads, which follow from sizes": (
-            "codegen.lower.blocks._MOST", "codegen.gemm.block._BY_ROWS.tasks", "codegen.gemm.block._GROUPS",
-            "codegen.gemm.block._ENOUGH",
+            "codegen.lower.blocks._MOST", "codegen.gemm.cut._BY_ROWS.tasks", "codegen.gemm.cut.GROUPS",
+            "codegen.gemm.cut.ENOUGH",
             "codegen.lower.tasks.GROUPS", "codegen.llvm.loops._ENOUGH", "runtime.pool.MOST", "runtime.pool.PIECES",
             "runtime.threads.MOST_WORKERS", "codegen.llvm.parallel.MANY_WORKERS",
             "runtime.pool.SPINS", "runtime.pool.MOST_DOUBLINGS",
@@ -204,7 +204,6 @@ NO_SIZES: Mapping[str, str] = {
             "ops.along.selection._BLOCK",
         ),
         "values that are sought together, of which tests/codegen/test_search.py has fewer and more": (
-            "ops.along.sorted_search._AT_ONCE",
         ),
         "a row of `topk`, of `isin` or of products, whose samples have fewer and more": (
             "ops.along.order.FEW", "ops.along.sets._FEW", "ops.along.multiplication._IN_REGISTERS",

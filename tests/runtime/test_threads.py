@@ -136,6 +136,23 @@ def test_a_training_step_is_the_same_for_any_number_of_threads() -> None:
     assert all(state == states[0] for state in states)
 
 
+@pytest.mark.parametrize("rows", [None, 20_000])
+def test_few_columns_of_many_rows_multiplied_are_the_same_for_any_number_of_threads(
+    rows: int | None,
+) -> None:
+    x = sf.placeholder((rows, 60), name="x")
+    step = sf.compile([x], (x.T @ x) / x.shape[0] + sf.eye(60))
+    results, points = [], normal(20_000, 60)
+    for n in COUNTS:
+        sf.set_num_threads(n)
+        before = pool_jobs()
+        results.append(step(points).numpy())
+        assert pool_jobs() == before + (n > 1)
+    assert len({r.tobytes() for r in results}) == 1
+    wanted = points.astype("f8").T @ points / 20_000 + np.eye(60)
+    np.testing.assert_allclose(results[0], wanted, 1e-5, 1e-5)
+
+
 # -- when there are threads ------------------------------------------------------------------------
 
 

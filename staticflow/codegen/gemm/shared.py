@@ -13,7 +13,7 @@ product in a program are its loops over pieces, a call for each, and the epilogu
 ``onto``     a few rows, added to what is there
 ``scaled``   that, added to what is there times a number for each column
 ``dots``     the whole product by dot products, on as many threads as there are
-``task``     rows and columns of a large product, block by block (`staticflow.codegen.gemm.block`)
+``task``     rows and columns of a large product, block by block (`staticflow.codegen.gemm.task`)
 ===========  ===============================================================================
 """
 
@@ -24,10 +24,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from staticflow.codegen.builder import Builder
-from staticflow.codegen.gemm.block import emit_task
 from staticflow.codegen.gemm.calls import Part, storing
 from staticflow.codegen.gemm.dispatch import Gemm, emit_gemm
 from staticflow.codegen.gemm.dot import emit_dots
+from staticflow.codegen.gemm.task import emit_task
 from staticflow.codegen.gemm.tile import Epilogue, Matrix, Product, Workspace, emit_tiles
 from staticflow.codegen.kernel import Block, If, Kernel, Loop, Operand
 from staticflow.codegen.target import Target
