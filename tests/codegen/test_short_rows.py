@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 import staticflow as sf
+from staticflow.runtime.machine import host_target
 
 FORMS: dict[str, Callable[[Any], Any]] = {
     "sum": lambda x: x.sum(0), "mean": lambda x: x.mean(0), "amax": lambda x: x.amax(0),
@@ -139,3 +141,14 @@ def test_what_takes_much_work_goes_row_by_row() -> None:
     for _ in range(20):
         y = (y + 1).exp()
     assert not takes_rows_beside(sf.compile([x], y.sum(0)))
+
+
+@pytest.mark.parametrize("columns", [7, 10, 17, 100])
+def test_the_largest_of_few_elements_is_sought_in_as_many_lanes_as_they_need(columns: int) -> None:
+    """In which order they come makes no difference; a sum keeps its lanes, which are its order."""
+    most = 4 * host_target().vector_bits // 32
+    needed = min(most, 1 << (columns - 1).bit_length())
+    x = sf.placeholder((None, columns), name="x")
+    for name, lanes in (("amax", needed), ("amin", needed), ("sum", most)):
+        text = sf.compile([x], getattr(x, name)(1)).source("kernels")
+        assert {int(n) for n in re.findall(r"f32x(\d+) = load", text)} == {lanes}

@@ -78,11 +78,11 @@ def schedule_cpu(lowered: Lowered, target: Target) -> Kernel:
 
 def _fitting(loop: Loop, width: int) -> int:
     """``width``, or as many lanes as hold all iterations of a loop of few. Sums over the iterations
-    keep their lanes, which are their order."""
+    keep their lanes, which are their order; the largest and smallest have none."""
     count = iteration_count(loop)
     own = {s.reg.name for s in walk(loop.body) if isinstance(s, Var)}
-    sums = any(isinstance(s, Accumulate) and s.reg.name not in own for s in walk(loop.body))
-    if sums or not isinstance(count, int):
+    totals = (s for s in walk(loop.body) if isinstance(s, Accumulate) and s.reg.name not in own)
+    if any(s.op not in ("max", "min") for s in totals) or not isinstance(count, int):
         return width
     return min(width, max(2, 1 << (count - 1).bit_length()))
 
