@@ -1,4 +1,5 @@
-"""Short innermost loops are written out, so that the loop around them gets the lanes."""
+"""Short innermost loops are written out, or stay without lanes, so that the loop around them gets
+those."""
 
 from __future__ import annotations
 
@@ -20,13 +21,16 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "of columns": lambda x: x[..., None, :] - x[..., :, None],
     "argmax": lambda x: x.argmax(-1),
     "cumsum": lambda x: x.cumsum(-1),
+    "logsumexp": lambda x: sf.logsumexp(x, -1),
+    "log_softmax": lambda x: sf.log_softmax(x, -1),
+    "entropy": lambda x: -(sf.softmax(x, -1) * sf.log_softmax(x, -1)).sum(-1),
 }
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_rows_of_few_elements_are_what_they_are_in_float64(name: str) -> None:
     of = FUNCTIONS[name]
-    for k in (2, 3, 6, 7):
+    for k in (2, 3, 6, 7, 16, 17):
         x = sf.placeholder((None, k), dtype="float32" if k < 4 else "float64")
         step = sf.compile([x], of(x))
         for rows in (0, 1, 7, 83):
@@ -52,7 +56,19 @@ def test_what_stands_behind_a_short_sum_has_all_lanes() -> None:
 
 @pytest.mark.parametrize("shape", [(5, 3), (None, 7)])
 def test_few_rows_and_longer_ones_stay_as_they_are(shape: tuple[int | None, int]) -> None:
-    assert "fold" in _kernels(lambda x: (x * x).sum(-1).exp(), *shape)
+    assert "fold" in _kernels(lambda x: (x * x).sum(-1).sqrt(), *shape)
+
+
+@pytest.mark.parametrize("columns", [7, 16])
+def test_what_is_much_behind_a_longer_sum_has_all_lanes(columns: int) -> None:
+    """The sum stays a loop, of which an iteration adds to all rows; of still longer rows, each is
+    loaded as it lies, and so are those of which little is computed."""
+    text = _kernels(lambda x: sf.logsumexp(x, -1), None, columns)
+    assert "fold" not in text
+    assert f" in 0..{columns} {{" in text
+    assert f"{columns}*lane" in text
+    for of, k in ((lambda x: sf.logsumexp(x, -1), 17), (lambda x: x.sum(-1), columns)):
+        assert "fold" in _kernels(of, None, k)
 
 
 def test_rows_that_lie_far_from_each_other_stay_as_they_are() -> None:

@@ -131,8 +131,9 @@ NO_SIZES: Mapping[str, str] = {
             "codegen.lower.team_tiles.TILE", "codegen.lower.team_tiles._PITCH", "codegen.lower.team_products._DEEP",
             "codegen.lower.team_tiles.SIDE", "codegen.lower.team_tiles.STEP",
             "codegen.lower.team_products._LEAST_DEPTH", "codegen.lower.team_products._BLOCKS",
-            "codegen.lower.split_reductions._THREADS", "codegen.lower.split_reductions._LEAST_OF_THREAD", "codegen.lower.split_reductions._BLOCKS",
-            "codegen.lower.split_reductions._LEAST_OF_BLOCK", "codegen.lower.split_reductions._MOST",
+            "ops.along.recurrence._THREADS", "ops.along.recurrence._LEAST_OF_THREAD", "ops.along.recurrence._BLOCKS",
+            "ops.along.recurrence._LEAST_OF_BLOCK", "ops.along.extremes._MOST", "ops.along.extremes._BEHIND", "ops.along.cumulative._MOST_PARTS",
+            "codegen.lower.split_reductions._SIDE_BY_SIDE",
             "ops.along.first_few._THREADS", "ops.along.first_few._LISTS",
             "ops.indexing.rank_merge._RUN", "ops.indexing.rank_merge._MOST", "ops.matrices.matrix_work.THREADS",
             "codegen.lower.team_attention._SHARED_ROW",
@@ -158,6 +159,9 @@ NO_SIZES: Mapping[str, str] = {
         ),
         "operations of a process, of which tests/eager/test_first_operations.py runs fewer and more": (
             "eager.costs.FIRST",
+        ),
+        "elements of a row, and statements beside the loop over them, on both sides of which tests/codegen/test_short_loops.py is": (
+            "codegen.schedule.short_loops._FEW", "codegen.schedule.short_loops._MUCH",
         ),
         "counts statements, terms or nodes of a program": (
             "passes.partition.partition.DEEPEST",

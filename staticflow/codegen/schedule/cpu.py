@@ -62,7 +62,7 @@ def schedule_cpu(lowered: Lowered, target: Target) -> Kernel:
         if is_vectorizable(kernel, var):
             body = find_loop(kernel, var).body
             lanes = target.vector_bits // lowered.bits
-            beside = _columns_beside(body)
+            beside = _columns_beside(body, var)
             if beside > 1:
                 kernel, wide = split(kernel, var, lanes * beside)
                 if wide is not None:
@@ -113,9 +113,12 @@ def _divides(body: Block, var: Sym) -> bool:
     )
 
 
-def _columns_beside(body: Block) -> int:
+def _columns_beside(body: Block, var: Sym) -> int:
     """How many vectors side by side are to run down columns, where the lanes of a loop would be
-    columns that are summed up: fewer where much is computed of each element."""
+    columns that are summed up: fewer where much is computed of each element, and one where lanes
+    are rows."""
+    if _picks(body, var):
+        return 1
     loops = [s for s in walk(body) if isinstance(s, Loop) and not _has_loops(s)]
     sums = [sum(isinstance(stmt, Accumulate) for stmt in walk(loop.body)) for loop in loops]
     if not any(sums):
@@ -123,6 +126,12 @@ def _columns_beside(body: Block) -> int:
     if sums == [1] * len(sums) and all(_is_short(loop.body) for loop in loops):
         return _ALONG_COLUMNS
     return _ALONG_LONG
+
+
+def _picks(body: Block, var: Sym) -> bool:
+    """Whether what is loaded for one lane is apart from what is for the next."""
+    loads = [s.expr for s in walk(body) if isinstance(s, Let) and isinstance(s.expr, Load)]
+    return any(coefficient(load.index, var) not in (0, 1, -1) for load in loads)
 
 
 def _beside(body: Block, var: Sym) -> int:
