@@ -228,6 +228,51 @@ def test_programs_call_them_where_sizes_are_open() -> None:
     assert called_by(sf.compile([x, w], x @ w, flush_subnormals=True)) == ()
 
 
+SMALL = [(1, 1, 1), (3, 9, 5), (15, 40, 7), (8, 3000, 19), (15, 129, 64), (40, 8, 3), (40, 1, 37)]
+"""Sizes of products of which rows or columns are few: dot products."""
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("kind", ["bias", "long", "two results", "a batch", "in place"])
+def test_what_is_fused_behind_a_few_dot_products(kind: str, threads: int) -> None:
+    """They are left where the result is, by a kernel that programs share, and read from there; not
+    where the result lies over what is read."""
+    shapes: list[tuple[int | None, ...]] = [(None, None), (None, None), (None,)]
+    if kind == "a batch":
+        shapes[:2] = [(None, None, None)] * 2
+    x, w, b = (sf.placeholder(s, name=n) for s, n in zip(shapes, "xwb", strict=True))
+    y = x @ w.transpose(-2, -1)
+    state = sf.placeholder((None, None), name="state")
+    program = {
+        "bias": lambda: sf.compile([x, w, b], y + b),
+        "long": lambda: sf.compile([x, w, b], sf.nn.functional.gelu(y + b)),
+        "two results": lambda: sf.compile([x, w, b], [(y * 2).to(sf.int32), y, y + b]),
+        "a batch": lambda: sf.compile([x, w, b], y + b),
+        "in place": lambda: sf.compile([x, w, state], y + state, donate=["state"]),
+    }[kind]()
+    assert ("shared_dots_f32_n11n" in called_by(program)) is (kind != "in place")
+    folds = program.source("llvm").count("vector.reduce.fadd")
+    assert (folds == 0) is (kind != "in place"), "dot products are written out"
+    sf.set_num_threads(threads)
+    rng = np.random.default_rng(3)
+    for m, n, depth in SMALL:
+        # small whole numbers, whose sums are exact in any order
+        left, right = (rng.integers(-4, 5, s).astype("f") for s in ((m, depth), (n, depth)))
+        bias = rng.integers(-4, 5, (m, n) if kind == "in place" else n).astype("f")
+        if kind == "a batch":
+            left, right = np.stack([left, left + 1]), np.stack([right, -right])
+        product = left @ right.swapaxes(-2, -1)
+        found = program(left, right, bias.copy())
+        if kind == "two results":
+            for one, expected in zip(found, (product * 2, product, product + bias), strict=True):
+                np.testing.assert_array_equal(one.numpy(), expected)
+        elif kind == "long":
+            expected = sf.nn.functional.gelu(sf.tensor(product + bias))
+            sf.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
+        else:
+            np.testing.assert_array_equal(found.numpy(), product + bias)
+
+
 def test_attention_calls_them_for_its_blocks() -> None:
     """Blocks that are full and such that are not: the results are those of known sizes."""
     lengths, width = (97, 130), 24

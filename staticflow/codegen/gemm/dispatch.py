@@ -12,7 +12,13 @@ from dataclasses import replace
 
 from staticflow.codegen.builder import Builder
 from staticflow.codegen.gemm.block import emit_blocked
-from staticflow.codegen.gemm.calls import STRIDES, call_part, is_shared, strides_of
+from staticflow.codegen.gemm.calls import (
+    STRIDES,
+    call_part,
+    each_row,
+    is_shared,
+    strides_of,
+)
 from staticflow.codegen.gemm.three_loops import emit_plain
 from staticflow.codegen.gemm.tile import Epilogue, Matrix, Product, Workspace
 from staticflow.codegen.gemm.ways import (
@@ -30,7 +36,7 @@ from staticflow.graph.dim_queries import substitute_dim
 from staticflow.graph.dims import Dim, Size, Sym, dim_min, is_provably_ge
 from staticflow.graph.dtypes import DType, float32, float64, int8, int16, int32, int64, uint8
 
-__all__ = ["Epilogue", "Gemm", "Workspace", "emit_gemm", "scratch_size"]
+__all__ = ["Epilogue", "Gemm", "Workspace", "emit_gemm", "may_leave_sums", "scratch_size"]
 
 _TILED = (float32, float64, int64, int32, int16, int8, uint8)
 
@@ -105,6 +111,7 @@ def emit_gemm(
     b_base: Size = 0,
     to: Matrix | None = None,
     waits: Matrix | None = None,
+    sums: Matrix | None = None,
     *,
     every: bool = False,
 ) -> None:
@@ -113,7 +120,9 @@ def emit_gemm(
 
     ``scratch`` has room for `scratch_size` elements; None will do where that is 0. An epilogue that
     does nothing but store the product says where ``to``; of a long one, sums wait in ``waits``, a
-    matrix of the same sizes. With ``every`` there are ways for few unknown rows and columns, too.
+    matrix of the same sizes. Where `may_leave_sums`, a small product is left in the matrix
+    ``sums`` before all of it is handed to the epilogue. With ``every`` there are ways for few
+    unknown rows and columns, too.
     """
     p, swapped = _product(gemm, target, a, b, a_base, b_base)
     if waits is not None and not swapped:
@@ -128,7 +137,17 @@ def emit_gemm(
         kind = f"product{p.target.workers}"
         call_part(k, kind, p, shared, (), scratch.buffer, scratch.base)
     else:
-        _emit(k, p, ways, scratch or Workspace(p.a.buffer), own, shared)
+        left = sums if is_shared(p) and not swapped else None
+        _emit(k, p, ways, scratch or Workspace(p.a.buffer), own, shared, left)
+
+
+def may_leave_sums(gemm: Gemm, target: Target) -> bool:
+    """Whether a product has a way, for few rows or columns, that programs share, and of which the
+    epilogue is apart."""
+    if gemm.dtype not in _TILED:
+        return False
+    p, swapped = _product(gemm, target, "a", "b", 0, 0)
+    return is_shared(p) and not swapped and any(way.emit is dots for way in ways_of(p))
 
 
 def _product(
@@ -157,14 +176,18 @@ def _emit(
     scratch: Workspace,
     epilogue: Epilogue,
     to: Matrix | None,
+    sums: Matrix | None,
 ) -> None:
     """The first of the ways that pays, as the run tells; ``to`` is where a part that programs share
-    leaves the product."""
+    leaves the product, and ``sums`` where one does before the epilogue."""
     way, *others = ways
 
     def emit() -> None:
         if to is not None and way.emit in (dots, tiles):
             call_part(k, "dots" if way.emit is dots else "tiles", p, to)
+        elif sums is not None and way.emit is dots:
+            call_part(k, "dots", p, sums)
+            each_row(k, p, sums, epilogue)
         else:
             way.emit(k, p, scratch, epilogue)
 
@@ -174,4 +197,4 @@ def _emit(
     tests = [k.compare("ge", k.index_value(size), k.index_value(n)) for size, n in way.least]
     tests += [k.compare("le", k.index_value(size), n) for size, n in way.most]
     pays = functools.reduce(functools.partial(k.apply, "and"), tests)
-    k.choose(pays, emit, lambda: _emit(k, p, others, scratch, epilogue, to))
+    k.choose(pays, emit, lambda: _emit(k, p, others, scratch, epilogue, to, sums))

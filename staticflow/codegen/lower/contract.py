@@ -6,7 +6,13 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 
 from staticflow.codegen.builder import Builder
-from staticflow.codegen.gemm.dispatch import Gemm, Workspace, emit_gemm, scratch_size
+from staticflow.codegen.gemm.dispatch import (
+    Gemm,
+    Workspace,
+    emit_gemm,
+    may_leave_sums,
+    scratch_size,
+)
 from staticflow.codegen.gemm.tile import Matrix
 from staticflow.codegen.kernel import Buffer, Kernel, Operand
 from staticflow.codegen.lower.correlate import emit_correlate
@@ -57,20 +63,25 @@ def lower_contract(
     if target.teams:
         wide, used = emit_team_product(k, product, names, Finish(take))
         return k.kernel(product.op.name), wide, used
-    finish = Finish(take, _where_sums_wait(k, body, names, outs, product))
+    dtype = product.tensor_type.dtype
+    free = next((name for name in outs if k.buffers[name] == Buffer(name, dtype, "out")), None)
+    is_long = free is not None and _is_long_behind(k, body, names, outs, product)
+    finish = Finish(take, free if is_long else None)
     windowed = _WINDOWED.get(type(product.op.lowering))
     if windowed is not None:
+        _let_read(k, finish.waits)
         used = windowed(k, product, names, target, finish)
         return k.kernel(product.op.name), product.tensor_type.dtype, used
     x, y = product.args
     shape = product.tensor_type.shape
     inner = x.tensor_type.shape[-1]
-    dtype = product.tensor_type.dtype
     first = (0,) * len(shape[:-2])
     a, b = (matrix_of(operand, first, names) for operand in (x, y))
     gemm = Gemm(shape[-2], shape[-1], inner, a.row, a.col, b.row, b.col, dtype)
     is_plain = body.outputs == (product,)
     size = scratch_size(gemm, target, is_plain)
+    apart = None if is_plain or not may_leave_sums(gemm, target) else free
+    _let_read(k, finish.waits or apart)
 
     def emit(batch: Index, scratch: Workspace | None) -> None:
         def epilogue(
@@ -81,10 +92,13 @@ def lower_contract(
         left, right = (matrix_of(operand, batch, names) for operand in (x, y))
         at = linear((*broadcast_index(batch, shape[:-2]), 0, 0), shape)
         to = Matrix(outs[0], at, shape[-1], 1) if is_plain else None
-        waits = None if finish.waits is None else Matrix(finish.waits, at, shape[-1], 1)
+        waits, sums = (
+            None if name is None else Matrix(name, at, shape[-1], 1)
+            for name in (finish.waits, apart)
+        )
         emit_gemm(
             k, gemm, target, left.buffer, right.buffer, scratch, epilogue, left.base, right.base,
-            to, waits,
+            to, waits, sums,
         )  # fmt: skip
 
     if size == 0:
@@ -124,18 +138,18 @@ def _finish(
     return finish
 
 
-def _where_sums_wait(
+def _let_read(k: Scalars, result: str | None) -> None:
+    """From now on the kernel reads the buffer of a result, in which sums wait."""
+    if result is not None:
+        k.buffers[result] = Buffer(result, k.buffers[result].dtype, "inout")
+
+
+def _is_long_behind(
     k: Scalars, body: Graph, names: Mapping[Node, str], outs: list[str], product: Node
-) -> str | None:
-    """The buffer of a result in which sums wait for what is fused behind them, if that is long and
-    there is one that nothing else is in; from then on the kernel reads it, too."""
-    dtype = product.tensor_type.dtype
-    free = [name for name in outs if k.buffers[name] == Buffer(name, dtype, "out")]
-    statements = _statements_behind(k, body, names, outs, product) if free else 0
-    if statements < _LONG or is_provably_ge(_MUCH - statements - 1, _products_of(product)):
-        return None
-    k.buffers[free[0]] = Buffer(free[0], dtype, "inout")
-    return free[0]
+) -> bool:
+    """Whether sums wait for what is fused behind them, which is long."""
+    statements = _statements_behind(k, body, names, outs, product)
+    return statements >= _LONG and not is_provably_ge(_MUCH - statements - 1, _products_of(product))
 
 
 def _products_of(product: Node) -> Size:
