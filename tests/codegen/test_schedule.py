@@ -427,6 +427,22 @@ def test_the_rest_of_an_outermost_parallel_loop_is_its_last_iteration() -> None:
         )
 
 
+def test_a_parallel_loop_of_whole_vectors_has_no_rest() -> None:
+    """As the loop is that `split` makes for tiles of columns: lanes are never off in it."""
+    body = "buffer x: T in buffer y: T inout for i in 0..{} {{ {} }}"
+    store = "let %a: T = load x[i] store y[i] = %a"
+    for count, whole in (("16*(n//16)", True), ("32*n", True), ("8*n", False), ("n", False)):
+        kernel = parallel(kernel_of(body.format(count, store), float32), VAR)
+        (loop,) = verify_kernel(vectorize(kernel, VAR, 16)).body
+        assert isinstance(loop, Loop) and loop.step == 16
+        assert whole is not any(isinstance(s, If) for s in walk(loop.body)), count
+        buffers = random_buffers(kernel, 200)
+        for n in (0, 1, 5):
+            assert_same(
+                run(vectorize(kernel, VAR, 16), buffers, n=n, m=0), run(kernel, buffers, n=n, m=0)
+            )
+
+
 def test_a_branch_that_is_rare_is_written_and_counted_so() -> None:
     text = """kernel k(n) {
   buffer x: f32 inout

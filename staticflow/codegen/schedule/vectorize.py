@@ -230,7 +230,7 @@ def _vectorize_loop(loop: Loop, width: int, names: Names, is_outermost: bool) ->
     }
     sums = {n: Reg(names.fresh(n), s.reg.dtype, width) for n, s in outer.items()}
     lanes = _Lanes(loop.var, width, names, sums)
-    if is_outermost and loop.kind == "parallel" and not isinstance(count, int):
+    if is_outermost and loop.kind == "parallel" and not isinstance(count, int) and full != count:
         whole = _with_rest(loop, width, names, lanes)
         return (*lanes.blocks[0], whole)
     block: list[Stmt] = []
