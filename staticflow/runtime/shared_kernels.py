@@ -39,7 +39,16 @@ def _render(name: str) -> bytes:
     from staticflow.codegen.gemm.calls import Part
     from staticflow.codegen.gemm.shared import shared_kernel
     from staticflow.codegen.llvm.render import render_module
+    from staticflow.codegen.lower.cluster import Lowered
+    from staticflow.codegen.lower.row_work import emit_row_work, is_row_work
+    from staticflow.codegen.schedule.cpu import schedule_cpu
 
     target = host_target()
-    text = render_module([shared_kernel(name, target)], target, Part.of_name(name).runs_inside)
+    if is_row_work(name):
+        row = emit_row_work(name)
+        lowered = Lowered(row.kernel, inner=row.inner, bits=row.bits)
+        kernel, runs_inside = schedule_cpu(lowered, target), not row.looks
+    else:
+        kernel, runs_inside = shared_kernel(name, target), Part.of_name(name).runs_inside
+    text = render_module([kernel], target, runs_inside)
     return text.replace(f"define internal i32 @{name}(", f"define i32 @{name}(").encode()

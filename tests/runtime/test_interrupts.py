@@ -22,7 +22,9 @@ import numpy as np
 import pytest
 
 import staticflow as sf
+from staticflow.codegen.llvm.render import called_in
 from staticflow.ops.declaring.thread import thread
+from staticflow.runtime import shared_kernels
 from staticflow.runtime.turn import updating
 
 SOON = 0.1
@@ -238,8 +240,11 @@ LONG_KERNELS = {
 
 @pytest.mark.parametrize("name", LONG_KERNELS)
 def test_a_kernel_that_no_threads_share_looks(name: str) -> None:
+    """Its own text, or that of a kernel that programs share and that it calls."""
     x = sf.placeholder((None,), name="x")
-    assert "call i1 @stopping" in sf.compile([x], LONG_KERNELS[name](x)).source("llvm")
+    text = sf.compile([x], LONG_KERNELS[name](x)).source("llvm")
+    texts = [text, *(shared_kernels._text(called) for called in called_in(text))]
+    assert any("call i1 @stopping" in t for t in texts)
     few = sf.placeholder((5,), name="few")
     if name != "sort":  # rounds whose pairs only the run counts
         assert "call i1 @stopping" not in sf.compile([few], LONG_KERNELS[name](few)).source("llvm")

@@ -9,10 +9,12 @@ from contextlib import ExitStack, contextmanager
 
 from staticflow.codegen.builder import Builder
 from staticflow.codegen.gemm.copy import copy_columns
-from staticflow.codegen.gemm.plan import Column, Span, open_panels
-from staticflow.codegen.gemm.tile import Matrix, Product, each, emit_tiles
-from staticflow.codegen.kernel import LANE_SYM, Buffer, Operand, Reg
+from staticflow.codegen.gemm.plan import Column, open_panels
+from staticflow.codegen.gemm.tile import Matrix, Product, emit_tiles
+from staticflow.codegen.kernel import LANE_SYM, Buffer, Call, Operand, Reg, Shared
+from staticflow.codegen.lower.nest_loops import NestLoops
 from staticflow.codegen.lower.refusals import CODES
+from staticflow.codegen.lower.row_work import share_row_work
 from staticflow.codegen.lower.tasks import bind_index, each_in_groups
 from staticflow.codegen.lower.values import Values
 from staticflow.codegen.maths.scalars import Scalars
@@ -23,14 +25,10 @@ from staticflow.graph.dims import Dim, Size, Sym, prod
 from staticflow.graph.dtypes import DType, bool_
 from staticflow.graph.node import Node
 from staticflow.graph.types import Shape, TensorType, types_of
-from staticflow.ops.declaring.lowering import Index, LoopNest, View, delinear
+from staticflow.ops.declaring.lowering import Index, LoopNest, RowWork, View, delinear
 from staticflow.passes.access import is_polynomial, source_of
 
-__all__ = ["Nest", "Scratch"]
-
-_FEW = 4
-"""Iterations of a loop that `Nest.each` writes out: determinants of 3 x 3 take a third of the time.
-With 8, those of 8 x 8 take 0.9 of it, and five times as long to compile."""
+__all__ = ["Nest", "RowCall", "Scratch"]
 
 _NARROW = 8
 """Columns that `Nest.lanes` takes one by one: what a vector with lanes off has stored is not at
@@ -46,12 +44,37 @@ class Scratch:
     size: Size
 
 
-class Nest:
+@dataclass(frozen=True, slots=True)
+class RowCall:
+    """A call of a ``kernel`` that programs share for a ``row`` of ``n`` elements, as much as
+    ``work``: where the row begins, what makes a buffer for each result and where in that the
+    row's own begins, where the memory does that the kernel works in, and its ``steps`` if it takes
+    such."""
+
+    k: Scalars
+    kernel: Shared
+    row: tuple[str, Size]
+    spare: Sequence[tuple[Callable[[], str], Size]]
+    rooms: Sequence[tuple[str, Size]]
+    n: Size
+    steps: tuple[Size, ...]
+    work: Size
+
+    def emit(
+        self, *sizes: Size, to: Sequence[tuple[str, Size]] | None = None
+    ) -> Sequence[tuple[str, Size]]:
+        """Call it, with more ``sizes`` than the length. Gives the buffers of its results, and where
+        in each they begin: those that are named ``to`` it, or working memory."""
+        results = [(make(), at) for make, at in self.spare] if to is None else to
+        names, starts = zip(self.row, *results, *self.rooms, strict=True)
+        self.k.emit(Call(self.kernel, names, starts, (self.n, *sizes, *self.steps), self.work))
+        return results
+
+
+class Nest(NestLoops):
     """Loads and stores by argument number and index, loops over shapes, index checks, scratch.
 
-    ``innermost`` collects the innermost loop variables of the nests whose iterations may run in any
-    order: what a schedule may vectorise; ``looks`` the loops that only look at indices, all of
-    which count for one answer.
+    ``looks`` are the loops that only look at indices, all of which count for one answer.
     """
 
     def __init__(
@@ -65,14 +88,13 @@ class Nest:
     ) -> None:
         """``names`` are the buffers of arrays that arguments are, or that they are views of;
         ``out_types`` those of the arrays that results are written to."""
+        super().__init__(k)
         self._target = target
-        self.k, self.attrs, self._args = k, node.attrs, node.args
+        self.attrs, self._args = node.attrs, node.args
         self._ins, self._outs = [a.tensor_type for a in node.args], types_of(node.type)
         self._out_types = out_types or self._outs
         self._in_names, self._out_names = names, out_names
         self._names = itertools.count()
-        self.innermost: list[Sym] = []
-        self._around: list[Sym] = []
         self.wanted: list[Scratch] = []
         self._inside: Reg | None = None  # while nothing is stored: whether all indices were
         self._checked = False
@@ -93,6 +115,11 @@ class Nest:
         """Whether threads work in teams, as on a GPU: parallel loops inside others are shared out,
         too."""
         return self._target.teams
+
+    @property
+    def shares(self) -> bool:
+        """Whether kernels that programs share may be called."""
+        return self._target.shares
 
     @property
     def only_looks(self) -> bool:
@@ -221,6 +248,35 @@ class Nest:
 
         return workers, rows()
 
+    def rows_to_work(
+        self, work: RowWork, dim: int
+    ) -> Iterator[tuple[Callable[[Size], Index], RowCall]]:
+        """Loops over the rows of argument 0 along ``dim``, which threads share, for work on each by
+        a kernel that programs share; give the function from a position to the index, and what calls
+        the kernel. A row that this cannot read where it lies is copied before."""
+        x, step = self.in_type(0), self.stride(0, dim)
+        n, is_there = x.shape[dim], step == 1 or (step is not None and work.takes_steps)
+        workers, tasks = self.rows_in_groups(x.shape, dim)
+        rooms = [(self.scratch(d, workers * size), size) for _, d, size in work.rooms(x.dtype, n)]
+        results = [
+            (functools.partial(self.scratch, d, workers * size), size)
+            for _, d, size in work.results(x.dtype, n)
+        ]
+        steps = (step,) if is_there and step is not None and step != 1 else ()
+        kernel = share_row_work(work, x.dtype, bool(steps))
+        copies = "" if is_there else self.scratch(x.dtype, workers * n)
+        for at, worker in tasks:
+            row = copies, worker * n
+            if is_there:
+                node, index = self._source(0, at(0))
+                row = self._in_names[node], node.tensor_type.offset(index)
+            else:
+                with self.k.loop("j", n) as j, self.lanes_along(j):
+                    self.k.store(copies, worker * n + j, self.load(0, at(j)))
+            own = [(buffer, worker * size) for buffer, size in rooms]
+            spare = [(make, worker * size) for make, size in results]
+            yield at, RowCall(self.k, kernel, row, spare, own, n, steps, work.work(n))
+
     @contextmanager
     def loops(self, shape: Shape, kind: str, merged: bool = False) -> Iterator[Index]:
         """Loops over every index of ``shape``: ``parallel`` where their order does not matter,
@@ -237,19 +293,8 @@ class Nest:
             if looks:
                 self.looks |= {s for size in at for s in symbols_of(size)}
             elif at and kind == "parallel" and isinstance(at[-1], Dim):
-                ((atom,), _) = at[-1].terms[0]
-                assert isinstance(atom, Sym)
-                stack.enter_context(self._innermost(atom))
+                stack.enter_context(self.lanes_along(at[-1]))
             yield delinear(at[0], shape) if merged and shape else tuple(at)
-
-    @contextmanager
-    def _innermost(self, var: Sym) -> Iterator[None]:
-        """Inside a parallel loop: it is an innermost one, and those around it are none."""
-        self.innermost = [v for v in self.innermost if v not in self._around]
-        self.innermost.append(var)
-        self._around.append(var)
-        yield
-        self._around.pop()
 
     # -- vectors and products, by those nests that write them themselves ---------------------------
 
@@ -263,18 +308,15 @@ class Nest:
     def _offset(self, i: int, index: Index) -> Size | None:
         """Where an element of an argument lies in the memory that it is read from; None if it is
         worked out, and not read."""
+        node, index = self._source(i, index)
+        return node.tensor_type.offset(index) if node in self._in_names else None
+
+    def _source(self, i: int, index: Index) -> tuple[Node, Index]:
+        """The node that an element of an argument is read from, through views, and where in it."""
         node = self._args[i]
         while node not in self._in_names and isinstance(node.op.lowering, View):
             node, index = source_of(node, index)
-        return node.tensor_type.offset(index) if node in self._in_names else None
-
-    @contextmanager
-    def lanes_along(self, at: Dim) -> Iterator[None]:
-        """Inside a serial loop over ``at``: its iterations may run in any order."""
-        ((atom,), _) = at.terms[0]
-        assert isinstance(atom, Sym)
-        with self._innermost(atom):
-            yield
+        return node, index
 
     def lanes(self, dtype: DType, columns: Size) -> int:
         """Elements of a vector along rows of so many columns: of the widest, or of all columns."""
@@ -282,25 +324,6 @@ class Nest:
         if not isinstance(columns, int):
             return most
         return 1 if columns <= _NARROW else min(most, 1 << (columns - 1).bit_length())
-
-    def each(
-        self, name: str, lo: Size, hi: Size, step: int = 1, kind: str = "serial"
-    ) -> Iterator[Size]:
-        """A loop, whose body is written by the body of ``for i in nest.each(...)``: several times,
-        without a loop, where ``lo`` and ``hi`` are known and near."""
-        if isinstance(lo, int) and isinstance(hi, int) and hi - lo <= _FEW:
-            yield from range(lo, hi, step)
-        else:
-            yield from each(self.k, name, Span(lo, hi, step), kind)
-
-    def along(self, name: str, lo: Size, hi: Size) -> Iterator[Size]:
-        """`each`, whose iterations may run in any order: lanes of vectors, where a schedule makes
-        such of the loop."""
-        if isinstance(lo, int) and isinstance(hi, int) and hi - lo <= _FEW:
-            yield from range(lo, hi)
-        else:
-            with self.k.loop(name, hi, lo=lo) as at, self.lanes_along(at):
-                yield at
 
     def strips(
         self, lo: Size, hi: Size, lanes: int, vectors: int, kind: str = "serial"

@@ -7,19 +7,19 @@ from collections.abc import Callable
 from typing import Any
 
 from staticflow.graph.dims import Size, dim_min, is_provably_ge
-from staticflow.graph.dtypes import bfloat16, dtype_of, int64
+from staticflow.graph.dtypes import DType, bfloat16, dtype_of, int64
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
-from staticflow.ops.along.counting import Counting
+from staticflow.ops.along.counting import Counting, place_each
 from staticflow.ops.along.extremes import Chosen, max_dim_op, scatter_vjp
 from staticflow.ops.along.first_few import emit_few
-from staticflow.ops.along.selection import each_hit, each_row_with_rank
+from staticflow.ops.along.selection import each_hit, each_row_with_rank, width_of
 from staticflow.ops.along.stable import stable_order
 from staticflow.ops.basics.reduce import along
 from staticflow.ops.basics.splitting import narrow
 from staticflow.ops.declaring.by_shape import by_shape
 from staticflow.ops.declaring.declare import strict
-from staticflow.ops.declaring.lowering import LoopNest, linear
+from staticflow.ops.declaring.lowering import LoopNest, Room, RowWork, linear
 from staticflow.ops.declaring.numpy_names import numpy_names
 from staticflow.ops.declaring.sizes import as_size
 from staticflow.ops.indexing.gather_ops import gather_op
@@ -27,8 +27,8 @@ from staticflow.ops.indexing.radix import Row, Rows, StoredRow, counters, row_in
 from staticflow.ops.indexing.rank_merge import sort_by_ranks
 
 __all__ = [
-    "FEW", "NETWORK", "SHORT", "argsort", "before", "reaches", "select_op", "sort", "sort_op",
-    "sortable", "topk", "topk_op",
+    "FEW", "NETWORK", "SHORT", "SORT_DOWN", "SORT_UP", "argsort", "before", "reaches", "select_op",
+    "sort", "sort_op", "sortable", "topk", "topk_op",
 ]  # fmt: skip
 
 
@@ -94,13 +94,16 @@ def _sort_network(nest: Any, n: int) -> None:
 
 def _sort_emit(nest: Any) -> None:
     """Rows of a few are sorted in registers, short ones by counting, long ones by digits; one of
-    unknown length in either of the last two ways. By teams of threads all but those of a few are
-    merged."""
+    unknown length in either of the last two ways, by a kernel that programs share. By teams of
+    threads all but those of a few are merged."""
     k, dim, descending = nest.k, nest.attrs["dim"], nest.attrs["descending"]
     x = nest.out_type(0)
     n: Size = x.shape[dim]
     if isinstance(n, int) and n <= NETWORK:
         _sort_network(nest, n)
+        return
+    if nest.shares and not isinstance(n, int):
+        _sort_by_call(nest)
         return
 
     def result_at(at: Callable[[Size], Any]) -> StoredRow:
@@ -131,12 +134,79 @@ def _sort_emit(nest: Any) -> None:
     counts = nest.scratch(int64, workers * counters(n))
     for at, worker in tasks:
         rows, place = rows_at(at), (counts, worker * counters(n))
-        count = functools.partial(sort_by_digits, nest, n, rows, place, descending)
+        count = functools.partial(sort_by_digits, nest, n, x.dtype, rows, place, descending)
         if is_provably_ge(n, SHORT + 1):
             count()
         else:
             is_long = k.compare("gt", k.index_value(n), k.index_value(SHORT))
             k.choose(is_long, count, functools.partial(count_row, at, worker))
+
+
+def _sort_by_call(nest: Any) -> None:
+    """Have each row, of unknown length, sorted by the kernel that programs share. The results of a
+    row that do not lie one behind the other are copied to where they belong."""
+    k, dim, shape = nest.k, nest.attrs["dim"], nest.out_shape(0)
+    is_last = dim == len(shape) - 1
+    for at, call in nest.rows_to_work(SORT_DOWN if nest.attrs["descending"] else SORT_UP, dim):
+        first = linear(at(0), shape)
+        to = [(nest.out_name(i), first) for i in range(2)] if is_last else None
+        for number, (buffer, begin) in enumerate(call.emit(to=to)):
+            if not is_last:
+                with k.loop("j", shape[dim]) as j, nest.lanes_along(j):
+                    nest.store(number, at(j), k.load(buffer, begin + j))
+
+
+def _sort_results(dtype: DType, n: Size) -> tuple[Room, ...]:
+    return ("values", dtype, n), ("positions", int64, n)
+
+
+def _sort_rooms(dtype: DType, n: Size) -> tuple[Room, ...]:
+    return (
+        ("spare_keys", dtype, n),
+        ("spare_positions", int64, n),
+        ("counts", int64, counters(n)),
+        ("integers", width_of(dtype), SHORT),
+    )
+
+
+def _sort_row(descending: bool) -> Callable[..., None]:
+    """What writes the kernel that programs share; short rows have their counts where digits are
+    counted in others."""
+
+    def emit(nest: Any, n: Size) -> None:
+        k = nest.k
+        first = Row(nest.key_at, k.index_value)
+        spare, result = (
+            row_in(k, *buffers, lambda j: j)
+            for buffers in (("spare_keys", "spare_positions"), ("values", "positions"))
+        )
+
+        def sort_long() -> None:
+            rows = first, spare, result
+            sort_by_digits(nest, n, nest.dtype, rows, ("counts", 0), descending)
+
+        def sort_short() -> None:
+            def put(j: Size, place: Size) -> None:
+                result.store(place, first.key(j), first.position(j))
+
+            few = dim_min(n, SHORT)
+            place_each(nest, few, first.key, ("integers", 0), ("counts", 0), descending, put)
+
+        is_long = k.compare("gt", k.index_value(n), SHORT)
+        k.choose(is_long, sort_long, sort_short)
+
+    return emit
+
+
+def _sort_work(n: Size) -> Size:
+    return 160 * n
+
+
+SORT_UP = RowWork("sortup", _sort_results, _sort_rooms, _sort_row(False), _sort_work, looks=True)
+"""A row in ascending order, and the positions of its elements."""
+
+SORT_DOWN = RowWork("sortdown", _sort_results, _sort_rooms, _sort_row(True), _sort_work, looks=True)
+"""A row in descending order, and the positions of its elements."""
 
 
 sort_op = Op(

@@ -7,10 +7,11 @@ from typing import Any
 
 from staticflow.errors import DimRangeError
 from staticflow.graph.dims import Size, dim_min, is_provably_ge, prod, same
+from staticflow.graph.dtypes import int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
-from staticflow.ops.along.counting import Counting
+from staticflow.ops.along.counting import Counting, place_each
 from staticflow.ops.along.extremes import (
     Chosen,
     choose_infer,
@@ -22,19 +23,19 @@ from staticflow.ops.along.extremes import (
     something,
 )
 from staticflow.ops.along.order import NETWORK, SHORT, reaches, sort, sort_op, sortable
-from staticflow.ops.along.selection import each_row_with_rank, searcher
+from staticflow.ops.along.selection import Search, each_row_with_rank, search_rooms, searcher
 from staticflow.ops.basics.arithmetic import clamp, where
 from staticflow.ops.basics.reduce import along, sum
 from staticflow.ops.basics.splitting import narrow
 from staticflow.ops.basics.view import reshape, squeeze
 from staticflow.ops.declaring.by_shape import by_shape
 from staticflow.ops.declaring.declare import normalize_dim, strict
-from staticflow.ops.declaring.lowering import LoopNest
+from staticflow.ops.declaring.lowering import LoopNest, RowWork
 from staticflow.ops.declaring.numpy_names import numpy_names
 from staticflow.ops.declaring.sizes import as_size
 from staticflow.ops.indexing.gather_ops import gather_op
 
-__all__ = ["kth_of_sorted", "kthvalue", "median", "nanmedian"]
+__all__ = ["RANK", "kth_of_sorted", "kthvalue", "median", "nanmedian"]
 
 
 def _kth_infer(facts: Facts, x: TensorType, *, k: Size, dim: int, keepdim: bool) -> Any:
@@ -78,6 +79,12 @@ def _kth_emit(nest: Any) -> None:
             put(at, found.position)
         return
 
+    if nest.shares and not isinstance(n, int):
+        for at, call in nest.rows_to_work(RANK, dim):
+            ((buffer, position),) = call.emit(rank)
+            put(at, k.load(buffer, position))
+        return
+
     def count(at: Any, worker: Size) -> None:
         def visit(j: Size, place: Size) -> None:
             with k.when(k.compare("eq", k.index_value(place), k.index_value(rank))):
@@ -99,6 +106,37 @@ def _kth_emit(nest: Any) -> None:
     for at, worker in tasks:
         is_long = k.compare("gt", k.index_value(n), k.index_value(SHORT))
         k.choose(is_long, functools.partial(find, at, worker), functools.partial(count, at, worker))
+
+
+def _rank_row(nest: Any, n: Size, rank: Size) -> None:
+    """What writes the kernel that programs share; short rows have their counts where digits are
+    counted in others."""
+    k, integers, counts = nest.k, ("integers", 0), ("counts", 0)
+
+    def find() -> None:
+        search = Search(nest, n, nest.dtype, integers, ("positions", 0), counts, ("sample", 0))
+        k.store("position", 0, search.find(nest.key_at, k.index_value(rank)).position)
+
+    def count() -> None:
+        def visit(j: Size, place: Size) -> None:
+            with k.when(k.compare("eq", k.index_value(place), k.index_value(rank))):
+                k.store("position", 0, k.index_value(j))
+
+        place_each(nest, dim_min(n, SHORT), nest.key_at, integers, counts, False, visit)
+
+    k.choose(k.compare("gt", k.index_value(n), SHORT), find, count)
+
+
+RANK = RowWork(
+    "rank",
+    lambda dtype, n: (("position", int64, 1),),
+    search_rooms,
+    _rank_row,
+    lambda n: 100 * n,
+    ("n", "rank"),
+    takes_steps=True,
+)
+"""Where the element of a rank is in a row."""
 
 
 rank_op = Op(

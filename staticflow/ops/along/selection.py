@@ -23,10 +23,14 @@ from typing import Any
 
 from staticflow.data_classes import dataclass
 from staticflow.graph.dims import Size, is_provably_ge
-from staticflow.graph.dtypes import bool_, int32, int64
+from staticflow.graph.dtypes import DType, bool_, int32, int64
+from staticflow.ops.declaring.lowering import Room
 from staticflow.ops.indexing.radix import integer_of
 
-__all__ = ["Found", "each_hit", "each_row_with_rank", "integer_in", "searcher", "width_of"]
+__all__ = [
+    "Found", "Search", "each_hit", "each_row_with_rank", "integer_in", "search_rooms", "searcher",
+    "width_of",
+]  # fmt: skip
 
 _BITS = 8
 """Bits of a digit: fewer counters are sooner looked through than elements of a row of 1,000."""
@@ -79,25 +83,33 @@ def searcher(
     of so many workers."""
     k, x = nest.k, nest.in_type(0)
     n: Size = x.shape[dim]
-    width = width_of(x.dtype)
-    integers = nest.scratch(width, workers * 2 * n)  # of the row, then of those that are left
-    positions = nest.scratch(int64, workers * n)
-    counts = nest.scratch(int64, workers * _VALUES)
-    sample = None if is_provably_ge(_LONG - 1, n) else nest.scratch(width, workers * _SAMPLE)
+    rooms = {
+        name: (nest.scratch(dtype, workers * size), size)
+        for name, dtype, size in search_rooms(x.dtype, n)
+        if name != "sample" or not is_provably_ge(_LONG - 1, n)
+    }
 
     def search(at: Callable[[Size], Any], worker: Size) -> Found:
-        row = _Search(
-            nest,
-            n,
-            integers=(integers, worker * 2 * n),
-            positions=(positions, worker * n),
-            counts=(counts, worker * _VALUES),
-            sample=None if sample is None else (sample, worker * _SAMPLE),
-        )
-        differ = row.fill(at, width, descending)
-        return row.find(differ, k.index_value(rank))
+        parts = {name: (buffer, worker * size) for name, (buffer, size) in rooms.items()}
+        row = Search(
+            nest, n, x.dtype, parts["integers"], parts["positions"], parts["counts"],
+            parts.get("sample"),
+        )  # fmt: skip
+        return row.find(lambda j: nest.load(0, at(j)), k.index_value(rank), descending)
 
     return search
+
+
+def search_rooms(dtype: DType, n: Size) -> tuple[Room, ...]:
+    """The memory that the search in a row of ``n`` elements of a dtype works in, as `Search` takes
+    it."""
+    width = width_of(dtype)
+    return (
+        ("integers", width, 2 * n),  # of the row, then of those that are left
+        ("positions", int64, n),
+        ("counts", int64, _VALUES),
+        ("sample", width, _SAMPLE),
+    )
 
 
 def width_of(dtype: Any) -> Any:
@@ -105,10 +117,9 @@ def width_of(dtype: Any) -> Any:
     return int32 if dtype.itemsize <= 4 else int64
 
 
-def integer_in(nest: Any, index: Any, descending: bool) -> Any:
+def integer_in(k: Any, key: Any, descending: bool) -> Any:
     """The integer of an element, which grows with it, or, ``descending``, the other way."""
-    k, x = nest.k, nest.load(0, index)
-    number = k.cast(integer_of(k, x), width_of(x.dtype))
+    number = k.cast(integer_of(k, key), width_of(key.dtype))
     return k.apply("xor", number, -1) if descending else number
 
 
@@ -155,7 +166,7 @@ def _each_row_by_bits(
     with nest.rows(x.shape, dim) as at:
 
         def integer_at(j: Size) -> Any:
-            return integer_in(nest, at(j), descending)
+            return integer_in(k, nest.load(0, at(j)), descending)
 
         def counting_at(j: Size) -> Any:
             return _from_zero(k, integer_at(j), x.dtype)
@@ -216,24 +227,26 @@ def _find_bits(
 
 
 @dataclass(frozen=True, slots=True)
-class _Search:
-    """The search in a row of ``n`` elements, with working memory: buffers and where in them."""
+class Search:
+    """The search in a row of ``n`` elements of a ``dtype``, with working memory: buffers and where
+    in them."""
 
     nest: Any
     n: Size
+    dtype: DType
     integers: tuple[str, Size]
     positions: tuple[str, Size]
     counts: tuple[str, Size]
     sample: tuple[str, Size] | None
 
-    def fill(self, at: Callable[[Size], Any], width: Any, descending: bool) -> Any:
-        """Store the integers of the elements ``at`` the positions of a row; gives a number that has
-        the bits in which any of them differs from the first."""
+    def _fill(self, key_at: Callable[[Size], Any], descending: bool) -> Any:
+        """Store the integers of the elements that ``key_at`` loads; gives a number that has the
+        bits in which any of them differs from the first."""
         k, (buffer, base) = self.nest.k, self.integers
-        dtype = self.nest.in_type(0).dtype
+        dtype, width = self.dtype, width_of(self.dtype)
 
         def integer(j: Size) -> Any:
-            return integer_in(self.nest, at(j), descending)
+            return integer_in(k, key_at(j), descending)
 
         first, differ = integer(0), k.var(k.const(0, width))
         least = k.var(first)
@@ -253,11 +266,11 @@ class _Search:
                 k.accumulate(differ, "or", number)
         return k.freeze(differ)
 
-    def find(self, differ: Any, rank: Any) -> Found:
-        """The element of that rank."""
+    def find(self, key_at: Callable[[Size], Any], rank: Any, descending: bool = False) -> Found:
+        """The element of that rank, of those that ``key_at`` loads."""
         k, (buffer, base) = self.nest.k, self.integers
         positions, first_position = self.positions
-        x = self.nest.in_type(0).dtype
+        x, differ = self.dtype, self._fill(key_at, descending)
         begin, count, left = k.var(k.index_value(base)), k.var(k.index_value(self.n)), k.var(rank)
         if self.sample is not None:
             is_long = k.compare("ge", k.index_value(self.n), k.index_value(_LONG))

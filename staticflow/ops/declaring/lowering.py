@@ -8,10 +8,11 @@ or many.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from staticflow.data_classes import dataclass
 from staticflow.graph.dims import Size
+from staticflow.graph.dtypes import DType
 from staticflow.graph.types import Shape
 
 __all__ = [
@@ -30,6 +31,8 @@ __all__ = [
     "Prefix",
     "Reduce",
     "Region",
+    "Room",
+    "RowWork",
     "View",
 ]
 
@@ -137,6 +140,35 @@ class LoopNest:
     updates: bool = False
     checks: Callable[..., Sequence[IndexCheck]] | None = None
     source: Callable[..., tuple[Sequence[Index], Place] | None] | None = None
+
+
+Room: TypeAlias = tuple[str, DType, Size]
+"""A buffer: its name, its dtype, and how many elements of it a row needs."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowWork:
+    """Work on a row of unknown length that is the same in every program: a kernel of its own does
+    it, which programs share, so that none of them has to compile it. The elements of the row are of
+    one dtype and lie one behind the other, or a ``step`` apart if it ``takes_steps``.
+
+    The ``name`` is of letters. For ``n`` elements of a dtype, ``results(dtype, n)`` are the buffers
+    that it writes to, and ``rooms(dtype, n)`` those that it works in.
+    ``emit(nest, *sizes)`` writes the work into a `staticflow.codegen.lower.row_work.RowNest`; the
+    first of the ``sizes`` is the number of elements. ``work(n)`` is about how much that is, as
+    `staticflow.codegen.work` counts it. Work that ``looks`` ends early if the user wants to stop:
+    where a row may take seconds; a search looks between rows alone, since looking in one of 1,000
+    elements takes half as long again.
+    """
+
+    name: str
+    results: Callable[[DType, Size], tuple[Room, ...]]
+    rooms: Callable[[DType, Size], tuple[Room, ...]]
+    emit: Callable[..., None]
+    work: Callable[[Size], Size]
+    sizes: tuple[str, ...] = ("n",)
+    takes_steps: bool = False
+    looks: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,12 +79,11 @@ def _parts(n: Size) -> Size:
 
 
 def sort_by_digits(
-    nest: Any, n: Size, rows: Rows, counts: tuple[str, Size], descending: bool
+    nest: Any, n: Size, dtype: DType, rows: Rows, counts: tuple[str, Size], descending: bool
 ) -> None:
-    """Sort a row of ``n`` elements. ``counts`` are a buffer and where in it there is room for
-    `counters`."""
+    """Sort a row of ``n`` elements of a ``dtype``. ``counts`` are a buffer and where in it there is
+    room for `counters`."""
     k, (first, spare, result) = nest.k, rows
-    dtype = nest.in_type(0).dtype
     parts = _parts(n)
     if not isinstance(parts, int):
         parts = k.bind(k.index_value(parts), "parts", _MOST_PARTS + 1)
