@@ -30,7 +30,7 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_rows_of_few_elements_are_what_they_are_in_float64(name: str) -> None:
     of = FUNCTIONS[name]
-    for k in (2, 3, 6, 7, 16, 17):
+    for k in (2, 3, 6, 7, 16, 17, 32):
         x = sf.placeholder((None, k), dtype="float32" if k < 4 else "float64")
         step = sf.compile([x], of(x))
         for rows in (0, 1, 7, 83):
@@ -59,7 +59,7 @@ def test_few_rows_and_longer_ones_stay_as_they_are(shape: tuple[int | None, int]
     assert "fold" in _kernels(lambda x: (x * x).sum(-1).sqrt(), *shape)
 
 
-@pytest.mark.parametrize("columns", [7, 16])
+@pytest.mark.parametrize("columns", [7, 16, 32])
 def test_what_is_much_behind_a_longer_sum_has_all_lanes(columns: int) -> None:
     """The sum stays a loop, of which an iteration adds to all rows; of still longer rows, each is
     loaded as it lies, and so are those of which little is computed."""
@@ -67,7 +67,12 @@ def test_what_is_much_behind_a_longer_sum_has_all_lanes(columns: int) -> None:
     assert "fold" not in text
     assert f" in 0..{columns} {{" in text
     assert f"{columns}*lane" in text
-    for of, k in ((lambda x: sf.logsumexp(x, -1), 17), (lambda x: x.sum(-1), columns)):
+    others = (
+        (lambda x: sf.logsumexp(x, -1), 33),
+        (lambda x: sf.log_softmax(x, -1), 17),  # which stores each element
+        (lambda x: x.sum(-1), columns),
+    )
+    for of, k in others:
         assert "fold" in _kernels(of, None, k)
 
 

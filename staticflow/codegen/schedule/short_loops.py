@@ -35,8 +35,8 @@ _SHORT_EACH = 3
 """Iterations of a loop without sums that is written out; one of more fills enough of a vector."""
 
 _FEW = 16
-"""Iterations of a loop that stays, where much is computed beside it: of more, the elements that
-lanes pick take longer than what they save."""
+"""Iterations of a loop that stays, where much is computed beside it, and twice as many if they
+store nothing: of more, the elements that lanes pick take longer than what they save."""
 
 _MUCH = 12
 """Statements of an iteration of the loop around that are much. A logarithm has 20, and as rows, the
@@ -80,8 +80,10 @@ def _write_out(kernel: Kernel, around: Loop, lanes: int) -> Kernel | None:
         return None
     most = _longest(around)
     if not all(_is_short(loop, most) for loop in loops) or not _is_near(around, most):
-        stays = _computes_much(around) and all(_is_short(loop, _FEW) for loop in loops)
-        can = stays and _is_near(around, _FEW) and is_vectorizable(kernel, around.var)
+        stores = any(isinstance(s, Store) for loop in loops for s in walk(loop.body))
+        few = _FEW if stores else 2 * _FEW
+        stays = _computes_much(around) and all(_is_short(loop, few) for loop in loops)
+        can = stays and _is_near(around, few) and is_vectorizable(kernel, around.var)
         return kernel if can else None
     before = len([*walk(around.body)])
     for loop in reversed(loops):
