@@ -23,8 +23,9 @@ _ALL = "0xffffffffu"
 @dataclass(frozen=True, slots=True)
 class Team:
     """Expressions and statements of CUDA C: a team's ``number`` and their ``count``, a thread's
-    ``rank`` in its team of ``threads``; ``wait`` lets each see what the others have stored, and
-    ``any`` tells all whether a bool is true in any."""
+    ``rank`` in its team of ``threads``; ``wait`` lets each see what the others have stored, and so
+    does ``any``, which tells all whether a bool is true in any. (A vote of a warp alone orders no
+    memory, as that of a block does.)"""
 
     threads: int
     number: str
@@ -42,7 +43,7 @@ class Team:
 _TEAMS = {
     "warps": Team(
         WARP, f"(sf_thread() / {WARP})", f"(sf_threads() / {WARP})", f"(threadIdx.x % {WARP}u)",
-        "__syncwarp();", f"__any_sync({_ALL}, {{}})",
+        "__syncwarp();", f"(__syncwarp(), __any_sync({_ALL}, {{}}))",
     ),
     "blocks": Team(
         BLOCK, "(long long)blockIdx.x", "gridDim.x", "threadIdx.x",

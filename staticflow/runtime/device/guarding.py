@@ -72,6 +72,7 @@ class Guards:
         stops = self._device.empty([4], _WORDS)
         self._device.upload(stops, np.ones(4, np.int32))
         at = self._device.address(stops)
+        behind = at + 2 * _WORDS.itemsize  # what is written lies apart from what is read
         with self.behind(Mask(at, at)):
             for name in sorted(program.masked):
                 code = program.kernels[name]
@@ -85,9 +86,9 @@ class Guards:
                 dtype = code.kernel.buffers[0].dtype
                 self._launch(code, [Pointer(at, dtype, False), Pointer(at, dtype, True)], 0)
         if program.go_on is not None:
-            self.begin_iteration(at, at)
+            self.begin_iteration(at, behind)
         if program.branch is not None:
-            self._write_sides(at, at, at)
+            self._write_sides(at, at, behind)
 
     def vote(self, count: int) -> None:
         """Write to the first word if one of the ``count`` behind it was written."""

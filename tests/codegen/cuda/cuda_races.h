@@ -5,7 +5,8 @@
 // Two threads race that touch one element, one of them to write, where no barrier lies between:
 // `__syncthreads` of their block, or `__syncwarp` of their warp. Shuffles and votes of a warp are no
 // barriers, as they order no memory, and between blocks there is none. An element that is written
-// by one pointer and touched by another, which is `__restrict__`, is a fault, too.
+// by one pointer and touched by another, which is `__restrict__`, is a fault, too, and so is one that
+// does not lie at a multiple of its size.
 #pragma once
 #include <cstdio>
 #include <unordered_map>
@@ -67,8 +68,10 @@ inline void report(const char* what, const char* name, long long index, const To
 }
 
 template <bool shared>
-void touch(const void* array, const char* name, const void* where, long long index, bool writes) {
+void touch(const char* name, const void* where, size_t bytes, long long index, bool writes) {
+  const void* const array = name;
   Touch now = touch_of(array);
+  if ((uintptr_t)where % bytes) report("a misaligned address", name, index, now, now);
   Element& e = elements[(uintptr_t)where];
   if (shared && e.write.array && e.write.block != now.block) e = {};  // of another block's array
   if (shared && e.read.array && e.read.block != now.block) e = {};
@@ -104,19 +107,19 @@ void touch(const void* array, const char* name, const void* where, long long ind
 template <class T, bool shared>
 class Reference {
  public:
-  Reference(const void* array, const char* name, T* where, long long index)
-      : array_(array), name_(name), where_(where), index_(index) {}
+  Reference(const char* name, T* where, long long index)
+      : name_(name), where_(where), index_(index) {}
   operator T() const {
-    touch<shared>(array_, name_, where_, index_, false);
+    touch<shared>(name_, where_, sizeof(T), index_, false);
     return *where_;
   }
   void operator=(T value) const {
-    touch<shared>(array_, name_, where_, index_, true);
+    touch<shared>(name_, where_, sizeof(T), index_, true);
     *where_ = value;
   }
+  void operator=(const Reference& other) const { *this = (T)other; }
 
  private:
-  const void* array_;
   const char* name_;
   T* where_;
   long long index_;
@@ -128,10 +131,10 @@ class Tracked {
   Tracked(T* first, const char* name) : first_(first), name_(name) {}
   auto operator[](long long index) const {
     if constexpr (std::is_const_v<T>) {
-      touch<shared>(name_, name_, first_ + index, index, false);
+      touch<shared>(name_, first_ + index, sizeof(T), index, false);
       return first_[index];
     } else {
-      return Reference<T, shared>(name_, name_, first_ + index, index);
+      return Reference<T, shared>(name_, first_ + index, index);
     }
   }
   explicit operator unsigned long long() const { return (unsigned long long)first_; }

@@ -64,7 +64,8 @@ _NO_ACCESS, _READ = 0, mmap.PROT_READ
 
 
 class DeviceArray:
-    """An array whose last byte is followed by a page without access.
+    """An array whose last byte is followed by a page without access, less than ``align`` bytes
+    behind, so that it begins at a multiple of that.
 
     It holds a copy of ``array``, or 0xff in every byte (NaN, -1) with ``poisoned``. In front of it
     are 0xff bytes that `check` looks at, and then another page without access. An array that is not
@@ -72,19 +73,26 @@ class DeviceArray:
     """
 
     def __init__(
-        self, array: np.ndarray[Any, Any], *, poisoned: bool = False, writable: bool = True
+        self,
+        array: np.ndarray[Any, Any],
+        *,
+        poisoned: bool = False,
+        writable: bool = True,
+        align: int = 1,
     ) -> None:
         page = mmap.PAGESIZE
-        inner = (array.nbytes // page + 1) * page
+        room = -(-array.nbytes // align) * align
+        inner = (room // page + 1) * page
         self._map = mmap.mmap(-1, inner + 2 * page)
         everything = np.frombuffer(self._map, np.uint8)
         self.dtype = array.dtype
         self.writable = writable
-        self.address = everything.ctypes.data + page + inner - array.nbytes
+        self.address = everything.ctypes.data + page + inner - room
         memory = everything[page : page + inner]
         memory[:] = 0xFF
-        self._front = memory[: inner - array.nbytes]
-        self.values = memory[inner - array.nbytes :].view(array.dtype).reshape(array.shape)
+        self._front = memory[: inner - room]
+        own = memory[inner - room : inner - room + array.nbytes]
+        self.values = own.view(array.dtype).reshape(array.shape)
         if not poisoned:
             self.values[...] = array
         base = everything.ctypes.data

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from device_programs import CHECKS, assert_alike, check_sizes, compiled, normal
 from emulated_device import EmulatedDevice, emulated_gpus, values_now
+from slices import by_days
 
 import staticflow as sf
 from staticflow.errors import (
@@ -59,6 +60,12 @@ def test_the_program_of_the_page(gpu: EmulatedDevice) -> None:
 def test_the_order_of_threads_is_free(order: str) -> None:
     with emulated_gpus(order):
         check_sizes()
+
+
+@pytest.mark.parametrize("check", by_days(CHECKS, 1, "races"))
+def test_no_threads_race(check: Callable[[], None]) -> None:
+    with emulated_gpus(races=True):
+        check()
 
 
 def test_constants_are_uploaded_once(gpu: EmulatedDevice) -> None:
