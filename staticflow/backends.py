@@ -1,9 +1,10 @@
 """``sf.backends``: the switches of the libraries that PyTorch computes by, as scripts set them when
 they begin.
 
-None changes a result here. What an operation gives is the same at each run, and products of float32
-are made of float32: a switch that asks for this asks for what holds, and leave to do otherwise is
-not taken. They are there so that such lines need no change, and give back what was set.
+One of them changes results: `set_float32_matmul_precision`, or ``cuda.matmul.allow_tf32``, has
+programs for a GPU multiply matrices of float32 by tensor cores. What an operation gives is the same
+at each run: a switch that asks for this asks for what holds, and leave to do otherwise is not
+taken. The others are there so that such lines need no change, and give back what was set.
 
 >>> import staticflow as sf
 >>> sf.backends.cudnn.deterministic = True
@@ -13,6 +14,7 @@ False
 
 from __future__ import annotations
 
+from staticflow.config import config
 from staticflow.eager.device import is_available
 from staticflow.errors import ArgumentError
 from staticflow.graph.locs import format_locs, here
@@ -74,6 +76,18 @@ class Library:
         return f"{self._name}({', '.join(f'{n}={v}' for n, v in self._switches.items())})"
 
 
+class _Products(Library):
+    """The switches of products on a GPU, of which ``allow_tf32`` is the setting ``config.tf32``."""
+
+    def __getattr__(self, name: str) -> bool:
+        return config.tf32 if name == "allow_tf32" else super().__getattr__(name)
+
+    def __setattr__(self, name: str, value: bool) -> None:
+        super().__setattr__(name, value)
+        if name == "allow_tf32":
+            config.tf32 = value
+
+
 class _CUDA:
     """``sf.backends.cuda``: what PyTorch asks of a GPU's products and attention.
 
@@ -81,7 +95,7 @@ class _CUDA:
     for and told, and the one that suits is taken, all of them the same to the last few bits.
     """
 
-    matmul = Library(
+    matmul = _Products(
         "backends.cuda.matmul",
         allow_tf32=False,
         allow_fp16_reduced_precision_reduction=False,
@@ -143,10 +157,13 @@ _asked = {"deterministic": False, "precision": "highest"}
 
 
 def set_float32_matmul_precision(precision: str) -> None:
-    """Give leave for products of float32 to be less exact, by ``"high"`` or ``"medium"``, of which
-    no product makes use; ``"highest"`` takes it back.
+    """Give leave for products of float32 to be less exact, by ``"high"`` or ``"medium"``;
+    ``"highest"``, as it is before, takes it back.
 
-    Raises `ArgumentError` for another word.
+    Programs for a GPU that are compiled from then on make use of it: tensor cores multiply matrices
+    that are rounded to TF32, 10 bits behind the point, and add up in float32. All else, such as
+    products on a CPU, of eager tensors and of those programs that are compiled already, is as it
+    was. Raises `ArgumentError` for another word.
     """
     if precision not in _PRECISIONS:
         raise ArgumentError(
@@ -154,11 +171,15 @@ def set_float32_matmul_precision(precision: str) -> None:
             f"not {precision!r}, at {format_locs(here())}"
         )
     _asked["precision"] = precision
+    config.tf32 = precision != "highest"
 
 
 def get_float32_matmul_precision() -> str:
-    """What `set_float32_matmul_precision` was given last; ``"highest"`` before."""
-    return str(_asked["precision"])
+    """What `set_float32_matmul_precision` was given last, and ``"highest"`` before; ``"high"`` or
+    ``"highest"`` where that was said otherwise since."""
+    if config.tf32 == (_asked["precision"] != "highest"):
+        return str(_asked["precision"])
+    return "high" if config.tf32 else "highest"
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:

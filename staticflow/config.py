@@ -30,6 +30,8 @@ class Config:
     (``STATICFLOW_DUMP=stages``).
     ``capture``: launch a program on a GPU as a captured graph from its second call of the same
     sizes on; off, kernel by kernel (``STATICFLOW_CAPTURE=0``).
+    ``tf32``: multiply matrices of float32 in programs for a GPU that are compiled from now on by
+    tensor cores, which round them to TF32, 10 bits behind the point (``STATICFLOW_TF32=1``).
     ``num_threads``: how many threads compiled kernels may run on, 0 for as many as there are
     processors (``STATICFLOW_NUM_THREADS=1``).
     ``cache_dir``: the folder of machine code that is kept from process to process, None for the
@@ -45,6 +47,7 @@ class Config:
     poison: bool
     dump: str
     capture: bool
+    tf32: bool
     num_threads: int
     cache_dir: str | None
     wait_limit: int
@@ -61,6 +64,7 @@ class Config:
             poison=get("STATICFLOW_POISON", "0") not in ("", "0"),
             dump=get("STATICFLOW_DUMP", ""),
             capture=get("STATICFLOW_CAPTURE", "1") not in ("", "0"),
+            tf32=get("STATICFLOW_TF32", "0") not in ("", "0"),
             num_threads=_number("STATICFLOW_NUM_THREADS"),
             cache_dir=get("STATICFLOW_CACHE_DIR"),
             wait_limit=_number("STATICFLOW_WAIT_LIMIT", 1800),

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import staticflow as sf
+from staticflow.config import config
 
 
 @pytest.fixture(autouse=True)
@@ -72,6 +73,23 @@ def test_leave_to_be_less_exact_is_not_taken() -> None:
         assert (x @ x.T).tolist() == before
     finally:
         sf.backends.cuda.matmul.allow_tf32 = False
+
+
+def test_both_ways_to_allow_tf32_are_one_setting() -> None:
+    matmul: Any = sf.backends.cuda.matmul
+    for precision in ("high", "medium"):
+        sf.set_float32_matmul_precision(precision)
+        assert matmul.allow_tf32 and config.tf32
+        matmul.allow_tf32 = False
+        assert (sf.get_float32_matmul_precision(), config.tf32) == ("highest", False)
+    matmul.allow_tf32 = True
+    assert sf.get_float32_matmul_precision() == "medium"
+    sf.set_float32_matmul_precision("highest")
+    assert not matmul.allow_tf32
+    matmul.allow_tf32 = True
+    assert sf.get_float32_matmul_precision() == "high"
+    with pytest.raises(sf.ArgumentError, match=r"allow_tf32: must be True or False, not 1"):
+        matmul.allow_tf32 = 1
 
 
 def test_wrong_switches_are_refused() -> None:

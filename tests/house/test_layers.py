@@ -95,6 +95,8 @@ EXCEPTIONS = {
 # after them. Each is a way around the layers: better none than one more. (Not listed is the state
 # of a thread, `ops.declaring.thread.thread`, which is there to be written.)
 WIRED = {
+    # the setting that switches of PyTorch's names are
+    ("backends", "config.config.tf32"),
     # where draws are made, which are told of every generator
     ("eager.random", "ops.random.sampling.default_source.append()"),
     # wrappers of functions, around which errors for arguments of a wrong kind go

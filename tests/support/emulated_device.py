@@ -32,7 +32,7 @@ from staticflow.runtime.device.devices import OPEN
 from staticflow.runtime.device.graph_loops import warn_without_loops
 from staticflow.runtime.device.interface import Argument, Dim3, MatricesAt, Pointer
 
-__all__ = ["EmulatedDevice", "emulated_gpus", "values_now"]
+__all__ = ["EmulatedDevice", "as_tf32", "emulated_gpus", "values_now"]
 
 Array = np.ndarray[Any, Any]
 
@@ -41,6 +41,11 @@ def values_now(array: Any) -> Array:
     """The memory of an array of the stand-in, as it is before what was asked for is done."""
     values: Array = array.__dict__["values"]
     return values
+
+
+def as_tf32(x: Array) -> Array:
+    """An array of float32 as tensor cores see it, which look at 10 bits behind the point."""
+    return (x.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
 
 
 class EmulatedDevice:
@@ -78,7 +83,8 @@ class EmulatedDevice:
         self._outside("new memory")
         if not self._count("empty"):
             raise MemoryError(f"{self.name}: no more memory is emulated")
-        values = DeviceArray(np.empty(shape, dtype), poisoned=True).values
+        align = 8 if dtype == np.uint8 else 1  # where arrays of any dtype may be put
+        values = DeviceArray(np.empty(shape, dtype), poisoned=True, align=align).values
         array = fake_cupy.ndarray(values, self.number)
         array.__dict__["is_whole"] = True
         assert isinstance(values.base, np.ndarray)
@@ -184,13 +190,20 @@ class EmulatedDevice:
         self._note(lambda: module.launch(name, grid, block, given, self.order), *at)
 
     def multiply(
-        self, target: MatricesAt, left: MatricesAt, right: MatricesAt, workspace: int
+        self,
+        target: MatricesAt,
+        left: MatricesAt,
+        right: MatricesAt,
+        workspace: int,
+        *,
+        tf32: bool,
     ) -> None:
         out, a, b = map(_array_at, (target, left, right))
 
         def work() -> None:  # of 16 bits as a library does, which adds up in 32
             wide = np.promote_types(np.float32, out.dtype)
-            out[...] = np.matmul(a.astype(wide), b.astype(wide))
+            operands = (x.astype(wide) for x in (a, b))
+            out[...] = np.matmul(*(map(as_tf32, operands) if tf32 else operands))
             ctypes.memset(workspace, 0xFF, self.workspace_bytes)  # as a library writes there
 
         self._ask("multiply", work, *(m.address for m in (target, left, right)), workspace)

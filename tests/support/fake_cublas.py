@@ -10,6 +10,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from emulated_device import as_tf32
 
 __all__ = ["FakeCublas"]
 
@@ -90,7 +91,10 @@ class _Gemm:
         assert type_a == type_b == type_c and algorithm == -1
         assert self.library.math_mode == 16  # CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION
         dtype, wanted, factor = _DTYPES[type_a]
-        assert sums == wanted and type(alpha._obj) is type(beta._obj) is factor
+        assert sums == wanted or (
+            sums == 77 and dtype is np.float32
+        )  # CUBLAS_COMPUTE_32F_FAST_TF32
+        assert type(alpha._obj) is type(beta._obj) is factor
         self.library.calls.append((np.dtype(dtype).name, a, b, c))
         if lda < max(1, k if opa else m) or ldb < max(1, n if opb else k) or ldc < max(1, m):
             return _INVALID_VALUE
@@ -102,6 +106,8 @@ class _Gemm:
             left = _matrix(np.dtype(dtype), a, i * stride_a, (k, m) if opa else (m, k), lda)
             right = _matrix(np.dtype(dtype), b, i * stride_b, (n, k) if opb else (k, n), ldb)
             left, right = (x.astype(wide) for x in (left, right))
+            if sums == 77:
+                left, right = (as_tf32(np.ascontiguousarray(x)) for x in (left, right))
             out = _matrix(np.dtype(dtype), c, i * stride_c, (m, n), ldc)
             out[...] = (left.T if opa else left) @ (right.T if opb else right)
         return 0

@@ -39,10 +39,12 @@ from staticflow.codegen.program.routine import (
 from staticflow.codegen.program.size_checks import SizeChecks
 from staticflow.codegen.program.update_order import order_updates, put_into, root_of
 from staticflow.codegen.target import Target
+from staticflow.config import config
 from staticflow.data_classes import dataclass
 from staticflow.errors import CompileError
 from staticflow.graph.dim_queries import symbols_of
 from staticflow.graph.dims import Size, Sym
+from staticflow.graph.dtypes import float32
 from staticflow.graph.graph import Graph, bound_symbols, new_param
 from staticflow.graph.locs import Locs, format_locs
 from staticflow.graph.node import Node, constant, item, maker_of, param
@@ -238,7 +240,8 @@ class _Assembler:
             if product.rest is not None:  # which reads it as one param more
                 target = arrays[f"p{len(node.args)}"] = self.buffers.new(product.type, node)
             to = rows_of(target, product.type)
-            before = (Multiply(to, product.left, product.right, node.locs),)
+            tf32 = config.tf32 and product.type.dtype is float32
+            before = (Multiply(to, product.left, product.right, tf32, node.locs),)
             if product.rest is None:
                 return before
             body, kind = product.rest, "map"

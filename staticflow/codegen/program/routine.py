@@ -148,11 +148,13 @@ class Matrices:
 
 @dataclass(frozen=True, slots=True)
 class Multiply:
-    """Have a library of the device write the products of matrices, for GPUs alone."""
+    """Have a library of the device write the products of matrices, for GPUs alone; those of
+    float32 with ``tf32`` by tensor cores, which round them to 10 bits behind the point."""
 
     target: Matrices
     left: Matrices
     right: Matrices
+    tf32: bool
     locs: Locs = ()
 
 
@@ -340,7 +342,7 @@ _LINES: dict[type, Callable[[Any, str], Iterable[str]]] = {
     ],
     Multiply: lambda s, indent: [
         f"{indent}multiply {_text(s.left.place)} by {_text(s.right.place)} to "
-        f"{_text(s.target.place)}"
+        f"{_text(s.target.place)}{' in tf32' if s.tf32 else ''}"
     ],
     Repeat: _repeat_lines,
     Choose: _choose_lines,

@@ -14,11 +14,15 @@ from staticflow.runtime.recipe import Recipe
 
 __all__ = ["build_on_device"]
 
+_NOT_RUN = ("scalar_loops", "widen_products")
+"""Passes for programs on the CPU. A loop over a few numbers as one kernel may want memory while it
+runs, of which a GPU's kernel gets none. Products of 16 bits are made of float32 by the other, which
+has tiles on a CPU; a GPU's library has tensor cores for them as they are."""
+
 
 def build_on_device(recipe: Recipe, index: int) -> DeviceExecutable:
-    """Compile a program for the GPU of a number. A loop over a few numbers is a loop of the
-    routine: as one kernel it may want memory while it runs, of which a GPU's kernel gets none. A
-    program with a budget of memory holds none from call to call, and so captures nothing.
+    """Compile a program for the GPU of a number. A program with a budget of memory holds none from
+    call to call, and so captures nothing.
 
     Raises `CompileError` for what has no kernel there, and `ArgumentError` where subnormal numbers
     are to be flushed or inputs are donated.
@@ -32,7 +36,7 @@ def build_on_device(recipe: Recipe, index: int) -> DeviceExecutable:
                 f"compile: {name} is for programs on the CPU, not on {device.name}, "
                 f"at {format_locs(here())}"
             )
-    passes = tuple(p for p in recipe.passes if p != "scalar_loops")
+    passes = tuple(p for p in recipe.passes if p not in _NOT_RUN)
     held = recipe.keeps_arena and not any(budgets_in(recipe.graph))
     draft = draft_program(replace(recipe, passes=passes, target=GPU))
     return DeviceExecutable(draft, device, replay=held)

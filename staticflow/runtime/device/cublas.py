@@ -23,10 +23,12 @@ _AS_IT_LIES, _TRANSPOSED = 0, 1  # CUBLAS_OP_N, CUBLAS_OP_T
 _GEMM = "cublasGemmStridedBatchedEx"
 
 _SUMS_OF_32_BITS, _SUMS_OF_64_BITS = 68, 70  # CUBLAS_COMPUTE_32F, CUBLAS_COMPUTE_64F
+_TF32 = 77  # CUBLAS_COMPUTE_32F_FAST_TF32
 _ANY_ALGORITHM = -1  # CUBLAS_GEMM_DEFAULT
 
 _NO_SUMS_OF_16_BITS = 16
-"""The math mode: that of cuBLAS, which multiplies float32 without TF32, and
+"""The math mode: that of cuBLAS, which multiplies float32 without TF32 where a call does not ask
+for it, and
 CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION, lest sums of parts of the inner dimension are
 added up in the 16 bits of a result."""
 
@@ -51,9 +53,9 @@ _KINDS: dict[np.dtype[Any], _Kind] = {
 
 class Cublas:
     """A handle of cuBLAS of a major version, for the current GPU and one thread at a time. Matrices
-    of 16 bits are multiplied on tensor cores, and added up in 32 bits; those of float32 without
-    TF32. Raises `DeviceError` where the library is not found, and for what it answers with an
-    error."""
+    of 16 bits are multiplied on tensor cores, and added up in 32 bits; those of float32 are only
+    where TF32 is asked for. Raises `DeviceError` where the library is not found, and for what it
+    answers with an error."""
 
     def __init__(self, version: int) -> None:
         windows = sys.platform == "win32"
@@ -82,13 +84,17 @@ class Cublas:
             ctypes.c_size_t(bytes_),
         )
 
-    def multiply(self, target: MatricesAt, left: MatricesAt, right: MatricesAt) -> None:
-        """Write the products of matrices to a ``target`` that lies in one row.
+    def multiply(
+        self, target: MatricesAt, left: MatricesAt, right: MatricesAt, *, tf32: bool = False
+    ) -> None:
+        """Write the products of matrices to a ``target`` that lies in one row, with ``tf32`` those
+        of float32 by tensor cores, which round elements to 10 bits behind the point.
 
         To cuBLAS, whose matrices lie by columns, each of ours is its own transpose: what it is
         asked for is ``target.T = right.T @ left.T``.
         """
         kind = _KINDS[target.dtype]
+        sums = _TF32 if tf32 and target.dtype == np.float32 else kind.sums
         (m, n), k = target.shape[-2:], left.shape[-1]
         one, zero = kind.factor(1), kind.factor(0)
         (a, lda), (b, ldb) = _lies(left), _lies(right)
@@ -105,7 +111,7 @@ class Cublas:
                 _GEMM, self._handle, b, a, n, m, k, ctypes.byref(one),
                 at_right, kind.name, ldb, steps[2], at_left, kind.name, lda, steps[1],
                 ctypes.byref(zero), at, kind.name, max(n, 1), steps[0], count,
-                kind.sums, _ANY_ALGORITHM,
+                sums, _ANY_ALGORITHM,
             )  # fmt: skip
 
     def _ask(self, function: str, *arguments: Any) -> None:

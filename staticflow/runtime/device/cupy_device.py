@@ -173,10 +173,16 @@ class CupyDevice:
         return (32 if int(self._device.compute_capability) >= 90 else 4) << 20
 
     def multiply(
-        self, target: MatricesAt, left: MatricesAt, right: MatricesAt, workspace: int
+        self,
+        target: MatricesAt,
+        left: MatricesAt,
+        right: MatricesAt,
+        workspace: int,
+        *,
+        tf32: bool,
     ) -> None:
-        """Write the products of matrices: cuBLAS does, without TF32. It is called without cupy,
-        which refuses it in a capture."""
+        """Write the products of matrices: cuBLAS does. It is called without cupy, which refuses it
+        in a capture."""
         with self._here() as cupy, self._multiplying:
             library = self._cublas
             if library is None:  # of a run, since a capture allows no new memory
@@ -184,7 +190,7 @@ class CupyDevice:
                 version = cupy.cuda.runtime.runtimeGetVersion() // 1000
                 library = self._cublas = Cublas(version)
             library.begin(self.stream(), workspace, self.workspace_bytes)
-            library.multiply(target, left, right)
+            library.multiply(target, left, right, tf32=tf32)
 
     def stream(self) -> int:
         """The number of cupy's current stream in this thread."""

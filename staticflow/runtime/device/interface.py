@@ -121,12 +121,18 @@ class Device(Protocol):
         """Run a kernel in a grid of so many blocks of so many threads."""
 
     def multiply(
-        self, target: MatricesAt, left: MatricesAt, right: MatricesAt, workspace: int
+        self,
+        target: MatricesAt,
+        left: MatricesAt,
+        right: MatricesAt,
+        workspace: int,
+        *,
+        tf32: bool,
     ) -> None:
         """Write the products of matrices, summed in their own precision, to a ``target`` that lies
-        in one row; the dims before the last two are those of the target. The rows of an operand,
-        or its columns, have no gaps. At the address ``workspace`` are `workspace_bytes` that
-        nobody else uses."""
+        in one row; the dims before the last two are those of the target. With ``tf32`` elements of
+        float32 may be rounded to TF32 first. The rows of an operand, or its columns, have no gaps.
+        At the address ``workspace`` are `workspace_bytes` that nobody else uses."""
 
     def stream(self) -> int:
         """The number of the current stream."""

@@ -273,7 +273,8 @@ class Run:
         mask = self.guards.mask
         to = target if mask is None else replace(target, address=mask.scratch)
         if left.shape[-1]:
-            self.device.multiply(to, left, right, self.device.address(self._workspace))
+            workspace = self.device.address(self._workspace)
+            self.device.multiply(to, left, right, workspace, tf32=step.tf32)
         elif bytes_:
             self.device.clear(to.address, bytes_)  # of an inner dimension of nothing
         if mask is not None:

@@ -210,8 +210,8 @@ def test_products_are_asked_of_cublas(monkeypatch: pytest.MonkeyPatch) -> None:
     f32 = np.dtype(np.float32)
     at = [MatricesAt(a, f32, (2, 2), (8, 4)) for a in (512, 1024, 2048)]
     with FakeCublas.put_in(monkeypatch) as library:
-        device.multiply(*at, 4096)
-        device.multiply(*at, 4096)
+        device.multiply(*at, 4096, tf32=False)
+        device.multiply(*at, 4096, tf32=True)
     assert cupy.calls == [("load cuBLAS",)]
     first, *rest = library.calls
     assert first == ("cublasCreate_v2",)
