@@ -33,6 +33,9 @@ _CHUNKS = 256
 _LEAST = 256
 """Elements of a row of which fewer are for one thread, as they are in many rows side by side."""
 
+_MOST = 256
+"""Parts of a row: behind the last, a block goes through what all others have come to."""
+
 _MANY = 512
 """Rows side by side in memory of which a thread each keeps a GPU busy."""
 
@@ -110,44 +113,92 @@ def walk_in_chunks(
     into a summary, which is ``neutral`` before. Then it finds the state at the beginning of its
     chunk: ``combine(state, summary, again)`` makes that behind a chunk of that ahead of it, or has
     ``again()`` take the steps of the chunk one by one. From there it goes through its chunk again.
+
+    Where ``absorb`` is ``step``, summaries are states, and `combine` never has anything done again:
+    then few long rows are cut into parts, each for a block. One launch has their summaries, and
+    another makes of those ahead of a part the state that it begins with.
     """
-    k, shape = nest.k, nest.in_shape(0)
-    n: Size = shape[dim]
+    k, shape, dim_size = nest.k, nest.in_shape(0), nest.in_shape(0)[dim]
     outer = (*shape[:dim], *shape[dim + 1 :])
-    length = ceil_div(n, _CHUNKS)
     reverse = nest.attrs.get("reverse", False)
+    parts = cut_rows(nest, dim, _MOST) if absorb is step and dim == len(shape) - 1 else None
 
     def variables(values: Sequence[Any]) -> Registers:
         return [k.var(v) for v in values]
 
-    with k.loop("row", prod(outer), kind="blocks") as row:
-        index = delinear(row, outer)
+    class Chunks:
+        """The chunks of ``n`` positions from ``first`` on of the row that ``at`` gives elements
+        of."""
 
-        def go_through(chunk: Size, visit: Callable[[Any, Any], None]) -> None:
+        def __init__(self, at: Callable[[Size], Index], first: Size, n: Size) -> None:
+            self.at, self.first, self.n = at, first, n
+            self.length = ceil_div(n, _CHUNKS)
+            self.summaries = [k.local(v.dtype, _CHUNKS, "shared") for v in neutral]
+
+        def go_through(self, chunk: Size, visit: Callable[[Any, Any], None]) -> None:
             """Visit the elements of a chunk in order."""
-            first = chunk * length
-            with k.loop("i", dim_max(0, dim_min(length, n - first))) as i:
-                j = first + i
-                position = n - 1 - j if reverse else j
-                visit((*index[:dim], position, *index[dim:]), j)
+            first = chunk * self.length
+            with k.loop("i", dim_max(0, dim_min(self.length, self.n - first))) as i:
+                j = self.first + first + i
+                visit(self.at(dim_size - 1 - j if reverse else j), j)
 
-        summaries = [k.local(v.dtype, _CHUNKS, "shared") for v in neutral]
-        with k.loop("chunk", _CHUNKS, kind="threads") as chunk:
-            own = variables(neutral)
-            go_through(chunk, lambda at, j: absorb(own, at, j))
-            for name, value in zip(summaries, own, strict=True):
-                k.store(name, chunk, value)
-        with k.loop("chunk", _CHUNKS, kind="threads") as chunk:
-            state = variables(start)
-            with k.loop("before", chunk) as c:
-                found = [k.load(name, c) for name in summaries]
-                combine(state, found, lambda: go_through(c, lambda at, j: step(state, at, j)))
+        def summarize(self) -> None:
+            """Leave the summary of each chunk in shared memory."""
+            with k.loop("chunk", _CHUNKS, kind="threads") as chunk:
+                own = variables(neutral)
+                self.go_through(chunk, lambda at, j: absorb(own, at, j))
+                for name, value in zip(self.summaries, own, strict=True):
+                    k.store(name, chunk, value)
 
-            def visit(at: Any, j: Any) -> None:
-                step(state, at, j)
-                store(state, at)
+        def summary_of(self, chunk: Size) -> Registers:
+            """The summary of a chunk."""
+            return [k.load(name, chunk) for name in self.summaries]
 
-            go_through(chunk, visit)
+        def store_all(self, ahead: Sequence[Any]) -> None:
+            """Go through all chunks from the state ``ahead`` of them on, and store."""
+            with k.loop("chunk", _CHUNKS, kind="threads") as chunk:
+                state = variables(ahead)
+                with k.loop("before", chunk) as c:
+
+                    def again() -> None:
+                        self.go_through(c, lambda at, j: step(state, at, j))
+
+                    combine(state, self.summary_of(c), again)
+
+                def visit(at: Any, j: Any) -> None:
+                    step(state, at, j)
+                    store(state, at)
+
+                self.go_through(chunk, visit)
+
+    def nothing() -> None:
+        """What is done again of summaries that are states."""
+
+    if parts is None or parts.is_cut != 1:
+        rows = prod(outer) * (1 if parts is None else 1 - parts.is_cut)
+        with k.loop("row", rows, kind="blocks") as row:
+            index = delinear(row, outer)
+            whole = Chunks(lambda i: (*index[:dim], i, *index[dim:]), 0, dim_size)
+            whole.summarize()
+            whole.store_all(start)
+    if parts is None:
+        return
+    made = [nest.scratch(v.dtype, parts.room) for v in neutral]
+    with parts.each("blocks") as (row, part, at, first, length):
+        chunks = Chunks(at, first, length)
+        chunks.summarize()
+        total = variables(neutral)
+        with k.loop("chunk", _CHUNKS) as chunk:
+            combine(total, chunks.summary_of(chunk), nothing)
+        for name, value in zip(made, total, strict=True):
+            k.store(name, parts.place(row, part), k.freeze(value))
+    with parts.each("blocks") as (row, part, at, first, length):
+        chunks = Chunks(at, first, length)
+        chunks.summarize()
+        ahead = variables(start)
+        with k.loop("before", part) as before:
+            combine(ahead, [k.load(name, parts.place(row, before)) for name in made], nothing)
+        chunks.store_all([k.freeze(a) for a in ahead])
 
 
 # -- parts of rows --------------------------------------------------------------------------------
@@ -227,13 +278,15 @@ class Parts:
             yield at, self._index(delinear(at, self.outer))
 
     @contextmanager
-    def each(self) -> Iterator[tuple[Size, Size, Callable[[Size], Index], Size, Size]]:
-        """A loop over the parts; gives the numbers of the row and of the part, the function, the
-        first position and how many there are."""
+    def each(
+        self, kind: str = "parallel"
+    ) -> Iterator[tuple[Size, Size, Callable[[Size], Index], Size, Size]]:
+        """A loop of a kind over the parts; gives the numbers of the row and of the part, the
+        function, the first position and how many there are."""
         k, n = self.nest.k, self.shape[self.dim]
         rows = prod(self.outer)
         sizes = (rows, self.count) if self.inward else (self.count, rows)
-        with self._loop(prod(sizes) * self.is_cut) as at:
+        with self._loop(prod(sizes) * self.is_cut, kind) as at:
             pair = [
                 k.bind(k.index_value(i), upper=s)
                 for i, s in zip(delinear(at, sizes), sizes, strict=True)
@@ -250,10 +303,10 @@ class Parts:
         return row * self.count + part if self.inward else part * prod(self.outer) + row
 
     @contextmanager
-    def _loop(self, number: Size) -> Iterator[Size]:
-        with self.nest.loops((number,), "parallel") as (at,):
+    def _loop(self, number: Size, kind: str = "parallel") -> Iterator[Size]:
+        with self.nest.loops((number,), kind) as (at,):
             yield at
-        if self.inward:
+        if self.inward and kind == "parallel":
             self.nest.innermost.pop()
 
     def _index(self, outer: Sequence[Size]) -> Callable[[Size], Index]:

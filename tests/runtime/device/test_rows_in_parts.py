@@ -1,5 +1,5 @@
-"""Running sums of few long rows and columns, and extremes with their positions of few long columns,
-on an emulated GPU: in parts, by as many threads as there is work for, and what the CPU gives."""
+"""Running sums of few long rows and columns, running extremes of such rows, and extremes with their
+positions of such columns, on an emulated GPU: in parts, by as many threads as there is work for, and what the CPU gives."""
 
 from __future__ import annotations
 
@@ -27,6 +27,13 @@ SUMS: dict[str, Callable[[Any, int], Any]] = {
     "cumsum of what is turned": lambda x, dim: sf.flip(x, dim).cumsum(dim),
 }
 
+WALKS: dict[str, Callable[[Any, int], Any]] = {
+    "cummax": lambda x, dim: tuple(x.cummax(dim)),
+    "cummax of few values": lambda x, dim: tuple((x * 2).round().cummax(dim)),
+    "cummin of integers": lambda x, dim: tuple((x * 2).to(sf.int32).cummin(dim)),
+    "logcumsumexp": lambda x, dim: sf.logcumsumexp(x * 5, dim),
+}
+
 EXTREMES: dict[str, Callable[[Any, int], Any]] = {
     "argmax": lambda x, dim: x.argmax(dim),
     "argmin of few values": lambda x, dim: (x * 2).round().argmin(dim, keepdim=True),
@@ -34,6 +41,8 @@ EXTREMES: dict[str, Callable[[Any, int], Any]] = {
     "min of integers": lambda x, dim: tuple((x * 2).to(sf.int32).min(dim)),
     "argmax of bools": lambda x, dim: (x > 2.9).argmax(dim),
 }
+
+ALL = SUMS | WALKS | EXTREMES
 
 SHAPES = [((300, 3), 0), ((2, 140, 3), 1), ((127, 2), 0), ((128, 2), 0), ((65 * 3, 1), 0)]
 ROWS = [((3, 9001), 1), ((9001,), 0), ((2, 8191), 1), ((1, 8192), 1)]
@@ -56,6 +65,21 @@ def check(gpu: EmulatedDevice, fn: Callable[..., Any], x: Array, unknown: bool) 
 def test_running_sums(gpu: EmulatedDevice, name: str, unknown: bool) -> None:
     for shape, dim in [*SHAPES, *ROWS]:
         check(gpu, lambda x, dim=dim: SUMS[name](x, dim), normal(*shape), unknown)
+
+
+@pytest.mark.parametrize("unknown", [False, True], ids=["known", "unknown"])
+@pytest.mark.parametrize("name", WALKS)
+def test_walks(gpu: EmulatedDevice, name: str, unknown: bool) -> None:
+    for shape, dim in ROWS:
+        check(gpu, lambda x, dim=dim: WALKS[name](x, dim), normal(*shape), unknown)
+
+
+@pytest.mark.parametrize("name", ["cummax", "logcumsumexp"])
+def test_walks_meet_infinities_and_nan(gpu: EmulatedDevice, name: str) -> None:
+    x = normal(9001)
+    x[[100, 101, 4000, 8998]] = [-np.inf, np.inf, 3.0, np.nan]
+    for row in (x, x[::-1].copy(), np.full_like(x, -np.inf), np.zeros_like(x)):
+        check(gpu, lambda x: WALKS[name](x, 0), row, True)
 
 
 @pytest.mark.parametrize("unknown", [False, True], ids=["known", "unknown"])
@@ -100,31 +124,30 @@ def test_as_many_threads_as_there_is_work_for(
         ("cumsum", (4, 10**6), 1): [4 * 244] * 2, ("cumsum", (4, 8191), 1): [4],
         ("cumsum", (128, 8192), 1): [256] * 2, ("cumsum", (129, 8192), 1): [129],
         ("cumsum", (8192, 1024), 0): [512] * 2, ("argmax", (8192, 1024), 0): [512, 128],
+        ("cummax", (4, 10**6), 1): [4 * 244] * 2, ("cummax", (4, 8191), 1): [4],
         ("argmax", (127, 1024), 0): [4], ("argmax", (10**5, 3), 0): [19, 1],
     }  # fmt: skip
     for (name, shape, dim), launches in wanted.items():
         x = sf.placeholder((None, None) if unknown else shape, name="x")
-        program = sf.compile([x], (SUMS | EXTREMES)[name](x, dim), device="cuda")
+        program = sf.compile([x], ALL[name](x, dim), device="cuda")
         blocks.clear()
         program(np.zeros(shape, np.float32))
         assert blocks == launches, (name, shape)
 
 
-@pytest.mark.parametrize("name", ["cumsum", "argmax"])
+@pytest.mark.parametrize("name", ["cumsum", "argmax", "logcumsumexp"])
 def test_the_order_of_threads_changes_no_bit(name: str) -> None:
     found = []
     for order in ORDERS:
         with emulated_gpus(order):
-            program = compiled(lambda x: (SUMS | EXTREMES)[name](x, 0), [normal(300, 3)], "cuda")
+            program = compiled(lambda x: ALL[name](x, 0), [normal(300, 3)], "cuda")
             found.append(program(normal(300, 3)).cpu().numpy())
     assert all((f == found[0]).all() for f in found[1:])
 
 
-@pytest.mark.parametrize("name", [*SUMS, *EXTREMES])
+@pytest.mark.parametrize("name", ALL)
 def test_kernels_compile_without_spills(gpu: EmulatedDevice, nvrtc: Nvrtc, name: str) -> None:
     for dim in (0, 1):
-        program = compiled(
-            lambda x, dim=dim: (SUMS | EXTREMES)[name](x, dim), [normal(2, 3)], "cuda"
-        )
+        program = compiled(lambda x, dim=dim: ALL[name](x, dim), [normal(2, 3)], "cuda")
         for architecture in ARCHITECTURES:
             assert set(nvrtc.spilled(program.source("cuda"), architecture)) == {0}
