@@ -64,10 +64,25 @@ def _slice_border(
 
 
 def _slice_slice(x: Any, a: Any, size: Any, by: Any, b: Any, own: Any, step: Any) -> Any:
-    start = tuple(p + q * s for p, q, s in zip(a, b, by, strict=True))
-    return slice_op(
-        x, start=start, size=own, step=tuple(p * q for p, q in zip(by, step, strict=True))
-    )
+    steps = tuple(p * q for p, q in zip(by, step, strict=True))
+    start = _start_of_both(a, b, by, own, steps, x.__sf_shape__)
+    return None if start is None else slice_op(x, start=start, size=own, step=steps)
+
+
+def _start_of_both(
+    outer: Any, inner: Any, by: Any, sizes: Any, steps: Any, whole: Any
+) -> tuple[Any, ...] | None:
+    """Where in ``whole`` the part begins that begins at ``inner`` in steps of ``by`` from ``outer``
+    on; None where it may be empty and that place outside, as of ``x[::3][1:]`` of two elements."""
+    found = []
+    for a, b, s, n, step, size in zip(outer, inner, by, sizes, steps, whole, strict=True):
+        start: Any = a + b * s if n != 0 else 0
+        end = start + (n - 1) * step + 1
+        within = is_provably_ge(size, start) and is_provably_ge(size, end)
+        if n != 0 and s != 1 and not is_provably_ge(n, 1) and not within:
+            return None
+        found.append(start)
+    return tuple(found)
 
 
 def _slice_cat(xs: Sequence[Any], dim: int, start: Any, size: Any, step: Any) -> Any:
@@ -127,10 +142,9 @@ def _cat_cat(xs: Sequence[Any], dim: int) -> Any:
 
 
 def _embed_embed(x: Any, a: Any, by: Any, shape: Any, b: Any, step: Any, inner: Any) -> Any:
-    start = tuple(q + p * s for p, q, s in zip(a, b, step, strict=True))
-    return embed_op(
-        x, shape=shape, start=start, step=tuple(p * q for p, q in zip(by, step, strict=True))
-    )
+    steps = tuple(p * q for p, q in zip(by, step, strict=True))
+    start = _start_of_both(b, a, step, x.__sf_shape__, steps, shape)
+    return None if start is None else embed_op(x, shape=shape, start=start, step=steps)
 
 
 def _select_cat(xs: Sequence[Any], joined: int, dim: int, index: Any) -> Any:
