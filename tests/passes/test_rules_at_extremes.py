@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 import re
-import zlib
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -40,12 +40,10 @@ HARD_TO_DRAW = {
 """Rules of indices, of diagonals and of variables that stand for some ops or one number only, which a
 draw hardly finds: their text cases show them."""
 LOST = {"log1p_of_minus_erf"}
-"""Rules for what is lost at usual numbers, too, in 16 bits."""
-every_rule = pytest.mark.parametrize(
-    ("name", "r", "position"),
-    [(name, r, i) for i, (name, r) in enumerate(RULES)],
-    ids=[r.name for _, r in RULES],
-)
+"""Rules for what is lost at usual numbers, too: in float64, where nothing wider can tell."""
+ROUNDED = {"pow_two", "pow_half", "pow_minus_one"}
+"""Rules that round once where NumPy's power of two arrays is in its last bit off."""
+every_rule = pytest.mark.parametrize(("name", "r"), RULES, ids=[r.name for _, r in RULES])
 
 
 def arrays_for(graph: Graph, size: int, way: str, seed: int) -> Arrays:
@@ -82,6 +80,19 @@ def doubled(graph: Graph, arrays: Arrays) -> tuple[Graph, Arrays]:
     return parsed(re.sub(r"\b(bf16|f16|f32)\b", "f64", str(graph))), wide
 
 
+def assert_close_or_nearer(got: Any, wanted: Any, exact: Callable[[], Any]) -> None:
+    """Each element is that of the graph but for its last bits, or nearer to what float64 gives: in
+    16 bits log(1 - tanh(4)) is infinite as it is written, and what a rule writes is not."""
+    try:
+        assert_close(got, wanted, 8)
+    except AssertionError:
+        if wanted.dtype.kind in "biu":
+            raise
+        true, new, old = (np.asarray(v).astype(np.float64) for v in (exact(), got, wanted))
+        nearer = np.abs(new - true) < np.nan_to_num(np.abs(old - true), nan=np.inf)
+        assert_close(np.where(nearer, wanted, got), wanted, 8)
+
+
 def check(graph: Graph, after: Graph, arrays: Arrays, way: str) -> None:
     """Hold what a rule made of a graph to the graph, in one of the ways of `WAYS`."""
     wanted, got = outcome(graph, arrays), outcome(after, arrays)
@@ -90,8 +101,11 @@ def check(graph: Graph, after: Graph, arrays: Arrays, way: str) -> None:
             assert wanted is got
         elif way == "the same bits":
             assert_same(got, wanted)
+        elif way == "rounded":
+            assert_same(*(np.copysign(np.where(v == 0, v, np.sign(v)), v) for v in (got, wanted)))
+            assert_close(got, wanted, 2)
         elif way == "last bits":
-            assert_close(got, wanted, 8)
+            assert_close_or_nearer(got, wanted, lambda: outcome(*doubled(graph, arrays)))
         elif wanted.dtype.kind not in "biu":
             exact = outcome(*doubled(graph, arrays))
             lost = np.isnan(got.astype(np.float64)) & ~np.isnan(wanted.astype(np.float64))
@@ -107,26 +121,43 @@ WAYS = {
     "reorder": ["last bits"],
     "relax": ["last bits"],
 }
-"""What the rules of a pass keep: every bit of all numbers; all but the last bits of usual numbers;
-that finite numbers have a value where they have one in float64."""
+"""What the rules of a pass keep, but for those that are listed above: every bit of all numbers; all
+but the last bits of usual numbers; that finite numbers have a value where they have one in float64."""
 
 
 @every_rule
-def test_a_rule_keeps_its_meaning_at_the_extremes(name: str, r: Rule, position: int) -> None:
-    rng = random.Random(zlib.crc32(r.name.encode()) + position)
+def test_a_rule_keeps_its_meaning_at_the_extremes(name: str, r: Rule) -> None:
+    assert draws_of(name, r, 0) or r.name in HARD_TO_DRAW, (
+        "the pattern is never met: draw what it needs"
+    )
+
+
+@pytest.mark.campaign
+@every_rule
+def test_a_rule_keeps_its_meaning_in_many_draws(name: str, r: Rule) -> None:
+    for seed in range(1, 20):
+        draws_of(name, r, seed)
+
+
+def draws_of(name: str, r: Rule, seed: int) -> int:
+    """Hold a rule to what it keeps, on graphs drawn by its name and a seed; how many fired least."""
+    rng = random.Random(f"{r.name} {seed}")
+    fired = []
     ways = ["last bits"] if r.name in BETTER else WAYS[name]
-    for way in ways[1:] if r.name in LOST else ways:
+    ways = ["rounded"] if r.name in ROUNDED else ways[1:] if r.name in LOST else ways
+    for way in ways:
         tame, found = way == "last bits", 0
         for trial in range(TRIALS):
-            graph = draw_firing(r, rng, 1000, way != "the same bits")
+            graph = draw_firing(r, rng, 1000, way in ("last bits", "no number is lost"))
             if graph is None:
                 break
             found += 1
             after = verify_graph(rewrite(graph, [r], Counts()))
             for size in (0, 1, 3):
-                for seed in range(2 if tame else 6):
-                    check(graph, after, arrays_for(graph, size, way, 100 * trial + seed), way)
-        assert found or r.name in HARD_TO_DRAW, "the pattern is never met: draw what it needs"
+                for k in range(2 if tame else 6):
+                    check(graph, after, arrays_for(graph, size, way, 100 * trial + k), way)
+        fired.append(found)
+    return min(fired)
 
 
 @pytest.mark.parametrize("short", ["f16", "bf16", "f64", "i8", "u8", "f32"])

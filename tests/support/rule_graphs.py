@@ -22,6 +22,7 @@ from staticflow.graph.interpret import interpret_graph
 from staticflow.graph.node import Literal, Node, constant, make_node
 from staticflow.graph.op import Op
 from staticflow.graph.types import TensorType
+from staticflow.graph.verify import verify_graph
 from staticflow.ops.basics.axes import permute_op
 from staticflow.ops.basics.creation import full
 from staticflow.ops.basics.expand import expand_op
@@ -270,7 +271,7 @@ def draw_firing(r: Rule, rng: random.Random, tries: int, tame: bool = False) -> 
                 root = draw.node(r.pattern)
             if not isinstance(root.type, TensorType):
                 continue
-            graph = close(draw.params, [root])
+            graph = verify_graph(close(draw.params, [root]))  # of sizes that a param gives
             interpret_graph(graph, ones_for(graph, 2))
         except _REFUSED:
             continue

@@ -133,7 +133,7 @@ def number_of(node: Node) -> bool | int | float | None:
     number: bool | int | float
     if node.op is full:
         number = node.attrs["value"]
-        return number
+        return float(number) if node.tensor_type.dtype.is_floating else number  # 0 has no sign
     if node.op is constant and node.attrs["value"].array.size == 1:
         number = node.attrs["value"].array.item()
         return number
