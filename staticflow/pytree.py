@@ -24,15 +24,38 @@ DEEPEST = 100
 them, lets functions call themselves."""
 
 
+class KeyOrder(tuple[Any, ...]):
+    """The keys of a dict as they were put in. All are equal, as dicts are in whichever order."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, KeyOrder)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return 0
+
+
 class TreeDef(NamedTuple):
     """The structure of a tree. ``kind`` is None for a leaf, else the container's type;
-    ``keys`` are the names or positions of the ``children``, and ``aux`` is what an object of a
-    registered class has beside them."""
+    ``keys`` are the names or positions of the ``children``, ``aux`` is what an object of a
+    registered class has beside them, and ``order`` that of the keys of a dict, which two
+    structures may have different and are equal."""
 
     kind: type | None
     keys: tuple[Any, ...]
     children: tuple[TreeDef, ...]
     aux: Hashable = None
+    order: KeyOrder = KeyOrder()
+
+    @property
+    def orders(self) -> tuple[Any, ...]:
+        """The keys of all its dicts as they were put in: what ``==`` does not compare."""
+        own = (tuple(self.order),) if self.order else ()
+        return (*own, *(o for c in self.children for o in c.orders))
 
     @property
     def leaf_count(self) -> int:
@@ -217,14 +240,15 @@ def is_registered(cls: type) -> bool:
     return cls in _registered
 
 
+_ANY_ORDER = KeyOrder()
 LEAF = TreeDef(None, (), ())
 NONE = TreeDef(type(None), (), ())
 
 
 def flatten(tree: Any, _level: int = 0) -> tuple[list[Any], TreeDef]:
-    """The leaves of a tree in order (dicts by sorted key, but an `OrderedDict` in its own order),
-    and its structure. None has no leaves. Raises `NestingError` if more than `DEEPEST` containers
-    are in each other.
+    """The leaves of a tree in order (dicts by sorted key, but an `OrderedDict`, and a dict whose
+    keys have no order, in its own), and its structure. None has no leaves. Raises `NestingError` if
+    more than `DEEPEST` containers are in each other.
 
     >>> flatten((1, [2, {"b": 4, "a": 3}]))[0]
     [1, 2, 3, 4]
@@ -233,8 +257,10 @@ def flatten(tree: Any, _level: int = 0) -> tuple[list[Any], TreeDef]:
         return [], NONE
     kind = type(tree)
     aux: Hashable = None
+    order = _ANY_ORDER
     if kind is dict:
-        keys: tuple[Any, ...] = tuple(sorted(tree))
+        order = KeyOrder(tree)
+        keys = _sorted_keys(tree)
         parts: Any = [tree[k] for k in keys]
     elif kind is list or isinstance(tree, tuple):
         keys, parts = tuple(range(len(tree))), tree
@@ -257,7 +283,14 @@ def flatten(tree: Any, _level: int = 0) -> tuple[list[Any], TreeDef]:
         sub, definition = flatten(part, _level + 1)
         leaves += sub
         children.append(definition)
-    return leaves, TreeDef(kind, keys, tuple(children), aux)
+    return leaves, TreeDef(kind, keys, tuple(children), aux, order)
+
+
+def _sorted_keys(tree: dict[Any, Any]) -> tuple[Any, ...]:
+    try:
+        return tuple(sorted(tree))
+    except (TypeError, RuntimeError):  # a name and a number; tensors
+        return tuple(tree)
 
 
 def _take_apart(kind: type, value: Any) -> tuple[tuple[Any, ...], Hashable]:
@@ -280,12 +313,16 @@ def _take_apart(kind: type, value: Any) -> tuple[tuple[Any, ...], Hashable]:
 
 
 def unflatten(definition: TreeDef, leaves: Iterable[Any]) -> Any:
-    """The tree of that structure with these leaves. Raises `ShapeError` if there are fewer than the
+    """The tree of that structure with these leaves, a dict in the order of the one that was
+    flattened. Raises `ShapeError` if there are fewer than the
     tree has, and `DTypeError` for what is no structure.
 
     >>> leaves, definition = flatten({"a": (1, 2)})
     >>> unflatten(definition, [5, 6])
     {'a': (5, 6)}
+    >>> leaves, definition = flatten({"w": 1, "b": 2})
+    >>> leaves, unflatten(definition, leaves)
+    ([2, 1], {'w': 1, 'b': 2})
     """
     try:
         return _build(definition, iter(leaves))
@@ -320,7 +357,8 @@ def _build(d: TreeDef, rest: Iterator[Any]) -> Any:
         return None
     parts = [_build(c, rest) for c in d.children]
     if d.kind is dict or d.kind is OrderedDict:
-        return d.kind(zip(d.keys, parts, strict=True))
+        made = d.kind(zip(d.keys, parts, strict=True))
+        return made if not d.order or tuple(d.order) == d.keys else {k: made[k] for k in d.order}
     if d.kind in _registered:
         return _registered[d.kind].unflatten(d.aux, parts)
     return d.kind(*parts) if hasattr(d.kind, "_fields") else d.kind(parts)

@@ -223,6 +223,7 @@ class Jitted:
         tensors = [as_tensor(v) if _is_array(v) else None for v in leaves]
         kind = (
             structure,
+            structure.orders,
             state.recording,
             state.inference,
             state.autocast,

@@ -413,7 +413,8 @@ def _describe(structure: pytree.TreeDef) -> Any:
             f"save: the outputs are a dict with the key {strange!r}; in a file keys are strings "
             f"and numbers, at {format_locs(here())}"
         )
-    return [kind.__name__, list(structure.keys), children]
+    order = [list(structure.order)] if tuple(structure.order) not in ((), structure.keys) else []
+    return [kind.__name__, list(structure.keys), children, *order]
 
 
 def _structure_of(described: Any, level: int = 0) -> pytree.TreeDef:
@@ -424,7 +425,7 @@ def _structure_of(described: Any, level: int = 0) -> pytree.TreeDef:
         return pytree.NONE
     if level == pytree.DEEPEST:
         raise ValueError("its outputs lie in too many containers")
-    name, keys, inside = described
+    name, keys, inside, *order = described
     children = tuple(_structure_of(c, level + 1) for c in inside)
     if name in _KINDS:
         kind = _KINDS[name]
@@ -434,4 +435,6 @@ def _structure_of(described: Any, level: int = 0) -> pytree.TreeDef:
         kind, keys = namedtuple(keys[0], keys[1], rename=True), range(len(keys[1]))
     if len({*keys}) != len(children) or len(keys) != len(children):
         raise ValueError("its outputs have other keys than values")
-    return pytree.TreeDef(kind, tuple(keys), children)
+    if order and (kind is not dict or len(order) > 1 or {*order[0]} != {*keys}):
+        raise ValueError("its outputs have keys in an order of others")
+    return pytree.TreeDef(kind, tuple(keys), children, order=pytree.KeyOrder(*order))

@@ -92,7 +92,7 @@ def test_trees_in_and_out() -> None:
 
     x, y = array(3), array(3, seed=1)
     out = f({"x": x, "more": [y]}, scale=2.0)
-    assert list(out) == ["none", "pair", "sum"]
+    assert list(out) == ["sum", "none", "pair"]
     np.testing.assert_allclose(out["sum"].numpy(), x + y)
     np.testing.assert_allclose(out["pair"][0].numpy(), x * 2)
     assert (out["none"], out["pair"][1].item()) == (None, 3)

@@ -73,7 +73,7 @@ class Lagged:
 
     def _each(self, xs: Any) -> Any:
         """``xs`` with a tuple of as many as it has lags in the place of each entry."""
-        kind, keys, _, aux = pytree.flatten(xs)[1]
+        kind, keys, _, aux, order = pytree.flatten(xs)[1]
         if kind is not None and pytree.is_registered(kind):
             _refuse(f"taps of each entry of xs need a dict, a tuple or a list, not {kind.__name__}")
         names = getattr(kind, "_fields", None)
@@ -90,7 +90,7 @@ class Lagged:
             of_one = None if lags is None else tuple([self._behind(entry, lag) for lag in lags])
             made.append(self._behind(entry, 0) if of_one is None else of_one)
         leaves = [pytree.flatten(m) for m in made]
-        tree = pytree.TreeDef(kind, keys, tuple([t for _, t in leaves]), aux)
+        tree = pytree.TreeDef(kind, keys, tuple([t for _, t in leaves]), aux, order)
         return pytree.unflatten(tree, [leaf for own, _ in leaves for leaf in own])
 
     def lengths(self, lengths: Any, xs: Any) -> Any:
