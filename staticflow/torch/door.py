@@ -55,7 +55,7 @@ def _options(mode: str | None, options: Mapping[str, Any] | None) -> dict[str, A
 
 def from_module(
     module: Any,
-    example_args: Any,
+    example_args: Any = None,
     example_kwargs: Mapping[str, Any] | None = None,
     *,
     dynamic_shapes: Any = None,
@@ -68,8 +68,10 @@ def from_module(
     ``example_kwargs``, tensors of either library and trees of them, in the mode, training or
     evaluation, in which it is. ``dynamic_shapes`` names
     the sizes that are open, as ``torch.export.export`` takes them; all others are those of the
-    examples. ``state_dict()`` has the names of ``module``, and its parameters and buffers are on
-    the memory of PyTorch's, so that training one trains the other; with ``copy`` they are not.
+    examples. A ``torch.export.ExportedProgram`` stands for its module, and has its examples and its
+    open sizes already. ``state_dict()`` has the names of ``module``, and its parameters and buffers
+    are on the memory of PyTorch's, so that training one trains the other; with ``copy`` they are
+    not.
 
     Raises `ImportError` where PyTorch is not installed, `DTypeError` for what is no module or a
     tensor of a dtype that is not here, `ArgumentError` for examples that the module cannot be
@@ -81,8 +83,15 @@ def from_module(
     Imported(of=Linear, training)
     """
     library = torch_library("from_module")
-    from staticflow.torch.imported import import_module
+    from staticflow.torch.imported import import_module, import_program
 
+    if isinstance(module, library.export.ExportedProgram):
+        if not (example_args is None and example_kwargs is None and dynamic_shapes is None):
+            raise ArgumentError(
+                "from_module: an ExportedProgram has its examples and its open sizes; leave out "
+                f"'example_args', 'example_kwargs' and 'dynamic_shapes', at {format_locs(here())}"
+            )
+        return import_program(library, module, copy)
     if isinstance(example_args, library.Tensor | Tensor):
         example_args = (example_args,)
         if isinstance(dynamic_shapes, Mapping) and all(isinstance(d, int) for d in dynamic_shapes):

@@ -10,7 +10,7 @@ from staticflow.errors import ArgumentError, SymbolicError
 from staticflow.graph.locs import format_locs, here
 from staticflow.torch.table import KEPT
 
-__all__ = ["export_program"]
+__all__ = ["decompose", "export_program"]
 
 
 def export_program(
@@ -23,9 +23,6 @@ def export_program(
     exports nothing, and `SymbolicError` for one that
     applies a ``torch.autograd.Function``, whose derivative no exported program keeps.
     """
-    decompositions = library.export.default_decompositions()
-    for name in KEPT:
-        decompositions.pop(getattr(library.ops.aten, name).default, None)
     _check_filled(library, module)
     with _custom_functions(library) as applied:
         try:
@@ -47,6 +44,15 @@ def export_program(
             "PyTorch; torch.utils.checkpoint has use_reentrant=False for it, "
             f"at {format_locs(here())}"
         )
+    return decompose(library, program)
+
+
+def decompose(library: Any, program: Any) -> Any:
+    """An exported ``program``, which may be changed, in core ATen, with ``aten.detach`` behind what
+    it computes under ``torch.no_grad()``."""
+    decompositions = library.export.default_decompositions()
+    for name in KEPT:
+        decompositions.pop(getattr(library.ops.aten, name).default, None)
     _detach_untracked(library, program.graph_module)
     return program.run_decompositions(decompositions)
 

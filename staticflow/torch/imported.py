@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from importlib import import_module as load_module
 from typing import Any, NamedTuple, Self
 
@@ -15,11 +16,11 @@ from staticflow.nn.parameter import Parameter
 from staticflow.ops.symbols.effect import effect, read
 from staticflow.ops.symbols.symbol import Symbol
 from staticflow.torch.exchange import dtype_from_torch, tensor_from_torch, tensor_to_torch
-from staticflow.torch.exporting import export_program
+from staticflow.torch.exporting import decompose, export_program
 from staticflow.torch.inputs import Input, check_input, open_size
 from staticflow.torch.steps import Steps, read_steps
 
-__all__ = ["Imported", "import_module"]
+__all__ = ["Imported", "import_module", "import_program"]
 
 
 class Part(Module):
@@ -179,6 +180,9 @@ def _is_value(source: Any) -> bool:
     return not isinstance(source, str)
 
 
+_GUARDS = "_guards_fn"
+"""The part of the module of an exported program that checks arguments, and holds nothing."""
+
 _TOKEN = ()
 """The value of a token. An exported program takes and gives tokens, values without content, by
 which PyTorch keeps its checks in order."""
@@ -191,22 +195,49 @@ def import_module(
     """What `from_module` gives."""
     if not isinstance(module, library.nn.Module):
         raise DTypeError(
-            f"from_module: 'module' must be a torch.nn.Module, not {type(module).__name__}, "
-            f"at {format_locs(here())}"
+            "from_module: 'module' must be a torch.nn.Module, or a torch.export.ExportedProgram, "
+            f"not {type(module).__name__}, at {format_locs(here())}"
         )
     args, kwargs = _trees().tree_map(
         lambda v: tensor_to_torch(library, v.detach()) if _is_ours(v) else v, (args, kwargs)
     )
     program = export_program(library, module, args, kwargs, dynamic_shapes)
+    return _imported(library, type(module).__name__, module, program, module.training, copy)
+
+
+def import_program(library: Any, program: Any, copy: bool) -> Imported:
+    """What `from_module` gives of an ``ExportedProgram``, which stays as it is."""
+    training = _is_of_training(library, program.graph_module)
+    decomposed = decompose(library, deepcopy(program))
+    module = program.module()
+    return _imported(library, type(program).__name__, module, decomposed, training, copy)
+
+
+def _is_of_training(library: Any, graph_module: Any) -> bool:
+    """Whether an operation of an exported program was told that it is in training."""
+    for node in graph_module.graph.nodes:
+        if isinstance(node.target, library._ops.OpOverload):
+            names = [a.name for a in node.target._schema.arguments]
+            given = {**dict(zip(names, node.args, strict=False)), **node.kwargs}
+            if given.get("train") is True or given.get("training") is True:
+                return True
+    return False
+
+
+def _imported(
+    library: Any, kind: str, module: Any, program: Any, training: bool, copy: bool
+) -> Imported:
+    """A module of the exported ``program``, with the names and the tensors of ``module``."""
     held = _held_tensors(library, module, copy)
-    steps = read_steps(library, program.graph_module, {}, f"from_module of {type(module).__name__}")
+    steps = read_steps(library, program.graph_module, {}, f"from_module of {kind}")
     sources, inputs = _sources_of(library, program, held)
+    positional, named = program.call_spec.in_spec.children()
     signature = Signature(
-        program.call_spec.in_spec, program.call_spec.out_spec, inputs, len(args), tuple(kwargs),
-        _without_annotations(inspect.signature(module.forward)), _bounds_of(program),
+        program.call_spec.in_spec, program.call_spec.out_spec, inputs, positional.num_children,
+        tuple(named.context), _without_annotations(inspect.signature(module.forward)),
+        _bounds_of(program),
     )  # fmt: skip
-    changes = _changes_of(program)
-    out = Imported(type(module).__name__, steps, signature, sources, changes, module.training)
+    out = Imported(kind, steps, signature, sources, _changes_of(program), training)
     _fill_names(out, module, held)
     return out
 
@@ -311,12 +342,14 @@ def _changes_of(program: Any) -> list[str | None]:
 def _fill_names(out: Imported, module: Any, held: Mapping[str, Any]) -> None:
     """Hold what ``module`` holds, under its names."""
     for path, _ in module.named_modules(remove_duplicate=False):
-        if path:
+        if path and path != _GUARDS:
             holder, _, name = path.rpartition(".")
             part = Part()
             part.training = out.training
             _at(out, holder).add_module(name, part)
     for path, inner in module.named_modules(remove_duplicate=False):
+        if path == _GUARDS:
+            continue
         own = _at(out, path)
         for name in (*inner._parameters, *inner._buffers):
             tensor = held.get(f"{path}.{name}" if path else name)

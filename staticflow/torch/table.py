@@ -76,8 +76,6 @@ REASONS = {
             "segment_reduce",
             "hash_tensor",
             "grid_sampler_3d",
-            "fractional_max_pool2d",
-            "fractional_max_pool3d",
             "_upsample_bilinear2d_aa",
             "nonzero_static",
             "_histogramdd_bin_edges",

@@ -94,6 +94,11 @@ def _adaptive(pool: Callable[..., Any], dims: int) -> Callable[..., Any]:
     return row
 
 
+def _of_fractional(dims: int) -> Callable[..., Any]:
+    pull = _by_positions(dims)
+    return lambda ct, x, kernel, sizes, indices: pull(ct, x, indices)
+
+
 def _by_positions(dims: int) -> Callable[..., Any]:
     """What elements that were chosen by position in the last ``dims`` dims pass on."""
 
@@ -272,6 +277,8 @@ GRADIENTS: Rows = {
         )
         for n in (2, 3)
     },
+    "aten.fractional_max_pool2d_backward.default": _of_fractional(2),
+    "aten.fractional_max_pool3d_backward.default": _of_fractional(3),
     "aten.adaptive_max_pool2d_backward.default": _by_positions(2),
     "aten.adaptive_max_pool3d_backward.default": _by_positions(3),
     "aten.grid_sampler_2d_backward.default": _grid_sample,

@@ -13,6 +13,7 @@ from staticflow.nn.functional.conv import (
     conv_transpose2d,
     conv_transpose3d,
 )
+from staticflow.nn.functional.fractional_pooling import fractional_max_pool2d, fractional_max_pool3d
 from staticflow.nn.functional.grid import grid_sample
 from staticflow.nn.functional.pooling import (
     adaptive_avg_pool1d,
@@ -129,10 +130,20 @@ def _im2col(x: Any, kernel_size: Any, dilation: Any, padding: Any, stride: Any) 
     return unfold(x, *map(tuple, (kernel_size, dilation, padding, stride)))
 
 
+def _fractional_max_pool(pool: Any) -> Any:
+    def row(x: Any, kernel_size: Any, output_size: Any, samples: Any) -> tuple[Any, ...]:
+        values, places = pool(x, tuple(kernel_size), tuple(output_size), None, True, samples)
+        return values, places
+
+    return row
+
+
 WINDOWS: Rows = {
     "aten.convolution.default": convolve,
     "aten.max_pool2d_with_indices.default": _max_pool(max_pool2d, 2),
     "aten.max_pool3d_with_indices.default": _max_pool(max_pool3d, 3),
+    "aten.fractional_max_pool2d.default": _fractional_max_pool(fractional_max_pool2d),
+    "aten.fractional_max_pool3d.default": _fractional_max_pool(fractional_max_pool3d),
     "aten.avg_pool1d.default": _avg_pool(avg_pool1d, 1),
     "aten.avg_pool2d.default": _avg_pool(avg_pool2d, 2),
     "aten.avg_pool3d.default": _avg_pool(avg_pool3d, 3),
