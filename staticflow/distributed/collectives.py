@@ -9,6 +9,7 @@ from staticflow.distributed.mesh import Axis, Mesh
 from staticflow.errors import ArgumentError, DTypeError
 from staticflow.graph.articles import with_article
 from staticflow.graph.locs import format_locs, here
+from staticflow.graph.numbers import unwrap_integer
 from staticflow.ops.along.collectives import (
     all_gather_op,
     all_reduce_op,
@@ -107,6 +108,7 @@ def broadcast(input: Any, over: Mesh | Axis, root: int = 0) -> Any:
     tensor([1., 2.])
     """
     attrs = _over(over, "broadcast")
+    root = unwrap_integer(root)
     if type(root) is not int or not 0 <= root < over.size:
         raise ArgumentError(
             f"broadcast: root is {root!r}; it must be an integer from 0 to {over.size - 1}, "
@@ -130,10 +132,13 @@ def exchange(input: Any, over: Mesh | Axis, pairs: Iterable[tuple[int, int]]) ->
     [0.0, 5.0, 6.0]
     """
     attrs = _over(over, "exchange")
-    given = list(pairs)
+    given = [
+        tuple(map(unwrap_integer, pair)) if isinstance(pair, tuple | list) else pair
+        for pair in pairs
+    ]
     for pair in given:
         if (
-            not isinstance(pair, tuple | list)
+            not isinstance(pair, tuple)
             or len(pair) != 2
             or not all(type(place) is int and 0 <= place < over.size for place in pair)
         ):

@@ -10,6 +10,7 @@ import numpy as np
 from staticflow.data_classes import dataclass
 from staticflow.errors import ArgumentError
 from staticflow.graph.locs import format_locs, here
+from staticflow.graph.numbers import unwrap_integer
 from staticflow.ops.declaring.communicator import current
 
 __all__ = ["Axis", "Mesh", "mesh"]
@@ -100,7 +101,8 @@ def mesh(**axes: int) -> Mesh:
             f"mesh: takes the sizes of axes by name, at most one of them -1, "
             f"as in mesh(data=-1), at {format_locs(here())}"
         )
-    for name, size in axes.items():
+    for name, given in axes.items():
+        axes[name] = size = unwrap_integer(given)
         if type(size) is not int or (size < 1 and size != -1):
             raise ArgumentError(
                 f"mesh: {name} is {size!r}; it must be an integer from 1 on, or -1 for all "

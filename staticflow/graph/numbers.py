@@ -7,6 +7,7 @@ is stored must fit (`fitting`). ``what`` is the operation, for the messages.
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -14,9 +15,18 @@ from staticflow.errors import DTypeError
 from staticflow.graph.dtypes import DType
 from staticflow.graph.locs import format_locs, here
 
-__all__ = ["Number", "fitting", "wrap"]
+__all__ = ["Number", "fitting", "unwrap_integer", "wrap"]
 
 Number = bool | int | float
+
+
+def unwrap_integer(value: Any) -> Any:
+    """An integer of NumPy's as Python's, and whatever else as it is.
+
+    >>> unwrap_integer(np.int64(3)), unwrap_integer(True), unwrap_integer(0.5)
+    (3, True, 0.5)
+    """
+    return int(value) if isinstance(value, np.integer) else value
 
 
 @cache

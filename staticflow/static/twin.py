@@ -15,6 +15,7 @@ from staticflow.codegen.llvm.probes import Probes
 from staticflow.eager.tensor import Tensor
 from staticflow.errors import ArgumentError, DeviceError
 from staticflow.graph.locs import format_locs, here
+from staticflow.graph.numbers import unwrap_integer
 from staticflow.measure.clock import probes_of_host
 from staticflow.measure.memory import Memory, bytes_in_steps, measure_program
 from staticflow.measure.probing import Contestants, profile_runs
@@ -142,6 +143,7 @@ def profile_program(
     program: Compiled, args: Sequence[Any], named: Mapping[str, Any], repeat: int | None
 ) -> Profile:
     """What `Program.profile` gives."""
+    repeat = unwrap_integer(repeat)
     if repeat is not None and (type(repeat) is not int or repeat < 1):
         raise ArgumentError(
             f"profile: repeat is {repeat!r}; it must be a positive int, or None for as many calls "

@@ -202,7 +202,7 @@ def import_module(
         lambda v: tensor_to_torch(library, v.detach()) if _is_ours(v) else v, (args, kwargs)
     )
     program = export_program(library, module, args, kwargs, dynamic_shapes)
-    return _imported(library, type(module).__name__, module, program, module.training, copy)
+    return _module_of(library, type(module).__name__, module, program, module.training, copy)
 
 
 def import_program(library: Any, program: Any, copy: bool) -> Imported:
@@ -210,7 +210,7 @@ def import_program(library: Any, program: Any, copy: bool) -> Imported:
     training = _is_of_training(library, program.graph_module)
     decomposed = decompose(library, deepcopy(program))
     module = program.module()
-    return _imported(library, type(program).__name__, module, decomposed, training, copy)
+    return _module_of(library, type(program).__name__, module, decomposed, training, copy)
 
 
 def _is_of_training(library: Any, graph_module: Any) -> bool:
@@ -224,7 +224,7 @@ def _is_of_training(library: Any, graph_module: Any) -> bool:
     return False
 
 
-def _imported(
+def _module_of(
     library: Any, kind: str, module: Any, program: Any, training: bool, copy: bool
 ) -> Imported:
     """A module of the exported ``program``, with the names and the tensors of ``module``."""

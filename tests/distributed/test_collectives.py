@@ -279,3 +279,21 @@ def test_messages_are_measured_among_a_few(size: int) -> None:
     for rank, group in enumerate(groups):
         assert rank in group and all(groups[other] == group for other in group)
         assert min(size, 2) <= len(group) <= MEASURING
+
+
+def test_integers_of_numpy_are_integers() -> None:
+    """What an argument that counts processes or calls is, whoever made it."""
+    two, zero = np.int64(2), np.uint8(0)
+
+    def run() -> tuple[Any, ...]:
+        mesh = sf.distributed.mesh(data=two, model=np.int32(-1))
+        x = sf.tensor(float(mesh.rank + 1))
+        sent = sf.distributed.exchange(x, mesh, [[zero, np.int16(1)]])
+        return mesh.shape, sf.distributed.broadcast(x, mesh, np.int64(1)).item(), sent.item()
+
+    assert sf.distributed.simulate(run, 2) == [((2, 1), 2.0, 0.0), ((2, 1), 2.0, 1.0)]
+    x = sf.placeholder((3,), name="x")
+    assert sf.compile([x], x * 2).profile(sf.ones(3), repeat=two).calls == 2
+    for wrong in (np.bool_(True), np.float64(2), np.int64(0)):
+        with pytest.raises(sf.ArgumentError, match="must be an integer from 1 on"):
+            sf.distributed.mesh(data=wrong)
