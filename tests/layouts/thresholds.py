@@ -132,7 +132,7 @@ NO_SIZES: Mapping[str, str] = {
             "codegen.lower.team_tiles.SIDE", "codegen.lower.team_tiles.STEP",
             "codegen.lower.team_products._LEAST_DEPTH", "codegen.lower.team_products._BLOCKS",
             "ops.along.recurrence._THREADS", "ops.along.recurrence._LEAST_OF_THREAD", "ops.along.recurrence._BLOCKS",
-            "ops.along.recurrence._LEAST_OF_BLOCK", "ops.along.extremes._MOST", "ops.along.extremes._BEHIND", "ops.along.cumulative._MOST_PARTS",
+            "ops.along.recurrence._LEAST_OF_BLOCK", "ops.along.extremes._MOST", "ops.along.extremes._BEHIND", "ops.along.recurrence._MOST", "ops.along.cumulative._MOST_PARTS",
             "codegen.lower.split_reductions._SIDE_BY_SIDE",
             "ops.along.first_few._THREADS", "ops.along.first_few._LISTS",
             "ops.indexing.rank_merge._RUN", "ops.indexing.rank_merge._MOST", "ops.matrices.matrix_work.THREADS",
@@ -142,7 +142,7 @@ NO_SIZES: Mapping[str, str] = {
             "ops.indexing.rank_merge._ROUNDS", "ops.indexing.rank_merge._HALVINGS", "ops.indexing.roll_repeat._HALVINGS",
             "ops.matrices.elimination._FEW", "ops.along.selection._POSITION_BITS",
             "ops.along.recurrence._CHUNKS", "ops.along.recurrence._LEAST", "ops.along.recurrence._MANY", "ops.indexing.mask_ops._CHUNK", "ops.indexing.gather_ops._MANY",
-            "runtime.device.graph_loops._LEAST_DRIVER", "runtime.device.cublas._NO_SUMS_OF_16_BITS",
+            "runtime.device.graph_loops._LEAST_DRIVER", "runtime.device.cublas._NO_SUMS_OF_16_BITS", "runtime.device.cublas._TF32",
         ),
         "bytes of a line, from how many of which on stores go past the caches says the machine, or in "
         "tests/codegen/test_streams.py the test": (
