@@ -41,6 +41,8 @@ def is_slow(array: Any) -> bool:
     """Whether `row_major` copies a large array otherwise than NumPy does."""
     if type(array) is not np.ndarray or array.size < _LARGE or array.flags.c_contiguous:
         return False
+    if _is_in_rows(array):
+        return False
     return _is_turned(array) or _short_dim(None, array) is not None
 
 
@@ -69,6 +71,8 @@ def _short_dim(target: Any, source: Any) -> int | None:
     both. None if there is none. Without a ``target`` that is a row-major array."""
     if type(source) is not np.ndarray or source.size < _LARGE:
         return None
+    if _is_in_rows(source) and (target is None or _is_in_rows(target)):
+        return None
     dims = range(source.ndim)
     rows = [source.itemsize * math.prod(source.shape[d + 1 :]) for d in dims]
     steps = rows if target is None else target.strides
@@ -87,6 +91,12 @@ def _short_dim(target: Any, source: Any) -> int | None:
             if not any(nearer):
                 return d
     return None
+
+
+def _is_in_rows(array: Any) -> bool:
+    """Whether an array is of rows of many neighbours: then NumPy goes along these."""
+    n = array.shape[-1] if array.ndim else 0
+    return n > _SOME and array.strides[-1] == array.itemsize
 
 
 def _is_turned(array: Any) -> bool:

@@ -14,6 +14,7 @@ from staticflow.eager import costs, kernels, overwrite, programs, pullback
 from staticflow.eager.choose import compute_of
 from staticflow.eager.costs import LARGE
 from staticflow.eager.mode import EAGER
+from staticflow.graph import rowmajor
 from staticflow.graph.dtypes import DTYPES
 from staticflow.graph.rowmajor import copy_to, row_major
 from staticflow.ops import OPS
@@ -395,6 +396,23 @@ def test_short_rows_are_copied_one_element_of_each_after_the_other(dim: int) -> 
         found = row_major(part.transpose(order))
         assert found.flags.c_contiguous
         np.testing.assert_array_equal(found, part.transpose(order))
+
+
+@pytest.mark.parametrize("columns", [rowmajor._SOME, rowmajor._SOME + 1])
+def test_what_lies_in_rows_of_many_is_copied_at_once(
+    columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody asks then how the other dims lie, which took three times as long as the copy."""
+    looked: list[int] = []
+    turned = rowmajor._is_turned
+    monkeypatch.setattr(rowmajor, "_is_turned", lambda a: looked.append(1) or turned(a))
+    n = rowmajor._LARGE // columns + 1
+    x = np.random.default_rng(0).random((n, columns + 1), np.float32)[:, :columns]
+    for view in (x, np.broadcast_to(x[:, None], (n, 2, columns)), x[::-1]):
+        np.testing.assert_array_equal(row_major(view), view)
+    assert bool(looked) == (columns == rowmajor._SOME)
+    found = sf.from_numpy(x).repeat_interleave(2, 0)
+    np.testing.assert_array_equal(found.numpy(), np.repeat(x, 2, 0))
 
 
 @pytest.mark.parametrize(("times", "by_program"), [(2, False), (4, False), (5, True)])
