@@ -25,29 +25,23 @@ __all__ = ["blocked_scratch", "emit_blocked"]
 def blocked_scratch(p: Product) -> Size:
     """Elements of workspace that `emit_blocked` needs, each worker its own."""
     cut, parts = cut_of(p, ENOUGH), parts_of(p)
-    usual = dim_min(cut.groups, p.target.workers) * cut.workspace
     if parts == 1:
-        return usual
-    deep = cut_of(replace(p, depth=ceil_div(p.depth, parts)), 1)
-    tasks = parts * deep.down * deep.across
-    own = tasks * deep.most_rows * deep.width
-    return dim_max(usual, own + dim_min(tasks, p.target.workers) * deep.copies)
+        return dim_min(cut.groups, p.target.workers) * cut.workspace
+    cut = cut_of(replace(p, depth=ceil_div(p.depth, parts)), ENOUGH)
+    tasks = parts * cut.down * cut.across
+    sums = tasks * cut.most_rows * cut.width
+    return sums + dim_min(tasks, p.target.workers) * cut.copies
 
 
 def emit_blocked(k: Builder, p: Product, scratch: Workspace, epilogue: Epilogue) -> None:
     """The whole product; ``p.m`` is at least `LEAST_ROWS`."""
-    parts = parts_of(p)
-    if parts == 1:
-        _emit_tasks(k, p, scratch, epilogue)
-    elif isinstance(parts, int):
-        _emit_deep(k, p, parts, scratch, epilogue)
-    else:
-        parts = bind_size(k, "parts", parts, ENOUGH)
-        k.choose(
-            k.compare("gt", k.index_value(parts), 1),
-            lambda: _emit_deep(k, p, parts, scratch, epilogue),
-            lambda: _emit_tasks(k, p, scratch, epilogue),
-        )
+    parts = bind_size(k, "parts", parts_of(p), ENOUGH)
+    workers = k.workers()
+    alone = k.compare("le", workers, 1)
+    many = k.apply("min", k.mul(workers, tasks_each(p)), ENOUGH)
+    enough = k.bind(k.select(alone, 1, many), "enough", ENOUGH + 1)
+    emit = _emit_tasks if parts == 1 else functools.partial(_emit_deep, parts=parts)
+    emit(k, p, enough, scratch, epilogue)
 
 
 def _bind(k: Builder, p: Product, cut: Cut) -> Cut:
@@ -74,12 +68,10 @@ def _extent(k: Builder, p: Product, cut: Cut, top: Size, left: Size) -> tuple[Si
     return rows, columns
 
 
-def _emit_tasks(k: Builder, p: Product, scratch: Workspace, epilogue: Epilogue) -> None:
+def _emit_tasks(
+    k: Builder, p: Product, enough: Size, scratch: Workspace, epilogue: Epilogue
+) -> None:
     """Tasks of rows and columns, which threads share."""
-    workers = k.workers()
-    alone = k.compare("le", workers, 1)
-    many = k.apply("min", k.mul(workers, tasks_each(p)), ENOUGH)
-    enough = k.bind(k.select(alone, 1, many), "enough", ENOUGH + 1)
     cut = _bind(k, p, cut_of(p, enough, functools.partial(bind_size, k)))
     tasks = cut.down * cut.across
     groups = bind_size(k, "groups", cut.groups, GROUPS)
@@ -98,10 +90,17 @@ def _emit_tasks(k: Builder, p: Product, scratch: Workspace, epilogue: Epilogue) 
                 Task(k, p, cut, workspace, sums, top, left).emit(epilogue)
 
 
-def _emit_deep(k: Builder, p: Product, parts: Size, scratch: Workspace, epilogue: Epilogue) -> None:
+def _emit_deep(
+    k: Builder,
+    p: Product,
+    enough: Size,
+    scratch: Workspace,
+    epilogue: Epilogue,
+    parts: Size,
+) -> None:
     """Tasks of ``parts`` of the inner dimension, and what they leave added up."""
     depth = bind_size(k, "depth", ceil_div(p.depth, parts), p.depth)
-    cut = _bind(k, p, cut_of(replace(p, depth=depth), 1, functools.partial(bind_size, k)))
+    cut = _bind(k, p, cut_of(replace(p, depth=depth), enough, functools.partial(bind_size, k)))
     of_part = cut.down * cut.across
     tasks, room = parts * of_part, cut.most_rows * cut.width
     copies = scratch.base + tasks * room

@@ -110,7 +110,8 @@ def parts_of(p: Product) -> Size:
         return 1
     across = p.n // (_PANELS_PER_COPY * main_width(p.target) * p.lanes)
     tasks = max(p.m // _ROWS_PER_COPY, 1) * max(across, 1)
-    return dim_max(dim_min(ENOUGH // tasks, p.depth // _DEEP), 1)
+    most = ENOUGH // tasks
+    return dim_max(dim_min(most, p.depth // _DEEP), 1) if most > 1 else 1
 
 
 def cut_of(
