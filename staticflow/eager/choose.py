@@ -20,7 +20,6 @@ from staticflow.eager.costs import (
     BETWEEN,
     CALLS,
     FEW_IN_ROW,
-    HALF_LONG,
     HALVES,
     LARGE,
     LONG,
@@ -243,17 +242,13 @@ def _orders_by_kernel(op: Op, x: Array, dim: int, k: int) -> bool:
     rank ``k``, is as fast along ``dim`` as NumPy, which takes four times as long for floats of 16
     bits."""
     n = x.shape[dim]
-    if n <= NETWORK or n >= LONG or x.dtype in _HALVES:
+    if op in _RANKS or n <= NETWORK or n >= LONG or x.dtype in _HALVES:
         return True
     if op is sort_op:  # which NumPy does of more elements by keys, as fast
         return n <= SHORT and x.size < SMALL
     if op is topk_op and k <= FEW and k * k <= n:  # of which few are among the first meanwhile
         return True
-    if n < ROW and op not in _RANKS:
-        return False
-    if x.size < CALLS:
-        return True
-    return n >= ROW and op in _RANKS and (x.strides[dim] > x.itemsize or n >= HALF_LONG)
+    return n >= ROW and x.size < CALLS
 
 
 _RANKS = frozenset((kthvalue_op, median_dim_op))

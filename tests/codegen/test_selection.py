@@ -13,10 +13,11 @@ from test_sort_digits import DTYPES, order_of, row
 import staticflow as sf
 from staticflow.graph.graph import close
 from staticflow.ops.along.order import _PART_OF_ROW, FEW, NETWORK
-from staticflow.ops.along.selection import _LONG, _SAMPLE, _SAMPLE_OF_ROW
+from staticflow.ops.along.ranks import _COUNTED
+from staticflow.ops.along.selection import _LONG, _NEAR, _SAMPLE, _SAMPLE_OF_ROW
 from staticflow.passes.pipeline import optimize
 
-SIZES = (FEW + 4, FEW + 5, 100, 1000, _LONG - 1, _LONG, 5 * _LONG + 3)
+SIZES = (FEW + 4, FEW + 5, _COUNTED, _COUNTED + 1, 100, 1000, _LONG, _NEAR, _NEAR + 1)
 """Lengths of rows, of which the first is that of all that are asked for."""
 
 
@@ -79,12 +80,31 @@ def misleading(name: str, n: int, dtype: str) -> np.ndarray:
 def test_what_a_sample_of_a_long_row_tells_changes_no_result(dtype: str, name: str) -> None:
     x, k = sf.placeholder((None,), dtype, name="x"), sf.placeholder((None,), name="k")
     program = sf.compile([x, k], [*sf.topk(x, k.shape[0]), *x.kthvalue(k.shape[0])])
-    for n in (_LONG - 1, _LONG, 3 * _LONG + 5):
+    for n in (_LONG - 1, _NEAR + 1):
         a = misleading(name, n, dtype)
         for rank in (1, _SAMPLE, n // _SAMPLE_OF_ROW, n // 2, n):
             found = program(a, np.zeros(rank, "f4"))
             check(found[:2], a, order_of(a, True)[:rank])
             check(found[2:], a, np.asarray(order_of(a, False)[rank - 1]))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_every_rank_of_rows_that_are_found_by_bounds(dtype: str) -> None:
+    """Of elements of which few, some or all are equal, that lie near and apart."""
+    x, y = (
+        sf.placeholder((None, None), dtype, name="x"),
+        sf.placeholder((None, None), dtype, name="y"),
+    )
+    k = sf.placeholder((None,), name="k")
+    program = sf.compile([x, y, k], [*x.kthvalue(k.shape[0], 1), *y.kthvalue(k.shape[0], 0)])
+    n = _COUNTED + 8
+    rows = np.stack([np.resize(row(m, dtype), n) for m in (1, 3, n // 2, n - 1, n)])
+    for rank in range(1, n + 1):
+        wanted = [order_of(r, False)[rank - 1] for r in rows]
+        found = program(rows, np.ascontiguousarray(rows.T), np.zeros(rank, "f4"))
+        for values, at in (found[:2], found[2:]):
+            np.testing.assert_array_equal(at.numpy(), wanted)
+            assert values.numpy().tobytes() == rows[range(len(rows)), wanted].tobytes()
 
 
 @pytest.mark.parametrize("low", [0, 7, -(1 << 40)])

@@ -192,11 +192,11 @@ ORDERS: dict[str, Callable[[sf.Tensor], Any]] = {
 WIDE = -(-costs.CALLS // costs.ROW)
 BY_KERNEL: dict[tuple[int, int], set[str]] = {
     (costs.ROW - 1, 2): {"sort", "topk(1)", "kthvalue", "median"},
-    (costs.ROW - 1, -(-costs.CALLS // (costs.ROW - 1))): {"sort", "topk(1)"},
+    (costs.ROW - 1, -(-costs.CALLS // (costs.ROW - 1))): {"sort", "topk(1)", "kthvalue", "median"},
     (costs.ROW, 2): {"sort", "topk(1)", "topk(9)", "topk(17)", "kthvalue", "median"},
     (costs.ROW, WIDE): {"sort", "topk(1)", "kthvalue", "median"},
     (SHORT + 1, 2): {"topk(1)", "topk(9)", "topk(17)", "kthvalue", "median"},
-    (costs.HALF_LONG - 1, 5): {"topk(1)", "topk(9)", "kthvalue", "median"},
+    (SHORT + 1, WIDE): {"topk(1)", "topk(9)", "kthvalue", "median"},
     (costs.LONG, 1): {*ORDERS},
 }
 """Shapes, and what is found by a kernel along their columns once it comes often."""

@@ -43,7 +43,6 @@ SIZES: Mapping[str, str] = {
     "eager.costs.SUMMED_ROW": "length",
     "eager.costs.FEW_IN_ROW": "length",
     "eager.costs.LONG": "length",
-    "eager.costs.HALF_LONG": "length",
     "eager.costs.BETWEEN": "length",
     "eager.costs.CALLS": "elements",
     "eager.costs.HALVES": "elements",
@@ -140,7 +139,7 @@ NO_SIZES: Mapping[str, str] = {
             "codegen.lower.team_results._REGISTERS",
             "codegen.program.joined_launches._FEW", "codegen.program.joined_launches._BUFFERS",
             "ops.indexing.rank_merge._ROUNDS", "ops.indexing.rank_merge._HALVINGS", "ops.indexing.roll_repeat._HALVINGS",
-            "ops.matrices.elimination._FEW", "ops.along.selection._POSITION_BITS",
+            "ops.matrices.elimination._FEW", "ops.along.bisection._POSITION_BITS",
             "ops.along.recurrence._CHUNKS", "ops.along.recurrence._LEAST", "ops.along.recurrence._MANY", "ops.indexing.mask_ops._CHUNK", "ops.indexing.gather_ops._MANY",
             "runtime.device.graph_loops._LEAST_DRIVER", "runtime.device.cublas._NO_SUMS_OF_16_BITS", "runtime.device.cublas._TF32",
         ),
@@ -204,7 +203,7 @@ NO_SIZES: Mapping[str, str] = {
         ),
         "elements of a row of which some are sought, of which tests/codegen/test_selection.py has fewer and more": (
             "ops.along.order.NETWORK", "ops.along.selection._BITS", "ops.along.selection._VALUES",
-            "ops.along.selection._LONG", "ops.along.selection._SAMPLE", "ops.along.selection._SAMPLE_OF_ROW",
+            "ops.along.selection._LONG", "ops.along.selection._NEAR", "ops.along.ranks._COUNTED", "ops.along.selection._SAMPLE", "ops.along.selection._SAMPLE_OF_ROW",
             "ops.along.selection._BLOCK",
         ),
         "values that are sought together, of which tests/codegen/test_search.py has fewer and more": (
