@@ -24,8 +24,9 @@ __all__ = ["blocked_scratch", "emit_blocked"]
 
 def blocked_scratch(p: Product) -> Size:
     """Elements of workspace that `emit_blocked` needs, each worker its own."""
-    cut, parts = cut_of(p, ENOUGH), parts_of(p)
+    parts = parts_of(p)
     if parts == 1:
+        cut = cut_of(p, ENOUGH)
         return dim_min(cut.groups, p.target.workers) * cut.workspace
     cut = cut_of(replace(p, depth=ceil_div(p.depth, parts)), ENOUGH)
     tasks = parts * cut.down * cut.across
@@ -68,6 +69,11 @@ def _extent(k: Builder, p: Product, cut: Cut, top: Size, left: Size) -> tuple[Si
     return rows, columns
 
 
+def _columns(p: Product, left: Size, columns: Size) -> Product:
+    """The product of A and some columns of B, from ``left`` on."""
+    return replace(p, b=replace(p.b, base=p.b.at(0, left)), n=columns)
+
+
 def _emit_tasks(
     k: Builder, p: Product, enough: Size, scratch: Workspace, epilogue: Epilogue
 ) -> None:
@@ -84,7 +90,8 @@ def _emit_tasks(
             top, left = _corner(k, p, cut, task)
             if is_shared(p):
                 rows, columns = _extent(k, p, cut, top, left)
-                _call_task(k, p, cut, workspace, sums, top, left, rows, columns)
+                here, own = _columns(p, left, columns), (top, rows, cut.most_depth)
+                call_part(k, "task", here, sums, own, workspace.buffer, workspace.base)
                 each_piece(k, p, sums, rows, columns, top, left, epilogue)
             else:
                 Task(k, p, cut, workspace, sums, top, left).emit(epilogue)
@@ -118,11 +125,12 @@ def _emit_deep(
         )
         rows, columns = _extent(k, p, cut, top, left)
         sums = Matrix(scratch.buffer, scratch.base + task * room, cut.width, 1)
+        here = _columns(own, left, columns)
         if is_shared(p):
-            _call_task(k, own, cut, workspace, sums, top, left, rows, columns)
+            sizes = (top, rows, cut.most_depth)
+            call_part(k, "task", here, sums, sizes, workspace.buffer, workspace.base)
         else:
-            own = replace(own, b=replace(own.b, base=own.b.at(0, left)), n=columns)
-            emit_task(k, own, sums, workspace, top, rows, cut.most_depth)
+            emit_task(k, here, sums, workspace, top, rows, cut.most_depth)
     for task in each(k, "task", Span(0, of_part, 1), "parallel"):
         top, left = _corner(k, p, cut, task)
         rows, columns = _extent(k, p, cut, top, left)
@@ -134,20 +142,3 @@ def _emit_deep(
                     other = replace(sums, base=sums.base + part * of_part * room)
                     k.accumulate(total, "add", k.load(other.buffer, other.at(row, at), lanes))
                 epilogue(k, total, top + row, left + at, lanes, bound)
-
-
-def _call_task(
-    k: Builder,
-    p: Product,
-    cut: Cut,
-    workspace: Workspace,
-    sums: Matrix,
-    top: Size,
-    left: Size,
-    rows: Size,
-    columns: Size,
-) -> None:
-    """A task as a part that programs share, which leaves its results in ``sums``."""
-    here = replace(p, b=replace(p.b, base=p.b.at(0, left)), n=columns)
-    own = (top, rows, cut.most_depth)
-    call_part(k, "task", here, sums, own, workspace.buffer, workspace.base)

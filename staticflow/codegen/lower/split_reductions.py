@@ -102,7 +102,8 @@ class SplitWriter(LoopWriter):
         return made
 
     def _rows_at(self, outer: Sequence[Size]) -> dict[Node, tuple[Index, Operand]]:
-        """What is known of a row or column: what was checked, and what passes before have found."""
+        """The values that are known of the row or column at ``outer``, by node, each with its
+        index: those that were checked, and the totals of reductions of the passes before."""
         full = self.nest.index(outer, [0] * len(self.nest.inner.loops))
         rows = self._checked_values(full)
         for r, buffer in self._totals.items():
@@ -147,7 +148,8 @@ class SplitWriter(LoopWriter):
                 yield at, "threads"
 
     def _store_row(self, outer: Sequence[Size], sums: dict[Node, Reg]) -> None:
-        """What is stored for a row or column whose last pass has found ``sums``."""
+        """Store the results that have one value for the row or column at ``outer``. ``sums`` are
+        the totals of the last pass, by reduction; those of the passes before are loaded."""
         k = self.k
         full = self.nest.index(outer, [0] * len(self.nest.inner.loops))
         rows = self._rows_at(outer)

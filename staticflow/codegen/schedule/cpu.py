@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from staticflow.codegen.kernel import (
     Accumulate,
-    Bind,
     Block,
     Kernel,
     Let,
@@ -16,12 +15,13 @@ from staticflow.codegen.kernel import (
 from staticflow.codegen.lower.cluster import Lowered
 from staticflow.codegen.parts import walk
 from staticflow.codegen.rewrite import find_loop
+from staticflow.codegen.schedule.lanes import looks_up
 from staticflow.codegen.schedule.loops import is_vectorizable, iteration_count, split, vectorize
 from staticflow.codegen.schedule.short_loops import write_out_short
 from staticflow.codegen.schedule.streams import stream_stores
 from staticflow.codegen.schedule.strips import strips
 from staticflow.codegen.target import Target
-from staticflow.graph.dim_queries import coefficient, symbols_of
+from staticflow.graph.dim_queries import coefficient
 from staticflow.graph.dims import Sym
 
 __all__ = ["schedule_cpu"]
@@ -94,14 +94,6 @@ def _scatters(body: Block, var: Sym) -> bool:
     return any(stride not in (0, 1, -1) for stride in strides)
 
 
-def _looks_up(body: Block) -> bool:
-    """Whether something is loaded where only the run knows, each lane by instructions of its own:
-    there are enough of them in one register."""
-    bound = {s.sym for s in walk(body) if isinstance(s, Bind)}
-    loads = (s.expr.index for s in walk(body) if isinstance(s, Let) and isinstance(s.expr, Load))
-    return any(not bound.isdisjoint(symbols_of(index)) for index in loads)
-
-
 def _divides(body: Block, var: Sym) -> bool:
     """Whether something is loaded at an index that is divided, as where dims of unknown sizes are
     one: then the index of each lane is computed by instructions of its own, and more lanes are as
@@ -137,7 +129,7 @@ def _picks(body: Block, var: Sym) -> bool:
 def _beside(body: Block, var: Sym) -> int:
     """How many registers are side by side: more than one in a short body, unless lanes go one by
     one, and in one that looks up again and again, which would wait for the memory each time."""
-    if _looks_up(body):
+    if looks_up(body):  # each lane by instructions of its own: there are enough in one register
         return _REGISTERS if any(isinstance(s, Loop) for s in walk(body)) else 1
     if not _is_short(body) or _scatters(body, var) or _divides(body, var):
         return 1

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 
 from staticflow.codegen.kernel import (
     Accumulate,
-    Bind,
     Block,
     Kernel,
     Let,
@@ -21,8 +20,9 @@ from staticflow.codegen.kernel import (
 )
 from staticflow.codegen.parts import walk
 from staticflow.codegen.rewrite import find_loop
+from staticflow.codegen.schedule.lanes import looks_up
 from staticflow.codegen.schedule.loops import is_vectorizable, iteration_count, unroll
-from staticflow.graph.dim_queries import coefficient, symbols_of
+from staticflow.graph.dim_queries import coefficient
 from staticflow.graph.dims import Sym
 
 __all__ = ["write_out_short"]
@@ -110,13 +110,10 @@ def _is_short(loop: Loop, most: int) -> bool:
 def _is_near(loop: Loop, most: int) -> bool:
     """Whether iterations beside each other read and write elements at most so far apart, and not
     where only the run knows."""
-    parts = [s.expr if isinstance(s, Let) else s for s in walk(loop.body)]
-    indices = [p.index for p in parts if isinstance(p, Load | Store)]
-    bound = {s.sym for s in walk(loop.body) if isinstance(s, Bind)}
-    strides = [coefficient(index, loop.var) for index in indices]
-    return all(isinstance(s, int) and 0 <= s <= most for s in strides) and all(
-        bound.isdisjoint(symbols_of(index)) for index in indices
-    )
+    parts = (s.expr if isinstance(s, Let) else s for s in walk(loop.body))
+    strides = (coefficient(p.index, loop.var) for p in parts if isinstance(p, Load | Store))
+    is_near = all(isinstance(s, int) and 0 <= s <= most for s in strides)
+    return is_near and not looks_up(loop.body)
 
 
 def _loop_around(body: Block, var: Sym) -> Loop | None:

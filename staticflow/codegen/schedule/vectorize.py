@@ -2,8 +2,8 @@
 
 What depends on the loop's variable gets lanes, everything else stays scalar. A symbol whose value
 does is no symbol any more: what is loaded where it says is loaded `at` a vector. Iterations that do
-not fill a vector run as one more vector with lanes off. A sum (or another combination) over the
-iterations is kept in one vector and folded after the loop.
+not fill a vector run as one more vector with lanes off, or one by one where lanes are moved so. A
+sum (or another combination) over the iterations is kept in one vector and folded after the loop.
 """
 
 from __future__ import annotations
@@ -39,13 +39,11 @@ from staticflow.codegen.kernel import (
     Stmt,
     Store,
     Var,
-    Worker,
 )
-from staticflow.codegen.parts import operands_of, sizes_of, walk
+from staticflow.codegen.parts import walk
 from staticflow.codegen.primitives import identity
-from staticflow.codegen.rewrite import Names, copy_block, find_loop, replace_loop, symbol_of
-from staticflow.codegen.schedule.independent import memory_conflict
-from staticflow.codegen.text import format_statement
+from staticflow.codegen.rewrite import Names, copy_block, find_loop, replace_loop
+from staticflow.codegen.schedule.lanes import is_vector, obstacle, vector_registers
 from staticflow.errors import VerifyError
 from staticflow.graph.dim_queries import coefficient, substitute_dim, symbols_of
 from staticflow.graph.dims import Dim, Size, Sym, dim_max, floor_div
@@ -71,7 +69,7 @@ def vectorize(kernel: Kernel, var: Sym, width: int) -> Kernel:
     iterations may touch the same element.
     """
     loop = find_loop(kernel, var)
-    fault = _obstacle(loop)
+    fault = obstacle(loop)
     if width < 2:
         fault = f"the width must be at least 2, not {width}"
     if fault is not None:
@@ -84,136 +82,7 @@ def vectorize(kernel: Kernel, var: Sym, width: int) -> Kernel:
 
 def is_vectorizable(kernel: Kernel, var: Sym) -> bool:
     """Whether `vectorize` takes the loop over ``var``."""
-    return _obstacle(find_loop(kernel, var)) is None
-
-
-# -- what stands in the way ------------------------------------------------------------------------
-
-
-def _obstacle(loop: Loop) -> str | None:
-    if loop.step != 1:
-        return f"its step is {loop.step}"
-    if loop.kind == "grid":
-        return "its iterations are the threads of a grid"
-    if loop.going is not None:
-        return "it asks before each iteration"
-    own = {s.reg.name for s in walk(loop.body) if isinstance(s, (Let, Var))}
-    vectors = _vector_registers(loop.body, loop.var)
-    folds = {s.reg for s in walk(loop.body) if isinstance(s, Let) and isinstance(s.expr, Fold)}
-    for stmt in walk(loop.body):
-        if (
-            isinstance(stmt, If)
-            and not _is_vector(stmt.cond, vectors)
-            and not (stmt.cond in folds and _leaves_traces(stmt, own))
-        ):  # all lanes take the same branch
-            continue
-        fault = _statement_obstacle(stmt, loop.var, own, vectors)
-        if fault is not None:
-            return f"{format_statement(stmt)}: {fault}"
-    fault = _accumulator_obstacle(loop.body, own)
-    return fault if fault is not None or loop.kind == "parallel" else memory_conflict(loop)
-
-
-def _statement_obstacle(stmt: Stmt, var: Sym, own: set[str], vectors: set[str | Sym]) -> str | None:
-    if isinstance(stmt, If):
-        return "lanes cannot branch"
-    if isinstance(stmt, Set) and stmt.reg.name not in own:
-        return "the register is from outside the loop"
-    if isinstance(stmt, Loop) and var in symbols_of(stmt.lo) | symbols_of(stmt.hi):
-        return "lanes differ in the number of iterations"
-    fault = _symbol_obstacle(stmt, var, vectors)
-    if fault is not None:
-        return fault
-    if isinstance(stmt, Loop) and stmt.going is not None and stmt.going.name in vectors:
-        return "lanes may differ in the number of iterations"
-    if isinstance(stmt, Store) and var not in symbols_of(stmt.index):
-        return "all lanes store to one element"
-    regs = [stmt.reg] if isinstance(stmt, (Let, Var, Set, Accumulate)) else operands_of(stmt)
-    part = stmt.expr if isinstance(stmt, Let) else stmt
-    if isinstance(part, Worker):
-        return "each iteration asks for its thread"
-    bounded = isinstance(part, (Load, Store)) and part.bound is not None
-    if bounded or any(r.lanes > 1 for r in regs) or isinstance(part, Active):
-        return "it has lanes already"
-    return None
-
-
-def _symbol_obstacle(stmt: Stmt, var: Sym, vectors: set[str | Sym]) -> str | None:
-    """What keeps the symbols that differ between lanes from being vectors in a statement."""
-    part = stmt.expr if isinstance(stmt, Let) else stmt
-    sizes = [s for s in sizes_of(part) if not vectors.isdisjoint(symbols_of(s))]
-    sym = symbol_of(stmt)
-    above = None if sym is None else sym.upper
-    if not sizes and (above is None or vectors.isdisjoint(symbols_of(above))):
-        return None
-    if not isinstance(part, (Load, Index)):
-        return "lanes differ in the value of a symbol"
-    differ = [s for s in symbols_of(part.index) if s in vectors]
-    steps = [coefficient(part.index, s) for s in differ]
-    if any(step is None or not {var, *differ}.isdisjoint(symbols_of(step)) for step in steps):
-        return "a symbol that differs between lanes is more than added to the index"
-    return None
-
-
-def _names_lanes(expr: Load | Index) -> bool:
-    """Whether lanes differ in the place of a vector."""
-    has_at = isinstance(expr, Load) and expr.at is not None
-    return has_at or LANE_SYM in symbols_of(expr.index)
-
-
-def _leaves_traces(stmt: If, own: set[str]) -> bool:
-    """Whether a branch does more than set registers of the iteration, or may load where only those
-    that it is meant for have an element: other lanes take it, too."""
-    return any(
-        isinstance(s, (Store, Bind)) or (isinstance(s, Accumulate) and s.reg.name not in own)
-        for s in walk((stmt,))
-    )
-
-
-def _accumulator_obstacle(body: Block, own: set[str]) -> str | None:
-    """Accumulators from outside the loop take one kind of combination, and are not read in it."""
-    ops: dict[str, str] = {}
-    for stmt in walk(body):
-        if not isinstance(stmt, Accumulate) or stmt.reg.name in own:
-            continue
-        if ops.setdefault(stmt.reg.name, stmt.op) != stmt.op:
-            return f"%{stmt.reg.name} is combined in two ways"
-    read = {a.name for s in walk(body) for a in operands_of(s) if isinstance(a, Reg)}
-    both = sorted(read & ops.keys())
-    return f"%{both[0]} is accumulated and read in one iteration" if both else None
-
-
-def _is_vector(arg: Operand, vectors: set[str | Sym]) -> bool:
-    return isinstance(arg, Reg) and arg.name in vectors
-
-
-def _vector_registers(body: Block, var: Sym) -> set[str | Sym]:
-    """The registers, by name, and the symbols bound in ``body`` whose value differs from iteration
-    to iteration."""
-    vectors: set[str | Sym] = set()
-    own = {s.reg.name for s in walk(body) if isinstance(s, (Let, Var))}
-    made: list[tuple[str | Sym, set[str | Sym]]] = []  # of which others each is made
-    for stmt in walk(body):
-        if isinstance(stmt, Bind):
-            made.append((stmt.sym, {a.name for a in operands_of(stmt) if isinstance(a, Reg)}))
-        if not isinstance(stmt, (Let, Var, Set, Accumulate)) or stmt.reg.name not in own:
-            continue
-        expr = stmt.expr if isinstance(stmt, Let) else None
-        if isinstance(expr, Fold):
-            continue  # which is one for all of them
-        parts: set[str | Sym] = {a.name for a in operands_of(stmt) if isinstance(a, Reg)}
-        if isinstance(expr, (Load, Index)):
-            parts |= symbols_of(expr.index)
-            if var in parts:
-                vectors.add(stmt.reg.name)
-        made.append((stmt.reg.name, parts))
-    size = -1
-    while size != len(vectors):
-        size = len(vectors)
-        for name, parts in made:
-            if name not in vectors and not vectors.isdisjoint(parts):
-                vectors.add(name)
-    return vectors
+    return obstacle(find_loop(kernel, var)) is None
 
 
 # -- the vectorised loop ---------------------------------------------------------------------------
@@ -325,6 +194,12 @@ def _tail(loop: Loop, left: Size, names: Names, lanes: _Lanes) -> Block:
     )
 
 
+def _names_lanes(expr: Load | Index) -> bool:
+    """Whether lanes differ in the place of a vector."""
+    has_at = isinstance(expr, Load) and expr.at is not None
+    return has_at or LANE_SYM in symbols_of(expr.index)
+
+
 class _Lanes:
     """Writes iterations of the loop over ``var`` as lanes.
 
@@ -346,7 +221,7 @@ class _Lanes:
         """The body for as many iterations from ``first`` on as there are lanes, or ``bound``."""
         self.sizes = {self.var: first + LANE}
         self.bound = bound
-        self.vectors = _vector_registers(body, self.var)
+        self.vectors = vector_registers(body, self.var)
         self.places: dict[Sym, Operand] = {}
         self.changing = {s.reg.name for s in walk(body) if isinstance(s, Var)}
         return self.block(body)
@@ -444,7 +319,7 @@ class _Lanes:
         """The fold of the lanes that are on, where its operand differs between iterations."""
         fold = stmt.expr
         assert isinstance(fold, Fold)
-        if not _is_vector(fold.arg, self.vectors):
+        if not is_vector(fold.arg, self.vectors):
             return stmt
         rest = identity(fold.op, fold.arg.dtype)
         return Let(stmt.reg, Fold(fold.op, self.active_or(fold.arg, rest)))
@@ -481,7 +356,7 @@ class _Lanes:
         self.emit(Store(stmt.buffer, self.index(stmt.index), value, self.bound))
 
     def check(self, stmt: Check) -> None:
-        if _is_vector(stmt.cond, self.vectors):
+        if is_vector(stmt.cond, self.vectors):
             holds = Reg(self.names.fresh("holds"), bool_)
             self.emit(Let(holds, Fold("and", self.active_or(stmt.cond, True))))
             stmt = replace(stmt, cond=holds)
@@ -509,7 +384,7 @@ class _Lanes:
 
     def apply(self, expr: Apply) -> Apply:
         args = list(map(self.vector, expr.args))
-        if expr.op in ("quotient", "remainder") and _is_vector(expr.args[1], self.vectors):
+        if expr.op in ("quotient", "remainder") and is_vector(expr.args[1], self.vectors):
             # Lanes that are off may have loaded a zero, and dividing by it would trap.
             args[1] = self.active_or(expr.args[1], 1)
         return Apply(expr.op, tuple(args))

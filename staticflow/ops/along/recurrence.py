@@ -171,8 +171,8 @@ def walk_in_chunks(
 
                 self.go_through(chunk, visit)
 
-    def nothing() -> None:
-        """What is done again of summaries that are states."""
+    def never_again() -> None:
+        """The ``again`` of summaries that are states: no steps, as `combine` does not call it."""
 
     if parts is None or parts.is_cut != 1:
         rows = prod(outer) * (1 if parts is None else 1 - parts.is_cut)
@@ -189,7 +189,7 @@ def walk_in_chunks(
         chunks.summarize()
         total = variables(neutral)
         with k.loop("chunk", _CHUNKS) as chunk:
-            combine(total, chunks.summary_of(chunk), nothing)
+            combine(total, chunks.summary_of(chunk), never_again)
         for name, value in zip(made, total, strict=True):
             k.store(name, parts.place(row, part), k.freeze(value))
     with parts.each("blocks") as (row, part, at, first, length):
@@ -197,7 +197,7 @@ def walk_in_chunks(
         chunks.summarize()
         ahead = variables(start)
         with k.loop("before", part) as before:
-            combine(ahead, [k.load(name, parts.place(row, before)) for name in made], nothing)
+            combine(ahead, [k.load(name, parts.place(row, before)) for name in made], never_again)
         chunks.store_all([k.freeze(a) for a in ahead])
 
 
