@@ -51,11 +51,12 @@ _NO_ATTRS: Mapping[str, Any] = {}
 
 def _are_open(attrs: Mapping[str, Any]) -> bool:
     """Whether a size among the attributes of an op is known only when a program runs."""
-    return any(
-        isinstance(size, Dim)
-        for value in attrs.values()
-        for size in (value if isinstance(value, tuple) else (value,))
-    )
+    return any(map(_is_open, attrs.values()))
+
+
+def _is_open(value: Any) -> bool:
+    """Whether an attribute is a size known only when a program runs, or holds one."""
+    return any(map(_is_open, value)) if isinstance(value, tuple) else isinstance(value, Dim)
 
 
 _STATIC_TYPES = frozenset((Symbol, Dim, OpenSize))

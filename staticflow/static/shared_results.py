@@ -11,6 +11,7 @@ of that value, which is then a result of the program that nobody else sees.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations, pairwise
 from typing import Any
 
@@ -30,22 +31,36 @@ __all__ = ["Shared", "plan_results", "put_together"]
 @dataclass(frozen=True, slots=True)
 class _Step:
     """A view, with attributes that may be unknown sizes; gradients flow through a ``recorded``
-    one."""
+    one. ``at`` are the integers by which it selects, each a symbol or tensor, and in a plan the
+    position of the result that is the integer, or a tensor."""
 
     fn: Callable[..., Any]
     attrs: Mapping[str, Any]
     recorded: bool
+    at: tuple[Any, ...] = ()
 
-    def __call__(self, x: Any, sizes: Sizes) -> Any:
+    def __call__(self, x: Any, sizes: Sizes, results: Sequence[Any]) -> Any:
+        attrs = {k: _with_numbers(v, sizes) for k, v in self.attrs.items()}
         with recording(thread.state.recording and self.recorded):
-            return self.fn(x, **{k: _with_numbers(v, sizes) for k, v in self.attrs.items()})
+            if not self.at:
+                return self.fn(x, **attrs)
+            at = [int(results[k] if type(k) is int else k) for k in self.at]
+            for dim, index in sorted(zip(attrs["dims"], at, strict=True), reverse=True):
+                x = x.select(dim, index)
+            return x
 
     @property
     def sizes(self) -> Iterator[Dim]:
         """The unknown sizes that it needs."""
-        for value in self.attrs.values():
-            every = value if isinstance(value, tuple) else (value,)
-            yield from (v for v in every if isinstance(v, Dim))
+        return _sizes_in(tuple(self.attrs.values()))
+
+
+def _sizes_in(value: Any) -> Iterator[Dim]:
+    if isinstance(value, tuple):
+        for part in value:
+            yield from _sizes_in(part)
+    elif isinstance(value, Dim):
+        yield value
 
 
 def _with_numbers(value: Any, sizes: Sizes) -> Any:
@@ -78,7 +93,7 @@ def _steps_to_root(x: Any) -> tuple[Any, list[_Step]]:
     while view is not None:
         part: Any = view
         while isinstance(part, Alias):
-            steps.append(_Step(part.op, part.attrs, part.recorded))
+            steps.append(_Step(part.op, part.attrs, part.recorded, part.at))
             part = part.base
         if isinstance(view, Detached):
             steps.append(_Step(_detach, {}, True))
@@ -93,7 +108,8 @@ def plan_results(
     fn: Any, leaves: Sequence[Any], arguments: Sequence[Symbol]
 ) -> tuple[tuple[Shared | None, ...], list[Symbol]]:
     """For each of the ``leaves`` of what ``fn`` gives how it shares memory, None where it is
-    computed; and what is computed beside for those that overlap.
+    computed; and what is computed beside: for those that overlap the whole, and the integers by
+    which views select.
 
     A view of which the sizes do not follow from those of the ``arguments`` is computed.
     """
@@ -119,8 +135,23 @@ def plan_results(
         if shared and not _is_known(shared.steps, known):
             shared = None
         found.append(shared)
-    wholes = _share_wholes(found, roots, known)
-    return tuple(found), wholes
+    beside = _share_wholes(found, roots, known)
+    plan = [shared and _with_positions(shared, len(found), beside) for shared in found]
+    return tuple(plan), beside
+
+
+def _with_positions(shared: Shared, first: int, beside: list[Symbol]) -> Shared:
+    """``shared``, its views selecting by what is computed ``beside`` the results, from position
+    ``first`` on, which becomes more."""
+
+    def position(k: Any) -> Any:
+        if not isinstance(k, Symbol):
+            return k
+        beside.append(k)
+        return first + len(beside) - 1
+
+    steps = (replace(s, at=tuple(map(position, s.at))) for s in shared.steps)
+    return replace(shared, steps=tuple(steps))
 
 
 def _is_known(steps: Sequence[_Step], known: frozenset[Sym]) -> bool:
@@ -199,14 +230,21 @@ def put_together(
     for symbol, x in zip(arguments, given, strict=True):
         sizes.bind(symbol.node.tensor_type, x, "an argument")
     results = [next(computed) if shared is None else None for shared in plan]
-    last = max((shared.position for shared in plan if shared and shared.of_result), default=0)
-    results += [next(computed) for _ in range(len(plan), last + 1)]
+    results += [next(computed) for _ in range(len(plan), 1 + max(map(_last, plan), default=0))]
     for of_result in (False, True):
         for i, shared in enumerate(plan):
             if shared is not None and shared.of_result is of_result:
                 x = results[shared.position] if of_result else shared.tensor
                 x = given[shared.position] if x is None else x
                 for step in shared.steps:
-                    x = step(x, sizes)
+                    x = step(x, sizes, results)
                 results[i] = x
     return results[: len(plan)]
+
+
+def _last(shared: Shared | None) -> int:
+    """The last position of a result that ``shared`` is taken of."""
+    if shared is None:
+        return 0
+    numbers = (k for step in shared.steps for k in step.at if type(k) is int)
+    return max((shared.position if shared.of_result else 0, *numbers))

@@ -10,7 +10,17 @@ import warnings
 
 import numpy as np
 import pytest
-from calls_of_all import CALLABLES, METHODS, NO_INPUTS, SLOW, programs_of, tensors_in, with_leaves
+from calls_of_all import (
+    CALLABLES,
+    METHODS,
+    NO_INPUTS,
+    SLOW,
+    calls_of,
+    programs_of,
+    symbols_for,
+    tensors_in,
+    with_leaves,
+)
 from slices import daily
 
 import staticflow as sf
@@ -24,6 +34,10 @@ SIZES = (0, 1, 2, 3, 5)
 
 KEPT = {"corrcoef", "cov", "squeeze", "squeeze_"}
 """A dim of unknown size that is 1 stays, as the page on differences says."""
+
+BESIDE = [name for name in QUICK if name != "linalg.lstsq"]
+"""Of a program with tensors; what `lstsq` gives of few rows a graph says otherwise, as the page on
+differences tells."""
 
 UNORDERED = {"bucketize", "searchsorted"}
 """Nothing is said of edges that are in no order, as these are; the shapes are compared."""
@@ -96,6 +110,32 @@ def check(name):
                     compare(name, found, eagerly(fn, other))
 
 
+def check_beside_a_tensor(name):
+    """The same of programs in which one of several inputs is a tensor, whose sizes are numbers."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for fn, given in calls_of(name):
+            leaves, form = pytree.flatten(given)
+            arrays = [i for i, x in enumerate(leaves) if isinstance(x, np.ndarray)]
+            for kept in arrays if len(arrays) > 1 else ():
+                rest = [i for i in arrays if i != kept]
+                symbols, inputs = symbols_for([leaves[i] for i in rest], True)
+                args = [*leaves]
+                for i, x in zip([kept, *rest], [sf.tensor(leaves[kept]), *symbols], strict=True):
+                    args[i] = x
+                try:
+                    results = tensors_in(fn(*pytree.unflatten(form, args)))
+                    program = sf.compile(inputs, results)
+                except sf.StaticflowError:
+                    continue
+                for other in resized(given):
+                    new = pytree.flatten(other)[0]
+                    if new[kept] is leaves[kept]:
+                        found = by_program(program, [new[i] for i in rest])
+                        if found is not None:
+                            compare(name, found, eagerly(fn, other))
+
+
 @pytest.mark.parametrize("name", daily(QUICK, 6, "wrong sizes"))
 def test_programs_refuse_the_sizes_that_are_refused_eagerly(name):
     check(name)
@@ -105,6 +145,36 @@ def test_programs_refuse_the_sizes_that_are_refused_eagerly(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_every_program_refuses_the_sizes_that_are_refused_eagerly(name):
     check(name)
+
+
+@pytest.mark.parametrize("name", daily(BESIDE, 6, "wrong sizes beside a tensor"))
+def test_programs_with_a_tensor_refuse_the_sizes_that_are_refused_eagerly(name):
+    check_beside_a_tensor(name)
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("name", BESIDE)
+def test_every_program_with_a_tensor_refuses_the_sizes_that_are_refused_eagerly(name):
+    check_beside_a_tensor(name)
+
+
+def test_a_tensor_beside_sizes_that_are_open():
+    check_beside_a_tensor("repeat_interleave")
+    x, w = sf.placeholder((None, 3), name="x"), sf.ones(2, 3)
+    n = x.shape[0]
+    for fn in (
+        lambda n: w.sum_to_size(n, 3),
+        lambda n: w.split([1, n]),
+        lambda n: w.unflatten(0, (n, 1)),
+        lambda n: sf.nn.functional.interpolate(w[None], size=n),
+    ):
+        found = fn(n)
+        program = sf.compile([x], tensors_in(found))
+        for rows in (1, 2, 3):
+            wanted = eagerly(lambda _, fn=fn, rows=rows: fn(rows), [sf.ones(1).numpy()])
+            got = by_program(program, [np.ones((rows, 3), np.float32)])
+            if got is not None:
+                compare("", got, wanted)
 
 
 @pytest.mark.parametrize(

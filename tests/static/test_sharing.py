@@ -65,7 +65,23 @@ RESULTS = {
     "columns": lambda a: (lambda b: (b[:, 0], b[:, 1]))(a * 2),
     "windows of the changed": lambda a: (lambda b: (b[:1], b[:2]))(a.add_(1) * 2),
     "a list of both": lambda a: {"arg": a, "new": [a + 1, a]},
+    "at a number": lambda a: a[number(a, 1)],
+    "at a number from the back": lambda a: a[number(a, -1)],
+    "at two numbers": lambda a: a[number(a, 1), number(a, -2)],
+    "at a number of the last dim": lambda a: a[..., number(a, 2)],
+    "at a number, then a part": lambda a: a.t()[number(a, 1)].detach()[:1],
+    "a part, then at a number": lambda a: a[1:][number(a, 0)],
+    "at a number, changed": lambda a: a[number(a, 0)].mul_(3),
+    "at numbers of what is new": lambda a: (
+        lambda b: (b[number(a, 1)], b[number(a, 0)], b[number(a, 1)][1:], b)
+    )(a * 2),
+    "at a number that is a result": lambda a: (lambda i: (a[i], i, a[i]))(number(a, 1)),
 }
+
+
+def number(a, n):
+    """The number ``n``, as what only the run can tell."""
+    return (a.sum() * 0).long() + n
 
 
 def without_history(a):
@@ -81,7 +97,7 @@ def test_results_of_jit_share_memory_as_eagerly(name, make):
     def change_all(given, x):
         leaves = pytree.flatten(given)[0]
         for i, leaf in enumerate(leaves):
-            leaf.add_(10.0 ** (i + 1))
+            leaf.add_(10 ** (i + 1))
         return given, [leaf is x for leaf in leaves]
 
     eagerly, jitted = result_of(RESULTS[name], change_all)
@@ -102,6 +118,33 @@ def test_gradients_go_through_what_is_handed_back():
     assert part._base is x
     (part.sum() + square.sum()).backward()
     assert x.grad.tolist() == [[2.0, 4.0], [7.0, 9.0]]
+
+
+def test_gradients_go_through_what_is_selected_by_a_number():
+    x, i = sf.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True), sf.tensor(1)
+    row = sf.jit(lambda a, i: a[i])(x, i)
+    assert row._base is x
+    (row * row).sum().backward()
+    assert x.grad.tolist() == [[0.0, 0.0], [6.0, 8.0]]
+    with sf.no_grad():
+        sf.jit(lambda a, i: a[i])(x, i).add_(1)
+    assert x.tolist() == [[1.0, 2.0], [4.0, 5.0]]
+
+
+def test_what_a_module_holds_is_selected_from_by_a_number():
+    class Table(sf.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("rows", sf.arange(6.0).reshape(3, 2))
+
+        def forward(self, i):
+            return self.rows[i]
+
+    table = sf.jit(Table())
+    for i in (2, 0, -1):
+        assert table(sf.tensor(i)).tolist() == table.rows[i].tolist()
+    with pytest.raises(sf.IndexRangeError, match=r"the index 3 is outside dim 0 of size 3"):
+        table(sf.tensor(3))
 
 
 # -- a reshape, which is a view or a copy

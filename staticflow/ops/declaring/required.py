@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from staticflow.errors import ArgumentError, DTypeError, ShapeError
-from staticflow.graph.dims import Size, closed_size, same_shape
+from staticflow.errors import ArgumentError, DTypeError, ShapeError, SymbolicError
+from staticflow.graph.dims import Dim, Size, closed_size, same_shape
 from staticflow.graph.dtypes import bool_
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
@@ -29,11 +29,17 @@ def _infer(
     return x
 
 
+def _reference(xp: Any, x: Any, *, pairs: tuple[tuple[Size, Size], ...], what: str) -> Any:
+    if any(isinstance(size, Dim) for pair in pairs for size in pair):  # a tensor beside a symbol
+        raise SymbolicError(f"{what}: only the program that is called can tell")
+    return x
+
+
 required_op: Op = Op(
     name="required",
     doc="``x``, where the two sizes in each of ``pairs`` are equal; an error calls them ``what``.",
     infer=_infer,
-    reference=lambda xp, x, **_: x,
+    reference=_reference,
     vjp=per_arg(lambda ct, out, x, **_: ct),
     lowering=View(lambda index, src, dst, **_: index),
     grad_name="AliasBackward0",
