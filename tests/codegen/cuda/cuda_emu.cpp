@@ -1,5 +1,5 @@
 // Runs CUDA C kernels on the host, for tests: blocks and threads of a launch, their barriers and
-// what warps exchange. It is compiled once, and linked with each source that `emulator.py` compiles.
+// what warps exchange. It is compiled once; kernels that `emulator.py` loads behind it find it.
 //
 // A CUDA thread runs on a fiber, all fibers on one OS thread. A fiber runs thread after thread of
 // the block until one has to wait at a barrier; then the scheduler goes on with another fiber. So
@@ -8,13 +8,15 @@
 //
 // A failure (trap, misused barrier) leaves the kernel by siglongjmp, from whatever fiber, and its
 // message names block and thread.
-#include "cuda_emu.h"
+#include "cuda_emu_library.h"
 
 #include <algorithm>
 #include <csetjmp>
 #include <csignal>
 #include <cstdarg>
+#include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <deque>
 #include <string>
 #include <sys/mman.h>
@@ -60,24 +62,24 @@ struct Fiber {
 
 struct SharedArray {
   GuardedPages pages;
+  size_t bytes = 0;
   uint64_t block = 0;  // the serial number of the block that it was poisoned for
 };
 
 // The warp operation that lanes wait at. Every lane gives a value; two tables, because lanes may be
 // at the next operation before others have looked at the values of this one.
 struct Warp {
-  uint64_t values[2][32];
+  Word values[2][32];
   unsigned operation, returned;
   int line;
   std::deque<Fiber*> waiting;
 };
 
 struct Launch {
-  uint64_t block_serial;
   Order order;
   uint64_t random;
-  void (*kernel)(void* arguments);
-  void* arguments;
+  void (*kernel)(void** arguments);
+  void** arguments;
   std::vector<uint3> threads;  // of a block, in the order in which they start
   size_t started, returned;
   std::vector<Fiber*> fibers, idle;
@@ -86,8 +88,12 @@ struct Launch {
   bool votes[2];  // whether a thread has voted for it at this barrier; and at the next
   unsigned barriers;
   std::vector<Warp> warps;
-  std::vector<SharedArray> shared;
   std::string failure;
+};
+
+// What is asked for, as `emulator.py` writes it.
+struct Config {
+  unsigned grid[3], block[3], order, seed, races;
 };
 
 dim3 grid, block;
@@ -95,6 +101,9 @@ uint3 block_index;
 const uint3* thread_index;
 
 static Launch now;
+static uint64_t block_serial;  // of the running block, counted over all launches
+static std::vector<Fiber*> kept_fibers;  // of earlier launches, that wait for a thread to run
+static std::vector<SharedArray> shared;
 static Fiber* running;
 static jmp_buf scheduler;
 static sigjmp_buf escape;
@@ -173,6 +182,12 @@ static void fiber_main() {
 }
 
 static Fiber* idle_fiber() {
+  if (now.idle.empty() && !kept_fibers.empty()) {
+    Fiber* fiber = kept_fibers.back();
+    kept_fibers.pop_back();
+    now.fibers.push_back(fiber);
+    return fiber;
+  }
   if (now.idle.empty()) {
     Fiber* fiber = new Fiber();
     fiber->stack.allocate(stack_bytes, stack_guard);
@@ -224,7 +239,7 @@ bool barrier(int line, bool vote) {
   return any;
 }
 
-const uint64_t* exchange(unsigned mask, uint64_t value, int line) {
+const Word* exchange(unsigned mask, Word value, int line) {
   const unsigned number = thread_number();
   Warp& warp = now.warps[number / 32];
   if (mask != ~0u) fail("the warp operation of line %d is not of all lanes", line);
@@ -235,7 +250,7 @@ const uint64_t* exchange(unsigned mask, uint64_t value, int line) {
   if (warp.waiting.empty()) warp.line = line;
   if (warp.line != line)
     fail("threads of a warp wait at the warp operations of lines %d and %d", warp.line, line);
-  uint64_t* values = warp.values[warp.operation % 2];
+  Word* values = warp.values[warp.operation % 2];
   values[number % 32] = value;
   warp.waiting.push_back(running);
   if (warp.waiting.size() == 32) {
@@ -249,16 +264,20 @@ const uint64_t* exchange(unsigned mask, uint64_t value, int line) {
 }
 
 bool any_lane(unsigned mask, bool vote, int line) {
-  const uint64_t* values = exchange(mask, vote, line);
-  return std::any_of(values, values + 32, [](uint64_t v) { return v != 0; });
+  const Word* values = exchange(mask, vote, line);
+  return std::any_of(values, values + 32, [](Word v) { return v != 0; });
 }
 
 void* shared_array(size_t id, size_t bytes) {
-  if (id >= now.shared.size()) now.shared.resize(id + 1);
-  SharedArray& array = now.shared[id];
-  if (!array.pages.begin) array.pages.allocate(bytes);
-  if (array.block != now.block_serial) {
-    array.block = now.block_serial;
+  if (id >= shared.size()) shared.resize(id + 1);
+  SharedArray& array = shared[id];
+  if (array.bytes != bytes) {  // of an earlier launch, or none
+    array.pages.free();
+    array.pages.allocate(bytes);
+    array.bytes = bytes;
+  }
+  if (array.block != block_serial) {
+    array.block = block_serial;
     memset(array.pages.begin, 0xff, array.pages.bytes);
   }
   return array.pages.begin + array.pages.bytes - bytes;
@@ -279,7 +298,7 @@ static void run_grid() {
   for (const uint3& index : arranged_indices(grid)) {
     now.threads = arranged_indices(block);
     block_index = index;
-    now.block_serial++;
+    block_serial++;
     run_block();
   }
 }
@@ -307,25 +326,35 @@ struct Traps {
   }
 };
 
-int launch(void (*kernel)(void*), void* arguments, const Config& config, char* message) {
+unsigned long long block_number() { return block_serial; }
+
+}  // namespace emu
+
+// Runs `kernel` over the grid. Returns whether it failed, with the reason in `message` (512 bytes).
+EMU_VISIBLE int emu_launch(void (*kernel)(void**), void** arguments, const emu::Config* config,
+                           char* message) {
+  using namespace emu;
   now = Launch{};
-  grid = {config.grid[0], config.grid[1], config.grid[2]};
-  block = {config.block[0], config.block[1], config.block[2]};
-  now.order = (Order)config.order;
-  now.random = config.seed;
+  grid = {config->grid[0], config->grid[1], config->grid[2]};
+  block = {config->block[0], config->block[1], config->block[2]};
+  now.order = (Order)config->order;
+  now.random = config->seed;
   now.kernel = kernel;
   now.arguments = arguments;
+  if (config->races) begin_races();
   {
     Traps traps;
     if (sigsetjmp(escape, 1) == 0) run_grid();
   }
-  for (Fiber* fiber : now.fibers) {
-    fiber->stack.free();
-    delete fiber;
+  if (now.failure.empty()) {  // so every fiber has come to its end
+    kept_fibers.insert(kept_fibers.end(), now.fibers.begin(), now.fibers.end());
+    if (config->races) now.failure = found_race();
+  } else {
+    for (Fiber* fiber : now.fibers) {
+      fiber->stack.free();
+      delete fiber;
+    }
   }
-  for (SharedArray& array : now.shared) array.pages.free();
   snprintf(message, 512, "%s", now.failure.c_str());
   return !now.failure.empty();
 }
-
-}  // namespace emu

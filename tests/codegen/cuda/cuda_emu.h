@@ -1,17 +1,12 @@
 // What CUDA C kernels name, for those that run on the host in tests. Included before the text of the
-// kernels, which is compiled as it is and linked with `cuda_emu.cpp`, where blocks and threads are
-// scheduled and failures are found; `emulator.py` compiles, loads and launches. What is here is
-// compiled with every source, so it is little.
+// kernels, which is compiled as it is; the library of `cuda_emu.cpp` and `cuda_races.cpp`, which is
+// compiled once, schedules blocks and threads and finds failures; `emulator.py` compiles, loads and
+// launches. What is here is compiled with every source, so it is little, and includes nothing: the
+// headers of the standard library take ten times as long as a kernel.
 //
 // What cannot be plain C++ is a macro that a kernel writes in this form on a GPU too:
 //   SF_SHARED(float, name, 256);      a block's shared array of 256 floats
 #pragma once
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <cstring>
-#include <type_traits>
-#include <utility>
 
 #define __global__
 #define __device__
@@ -23,20 +18,17 @@ struct dim3 {
 };
 using uint3 = dim3;
 
-namespace emu {
+namespace emu __attribute__((visibility("default"))) {
 
-// ---- the launch under way, by `cuda_emu.cpp` -----------------------------------------------------
+using Size = decltype(sizeof 0);
+using Word = unsigned long long;
+static_assert(sizeof(Word) == 8, "a word is of 64 bits");
 
-struct Config {
-  unsigned grid[3], block[3], order, seed;
-};
+// ---- the launch under way, by the library --------------------------------------------------------
 
 extern dim3 grid, block;
 extern uint3 block_index;
 extern const uint3* thread_index;  // of the running thread
-
-// Runs `kernel` over the grid. Returns whether it failed, with the reason in `message` (512 bytes).
-int launch(void (*kernel)(void*), void* arguments, const Config& config, char* message);
 
 unsigned thread_number();  // of the running thread in its block
 
@@ -44,23 +36,23 @@ unsigned thread_number();  // of the running thread in its block
 bool barrier(int line, bool vote = false);
 
 // The values that all lanes of the running thread's warp give.
-const uint64_t* exchange(unsigned mask, uint64_t value, int line);
+const Word* exchange(unsigned mask, Word value, int line);
 
 bool any_lane(unsigned mask, bool vote, int line);
 
 // The last `bytes` of shared array number `id` of the running block: poisoned at the block's first
 // use of it, its end at a page without access.
-void* shared_array(size_t id, size_t bytes);
+void* shared_array(Size id, Size bytes);
 
 // ---- what depends on types -----------------------------------------------------------------------
 
 // The value of lane `source`, the own one if there is no such lane.
 template <class T>
 T shuffle(unsigned mask, T value, unsigned source, int line) {
-  uint64_t bits = 0;
-  memcpy(&bits, &value, sizeof value);
-  const uint64_t* values = exchange(mask, bits, line);
-  if (source < 32) memcpy(&value, &values[source], sizeof value);
+  Word bits = 0;
+  __builtin_memcpy(&bits, &value, sizeof value);
+  const Word* values = exchange(mask, bits, line);
+  if (source < 32) __builtin_memcpy(&value, &values[source], sizeof value);
   return value;
 }
 
@@ -71,57 +63,55 @@ T update(T* where, Change change) {  // one OS thread: every read and write is a
   return before;
 }
 
-template <class... A>
+// A call of a kernel. Braces around the arguments make sure that they are read in their order.
 struct Call {
-  void (*kernel)(A...);
-  void** values;  // which point to the arguments
+  template <class... A>
+  Call(void (*kernel)(A...), A... given) {
+    kernel(given...);
+  }
 };
 
-template <class... A, size_t... I>
-void call(const Call<A...>& given, std::index_sequence<I...>) {
-  given.kernel(*(std::remove_cv_t<A>*)given.values[I]...);
-}
-
 template <class... A>
-int launch(void (*kernel)(A...), const Config& config, void** values, char* message) {
-  Call<A...> given{kernel, values};
-  const auto run = [](void* p) { call(*(Call<A...>*)p, std::index_sequence_for<A...>()); };
-  return launch(run, &given, config, message);
+void call(void (*kernel)(A...), void** values) {  // which point to the arguments
+  Call{kernel, *(A*)*values++...};
 }
 
-// The parameter types as NumPy names them, each behind a comma: ",const float32*,int64".
+// A parameter in three characters: `c` for a pointer to constants, `p` for another, `v` for a value;
+// the kind of its type and the bytes of that, as NumPy writes them: "cf4vi8".
 template <class T>
-void add_type_name(char*& end) {
-  if constexpr (std::is_pointer_v<T>) {
-    using Element = std::remove_pointer_t<T>;
-    if (std::is_const_v<Element>) end = stpcpy(end, "const ");
-    add_type_name<std::remove_cv_t<Element>>(end);
-    end = stpcpy(end, "*");
-  } else if constexpr (std::is_same_v<T, bool>) {
-    end = stpcpy(end, "bool");
-  } else {
-    const char* kind = std::is_floating_point_v<T> ? "float" : std::is_signed_v<T> ? "int" : "uint";
-    const char* bits[] = {"", "8", "16", "", "32", "", "", "", "64"};
-    end = stpcpy(stpcpy(end, kind), bits[sizeof(T)]);
-  }
-}
+struct Type {
+  static constexpr char access = 'v', size = '0' + sizeof(T),
+                        kind = T(0.5) ? T(2) == T(1) ? 'b' : 'f' : T(-1) < T(1) ? 'i' : 'u';
+};
+template <class T>
+struct Type<T*> : Type<T> {
+  static constexpr char access = 'p';
+};
+template <class T>
+struct Type<const T*> : Type<T> {
+  static constexpr char access = 'c';
+};
 
 template <class... A>
-const char* signature(void (*)(A...)) {
-  static char text[24 * sizeof...(A) + 2];
-  char* end = text;
-  ((end = stpcpy(end, ","), add_type_name<A>(end)), ...);
-  return text + (sizeof...(A) > 0);
+void write_types(void (*)(A...), char* text) {
+  ((*text++ = Type<A>::access, *text++ = Type<A>::kind, *text++ = Type<A>::size), ...);
+  *text = 0;
+}
+
+template <class To, class From>
+To bits(From value) {
+  static_assert(sizeof(To) == sizeof(From), "bits of another width");
+  To result;
+  __builtin_memcpy(&result, &value, sizeof result);
+  return result;
 }
 
 }  // namespace emu
 
-#define EMU_EXPORT(kernel)                                                                         \
-  EMU_VISIBLE int kernel##_launch(const emu::Config* config, void** values, char* message) {       \
-    return emu::launch(kernel, *config, values, message);                                          \
-  }                                                                                                \
-  EMU_VISIBLE const char* kernel##_signature() { return emu::signature(kernel); }
 #define EMU_VISIBLE extern "C" __attribute__((visibility("default")))
+#define EMU_EXPORT(kernel)                                              \
+  EMU_VISIBLE void kernel##_call(void** v) { emu::call(kernel, v); }     \
+  EMU_VISIBLE void kernel##_types(char* t) { emu::write_types(kernel, t); }
 
 // ---- what kernels name -------------------------------------------------------------------------
 
@@ -148,16 +138,26 @@ inline int atomicAdd(int* where, int value) {
   return emu::update(where, [=](int old) { return old + value; });
 }
 
-template <class To, class From>
-inline To emu_bits(From value) {
-  static_assert(sizeof(To) == sizeof(From), "bits of another width");
-  To result;
-  memcpy(&result, &value, sizeof result);
-  return result;
+inline float __int_as_float(int x) { return emu::bits<float>(x); }
+inline float __uint_as_float(unsigned x) { return emu::bits<float>(x); }
+inline int __float_as_int(float x) { return emu::bits<int>(x); }
+inline unsigned __float_as_uint(float x) { return emu::bits<unsigned>(x); }
+inline double __longlong_as_double(long long x) { return emu::bits<double>(x); }
+inline long long __double_as_longlong(double x) { return emu::bits<long long>(x); }
+
+#define EMU_FUNCTION(name, ...)        \
+  float name##f(float, ##__VA_ARGS__); \
+  double name(double, ##__VA_ARGS__);
+extern "C" {
+EMU_FUNCTION(fabs)
+EMU_FUNCTION(sqrt)
+EMU_FUNCTION(floor)
+EMU_FUNCTION(ceil)
+EMU_FUNCTION(trunc)
+EMU_FUNCTION(rint)
+EMU_FUNCTION(frexp, int*)
+float copysignf(float, float);
+double copysign(double, double);
+float fmaf(float, float, float);
+double fma(double, double, double);
 }
-inline float __int_as_float(int x) { return emu_bits<float>(x); }
-inline float __uint_as_float(unsigned x) { return emu_bits<float>(x); }
-inline int __float_as_int(float x) { return emu_bits<int>(x); }
-inline unsigned __float_as_uint(float x) { return emu_bits<unsigned>(x); }
-inline double __longlong_as_double(long long x) { return emu_bits<double>(x); }
-inline long long __double_as_longlong(double x) { return emu_bits<long long>(x); }

@@ -1,5 +1,6 @@
-"""Runs CUDA C on the host, for tests: a C++ compiler takes it behind `cuda_emu.h`, and links it with
-`cuda_emu.cpp`; where races are looked for, behind `cuda_races.h`, too.
+"""Runs CUDA C on the host, for tests: a C++ compiler takes it behind `cuda_emu.h`, and where races are
+looked for behind `cuda_races.h`, too; what it makes calls the library of `cuda_emu.cpp` and
+`cuda_races.cpp`.
 
 `Module` is a compiled source and launches its kernels; `DeviceArray` is memory that ends at a guard
 page.
@@ -34,7 +35,8 @@ Dim3 = tuple[int, int, int]
 
 _HEADER = Path(__file__).with_name("cuda_emu.h")
 _RACES = Path(__file__).with_name("cuda_races.h")
-_SCHEDULER = Path(__file__).with_name("cuda_emu.cpp")
+_LIBRARY = tuple(Path(__file__).with_name(f"cuda_{name}.cpp") for name in ("emu", "races"))
+_LIBRARY_HEADER = Path(__file__).with_name("cuda_emu_library.h")
 # As NVRTC_OPTIONS: nothing is contracted, everything is rounded as written. What traps is memory
 # alone: zig would add instructions that trap where C++ leaves something undefined.
 _FLAGS = (
@@ -50,6 +52,8 @@ _ALIGNED = re.compile(
 _MAX_GRID = (2**31 - 1, 65535, 65535)
 _MAX_BLOCK = (1024, 1024, 64)
 _MAX_THREADS = 1024
+_MAX_PARAMETERS = 1 << 12
+_ACCESS = {"c": "const {}*", "p": "{}*", "v": "{}"}
 
 
 class EmulatorError(Exception):
@@ -150,24 +154,40 @@ def cache_folder() -> Path:
     return folder
 
 
+@functools.cache
+def _library() -> Any:
+    """What runs launches. It is loaded once, so that all kernels that are loaded later find it."""
+    sources = [path.read_text() for path in (*_LIBRARY, _LIBRARY_HEADER)]
+    built = _built("library", [*sources, *_headers()], _LIBRARY, ["-shared", "-O2"])
+    # PyDLL keeps the GIL: the trap handlers of a launch belong to the whole process.
+    return ctypes.PyDLL(str(built), mode=ctypes.RTLD_GLOBAL)
+
+
 def _compile(text: str) -> Path:
-    """The shared library for ``text``, from the cache if it was compiled before."""
-    return _built(text, ".so", ["-shared", str(_built(_SCHEDULER.read_text(), ".o", ["-c"]))])
+    """The shared library for ``text``, from the cache if it was compiled before. What it needs of
+    others is in the process already."""
+    return _built(text, _headers(), (), ["-shared", "-nostdlib"])
 
 
-def _built(text: str, suffix: str, options: Sequence[str]) -> Path:
-    """What the compiler makes of a C++ source, with ``options`` behind it."""
-    headers = [_HEADER.read_text()]
-    if _RACES.name in text:
-        headers.append(_RACES.read_text())
-    key = "\0".join((text, *headers, *_FLAGS, *options, version(compiler())))
-    result = cache_folder() / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}{suffix}"
+@functools.cache
+def _headers() -> tuple[str, ...]:
+    return _HEADER.read_text(), _RACES.read_text()
+
+
+def _built(text: str, others: Sequence[str], files: Sequence[Path], options: Sequence[str]) -> Path:
+    """What the compiler makes of C++: of ``files``, or of ``text`` if there are none, with what
+    ``others`` say. It is kept in a folder for whoever asks for the same."""
+    key = "\0".join((text, *others, *_FLAGS, *options, version(compiler())))
+    result = cache_folder() / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.so"
     if not result.exists():
         with tempfile.TemporaryDirectory(dir=cache_folder()) as folder:
             source, made = Path(folder, "kernels.cpp"), Path(folder, "made")
-            source.write_text(text)
-            include = f"-I{_HEADER.parent}"
-            command = [*compiler(), *_FLAGS, include, "-o", str(made), str(source), *options]
+            if not files:
+                source.write_text(text)
+            command = [
+                *compiler(), *_FLAGS, *options, f"-I{_HEADER.parent}", "-o", str(made),
+                *map(str, files or [source]),
+            ]  # fmt: skip
             ran = subprocess.run(command, capture_output=True, text=True)
             if ran.returncode:
                 raise EmulatorError(f"the compiler refuses the source:\n{ran.stderr}")
@@ -201,20 +221,21 @@ class Module:
 
     def __init__(self, source: str, *, races: bool = False) -> None:
         self.kernels = tuple(_KERNEL.findall(source))
+        self.races = races
         exports = "".join(f"EMU_EXPORT({name})\n" for name in self.kernels)
         headers = f'#include "{_HEADER.name}"\n'
         if races:
             headers, source = f'{headers}#include "{_RACES.name}"\n', _tracked(source)
         text = f'{headers}#line 1 "kernels.cu"\n{source}\n{exports}'
-        # PyDLL keeps the GIL: the trap handlers of a launch belong to the whole process.
-        self._library = ctypes.PyDLL(str(_compile(text)))
+        self._launch = _library().emu_launch
+        self._kernels = ctypes.PyDLL(str(_compile(text)))
 
     def signature(self, name: str) -> list[str]:
         """The parameter types of a kernel: ``const float32*`` and ``int64``, for example."""
-        function = self._library[f"{name}_signature"]
-        function.restype = ctypes.c_char_p
-        text: str = function().decode()
-        return text.split(",") if text else []
+        text = ctypes.create_string_buffer(3 * _MAX_PARAMETERS)
+        self._kernels[f"{name}_types"](text)
+        types = re.findall(r"(.)(..)", text.value.decode())
+        return [_ACCESS[access].format(np.dtype(kind).name) for access, kind in types]
 
     def launch(
         self,
@@ -243,9 +264,9 @@ class Module:
             for i, (parameter, argument) in enumerate(zip(parameters, arguments, strict=True))
         ]
         pointers = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
-        config = (ctypes.c_uint * 8)(*grid, *block, ORDERS.index(order), seed)
+        config = (ctypes.c_uint * 9)(*grid, *block, ORDERS.index(order), seed, self.races)
         message = ctypes.create_string_buffer(512)
-        if self._library[f"{name}_launch"](config, pointers, message):
+        if self._launch(self._kernels[f"{name}_call"], pointers, config, message):
             raise EmulatorError(f"{name}: {message.value.decode()}")
         for argument in arguments:
             if isinstance(argument, DeviceArray):

@@ -6,12 +6,14 @@ It needs no GPU and no driver, only the library that ``pip install nvidia-cuda-n
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from cuda_cases import KERNELS
 from cuda_clusters import CLUSTERS
 from cuda_kernels import affine
 from nvrtc import ARCHITECTURES, Nvrtc, nvrtc
+from slices import by_days
 
 from staticflow.codegen.cuda.render import (
     NVRTC_OPTIONS,
@@ -25,12 +27,31 @@ from staticflow.runtime.device.guards import BRANCH, COPIES, GO_ON, VOTE
 __all__ = ["nvrtc"]
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("architecture", by_days(ARCHITECTURES, 1, "test kernels"))
 def test_every_kernel_compiles_without_spills(nvrtc: Nvrtc, architecture: str) -> None:
     kernels = [*KERNELS, *(c.lowered.kernel for c in CLUSTERS), VOTE, GO_ON, BRANCH, *COPIES]
     guarded = {k.name for k in COPIES}
     spilled = nvrtc.spilled(render_cuda_module(kernels, guarded), architecture)
     assert len(spilled) >= sum(map(launch_count, kernels)) and set(spilled) == {0}
+
+
+def test_a_kernel_that_spills_is_found_among_others(nvrtc: Nvrtc, tmp_path: Path) -> None:
+    """Whichever of them were compiled before. A thread of 1024 has 64 registers."""
+    values = " ".join(f"double v{i} = x[{i} * n + t];" for i in range(120))
+    total = " + ".join(f"v{i} * v{(i * 7 + 3) % 120}" for i in range(120))
+    head = 'extern "C" __global__ void'
+    few = f"{head} few(double* x, int n) {{ x[n] *= 2; }}\n"
+    many = (
+        f"{head} __launch_bounds__(1024) many(double* x, int n) {{ int t = threadIdx.x; {values} "
+        f"__syncthreads(); x[t] = {total}; }}\n"
+    )
+    fresh = Nvrtc(nvrtc.library, tmp_path)
+    assert fresh.spilled(few, "sm_80") == [0]
+    zero, spilled = fresh.spilled(few + many, "sm_80")
+    assert zero == 0 < spilled and len([*tmp_path.iterdir()]) == 2
+    assert fresh.spilled(many + few, "sm_80") == [spilled, 0]
+    assert len([*tmp_path.iterdir()]) == 2  # nothing was compiled anew
+    assert fresh.spilled(many, "sm_90")[0] > 0 and len([*tmp_path.iterdir()]) == 3
 
 
 def test_neighbours_are_moved_by_16_bytes(nvrtc: Nvrtc) -> None:

@@ -12,6 +12,7 @@ from device_programs import assert_alike, compiled, normal
 from emulated_device import EmulatedDevice, emulated_gpus
 from emulator import ORDERS
 from nvrtc import ARCHITECTURES, Nvrtc, nvrtc
+from slices import by_turns
 
 import staticflow as sf
 from staticflow.nn import functional as F
@@ -179,19 +180,26 @@ def test_parts_of_a_long_inner_dimension(gpu: EmulatedDevice) -> None:
     assert launches[12] == launches[2] + 1
 
 
-def test_products_in_parts_compile_without_spills(gpu: EmulatedDevice, nvrtc: Nvrtc) -> None:
+@pytest.mark.parametrize(
+    ("unknown", "architecture"),
+    by_turns([False, True], ARCHITECTURES, "spills of products in parts"),
+)
+def test_products_in_parts_compile_without_spills(
+    gpu: EmulatedDevice, nvrtc: Nvrtc, unknown: bool, architecture: str
+) -> None:
     arrays = [normal(2, 3, 9, 9), normal(2, 3, 3, 3)]
-    for unknown in (False, True):
-        text = compiled(gradient_by_weight, arrays, "cuda", unknown).source("cuda")
-        for architecture in ARCHITECTURES:
-            assert set(nvrtc.spilled(text, architecture)) == {0}
+    text = compiled(gradient_by_weight, arrays, "cuda", unknown).source("cuda")
+    assert set(nvrtc.spilled(text, architecture)) == {0}
 
 
-@pytest.mark.parametrize("name", [*REDUCTIONS, *PASSES])
-def test_kernels_compile_without_spills(gpu: EmulatedDevice, nvrtc: Nvrtc, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "architecture"),
+    by_turns([*REDUCTIONS, *PASSES], ARCHITECTURES, "spills of split reductions"),
+)
+def test_kernels_compile_without_spills(
+    gpu: EmulatedDevice, nvrtc: Nvrtc, name: str, architecture: str
+) -> None:
     fn = (REDUCTIONS | PASSES)[name]
     for dim in (0, 1):
         program = compiled(lambda x, dim=dim: fn(x, dim), [normal(2, 3)], "cuda")
-        text = program.source("cuda")
-        for architecture in ARCHITECTURES:
-            assert set(nvrtc.spilled(text, architecture)) == {0}
+        assert set(nvrtc.spilled(program.source("cuda"), architecture)) == {0}

@@ -4,6 +4,7 @@ whatever order the threads run."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -175,10 +176,14 @@ def test_what_has_no_factors_is_refused(gpu: EmulatedDevice, n: int, unknown: bo
     assert sign.cpu() == 0 and logarithm.cpu() == -np.inf
 
 
-@pytest.mark.parametrize("name", by_days(list(FUNCTIONS), 3, "spills of elimination"))
-def test_kernels_compile_without_spills(gpu: EmulatedDevice, nvrtc: Nvrtc, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "architecture"),
+    by_days(list(product(FUNCTIONS, ARCHITECTURES)), 4, "spills of elimination"),
+)
+def test_kernels_compile_without_spills(
+    gpu: EmulatedDevice, nvrtc: Nvrtc, name: str, architecture: str
+) -> None:
     a = matrices(name, 2, 9, 9, dtype="float32")
     for given, unknown in ((a, True), (a.astype("f8"), False), (a[:, :5, :5], False)):
         text = compiled(FUNCTIONS[name], [given], "cuda", unknown).source("cuda")
-        for architecture in ARCHITECTURES:
-            assert set(nvrtc.spilled(text, architecture)) == {0}
+        assert set(nvrtc.spilled(text, architecture)) == {0}

@@ -12,6 +12,7 @@ from device_programs import compiled
 from emulated_device import EmulatedDevice, emulated_gpus
 from emulator import ORDERS
 from nvrtc import ARCHITECTURES, Nvrtc, nvrtc
+from slices import by_turns
 
 import staticflow as sf
 from staticflow.config import config
@@ -103,9 +104,12 @@ def test_the_order_of_threads_changes_no_bit() -> None:
     assert all((f == found[0]).all() for f in found[1:])
 
 
-@pytest.mark.parametrize("unknown", [False, True], ids=["known", "unknown"])
-def test_kernels_compile_without_spills(gpu: EmulatedDevice, nvrtc: Nvrtc, unknown: bool) -> None:
+@pytest.mark.parametrize(
+    ("unknown", "architecture"), by_turns([False, True], ARCHITECTURES, "spills of scatter")
+)
+def test_kernels_compile_without_spills(
+    gpu: EmulatedDevice, nvrtc: Nvrtc, unknown: bool, architecture: str
+) -> None:
     arrays = drawn((3, 9), (3, 60), 1)
     program = compiled(lambda x, i, s: SCATTERED["add"](x, i, s, 1), arrays, "cuda", unknown)
-    for architecture in ARCHITECTURES:
-        assert set(nvrtc.spilled(program.source("cuda"), architecture)) == {0}
+    assert set(nvrtc.spilled(program.source("cuda"), architecture)) == {0}
