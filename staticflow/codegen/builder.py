@@ -187,8 +187,8 @@ class Builder:
         self.emit(Reserve(buffer, count))
 
     def local(self, dtype: DType, count: int, place: str) -> str:
-        """An array of ``count`` elements of a team (``shared``), or of each of its threads
-        (``private``)."""
+        """An array of ``count`` elements of a team (``shared``), of each of its threads
+        (``private``), or of this block (``stack``)."""
         name = f"local{next(self._serial)}"
         self.buffers[name] = Buffer(name, dtype, place)
         self.emit(Local(name, dtype, count, place))

@@ -15,8 +15,8 @@ The grammar, in the text that `print_kernel` writes::
                                                               an integer register as an index symbol
              | "check" operand CODE                          stop and return CODE unless true
              | "reserve" NAME index                          room for so many elements
-             | "local" NAME ":" DTYPE INT ("shared" | "private")
-                                                              an array of a team or a thread
+             | "local" NAME ":" DTYPE INT ("shared" | "private" | "stack")
+                                                              an array of a team, thread or block
              | "call" NAME "(" place ("," place)* "," "sizes" [index ("," index)*] ")" "work" index
                                                               run a kernel that programs share
     place   := NAME "[" index "]"                            a buffer, from that element on
@@ -76,9 +76,10 @@ find the same number: no more threads, or teams, than that run the loop.
 Distinct buffers of a kernel do not overlap. A kernel returns 0, the code of the first `Check` that
 failed, `INTERRUPTED` or `NO_ROOM`; what it stored until then is unspecified.
 
-A local array stands in the body of a loop over warps or blocks and is unset at first. There is one
-of a *shared* array in a team; a *private* one is there once for each of its threads, which touch
-their own in ``threads`` loops alone.
+A local array is unset at first. A *shared* or *private* one stands in the body of a loop over warps
+or blocks. There is one of a shared array in a team; a private one is there once for each of its
+threads, which touch their own in ``threads`` loops alone. One on the *stack* stands in any other
+block, is there once for each time that this runs, and no parallel loop in it touches it.
 
 Of a buffer that *grows* nothing can be touched but what was reserved, in the block of a `Reserve`
 or one nested there, after it; the nested ones reserve no more of it. What the buffer holds stays,
@@ -158,7 +159,7 @@ VECTOR_BYTES = 16
 LINE_BYTES = 64
 """A line of the caches of a CPU: what memory is read and written by."""
 
-PLACES = ("shared", "private")
+PLACES = ("shared", "private", "stack")
 ACCESSES = ("in", "out", "inout", "grows")
 HALVES = ("low", "high")
 KINDS = ("serial", "parallel", "grid", "warps", "blocks", "threads", "scan", "long")
@@ -431,7 +432,7 @@ class Reserve:
 
 @dataclass(frozen=True, slots=True)
 class Local:
-    """An array of a team, or of each of its threads: ``place`` is one of `PLACES`."""
+    """An array of a team, of each of its threads, or of a block: ``place`` is one of `PLACES`."""
 
     name: str
     dtype: DType

@@ -52,6 +52,7 @@ class Scope:
     regs: dict[str, Reg] = field(default_factory=dict)
     variables: set[str] = field(default_factory=set)
     reserved: dict[str, int] = field(default_factory=dict)
+    stacked: dict[str, int] = field(default_factory=dict)  # the depth of arrays on the stack
     all_regs: set[str] = field(default_factory=set)
     all_symbols: set[Sym] = field(default_factory=set)
     depth: int = 0
@@ -148,6 +149,10 @@ class Scope:
         require(
             buffer.access != "private" or self.in_threads,
             f"{name} is there once for each thread; only a threads loop touches it",
+        )
+        require(
+            buffer.access != "stack" or self.shared <= self.stacked[name],
+            f"{name} is on the stack around a parallel loop, whose iterations have other stacks",
         )
         require(
             buffer.access != "grows" or name in self.reserved, f"nothing is reserved of {name} here"

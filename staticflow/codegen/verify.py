@@ -236,9 +236,13 @@ class _Verifier(Scope):
     def local(self, stmt: Local) -> None:
         require_name(stmt.name, "an array")
         require(stmt.name not in self.buffers, f"there are two buffers {stmt.name}")
-        require(self.team, "a local array must be in a loop over warps or blocks, for its team")
         require(stmt.count >= 1, f"{stmt.name} has {stmt.count} elements; it needs at least one")
         require(stmt.place in PLACES, f"{stmt.place!r} is none of {', '.join(PLACES)}")
+        if stmt.place == "stack":
+            require(not self.team, "an array on the stack must not be in a loop over teams")
+            self.stacked[stmt.name] = self.depth
+        else:
+            require(self.team, "a local array must be in a loop over warps or blocks, for its team")
         self.buffers[stmt.name] = Buffer(stmt.name, stmt.dtype, stmt.place)
 
     def call(self, stmt: Call) -> None:

@@ -162,6 +162,9 @@ NO_SIZES: Mapping[str, str] = {
         "elements of a row, and statements beside the loop over them, on both sides of which tests/codegen/test_short_loops.py is": (
             "codegen.schedule.short_loops._FEW", "codegen.schedule.short_loops._MUCH",
         ),
+        "rows, statements beside their loops, and bytes of a row, on both sides of which tests/codegen/test_phases.py is": (
+            "codegen.schedule.phases.ROWS", "codegen.schedule.phases._MUCH", "codegen.schedule.phases._NEAR",
+        ),
         "counts statements, terms or nodes of a program": (
             "passes.partition.partition.DEEPEST",
             "codegen.lower.saved_row._COSTLY", "codegen.schedule.cpu._SHORT", "codegen.schedule.vectorize._LITTLE", "codegen.schedule.short_loops._MOST", "codegen.lower.short_rows._MOST_STATEMENTS", "codegen.maths.division._MOST_SHIFTS",

@@ -19,6 +19,7 @@ from staticflow.codegen.kernel import (
     Call,
     Let,
     Load,
+    Local,
     Loop,
     Reg,
     Store,
@@ -107,6 +108,7 @@ def uses_of(body: Block, *own: Sym) -> Uses:
     buffers: dict[str, None] = {}
     symbols: set[Sym] = set()
     registers: dict[str, None] = {}
+    arrays: set[str] = set()
     bound: set[Sym | str] = {*own, LANE_SYM}
     for stmt in walk(body):
         part = stmt.expr if isinstance(stmt, Let) else stmt
@@ -125,8 +127,10 @@ def uses_of(body: Block, *own: Sym) -> Uses:
             bound.add(stmt.var)
         elif isinstance(stmt, Bind):
             bound.add(stmt.sym)
+        elif isinstance(stmt, Local):
+            arrays.add(stmt.name)
     return Uses(
-        tuple(buffers),
+        tuple(b for b in buffers if b not in arrays),
         tuple(sorted(symbols - bound, key=Sym.sort_key)),
         tuple(r for r in registers if r not in bound),
     )

@@ -18,12 +18,14 @@ from dataclasses import replace
 
 from staticflow.codegen.endless import find_counted_loop
 from staticflow.codegen.kernel import (
+    LINE_BYTES,
     Accumulate,
     Active,
     Apply,
     Bind,
     Bitcast,
     Block,
+    Buffer,
     Call,
     Cast,
     Check,
@@ -35,6 +37,7 @@ from staticflow.codegen.kernel import (
     Kernel,
     Let,
     Load,
+    Local,
     Loop,
     Operand,
     Reg,
@@ -277,6 +280,15 @@ class KernelWriter:
         self.return_unless(make_room(self.text, cell, bytes_), str(NO_ROOM))
         self.indices.define_base(stmt.buffer, self.text.op(f"load ptr, ptr {cell}"))
 
+    def local(self, stmt: Local) -> None:
+        """An array on the stack, at a line of the caches."""
+        base, element = self.text.fresh(stmt.name), memory_type(stmt.dtype)
+        self.text.entry.phis.append(
+            f"{base} = alloca [{stmt.count} x {element}], align {LINE_BYTES}"
+        )
+        self.buffers[stmt.name] = Buffer(stmt.name, stmt.dtype, stmt.place)
+        self.indices.define_base(stmt.name, base)
+
     def call(self, stmt: Call) -> None:
         """A kernel that programs share is linked with the text by its name."""
         args = []
@@ -452,6 +464,7 @@ _STATEMENTS: dict[type[Stmt], Callable[..., None]] = {
     Bind: KernelWriter.bind,
     Check: KernelWriter.check,
     Reserve: KernelWriter.reserve,
+    Local: KernelWriter.local,
     Call: KernelWriter.call,
 }
 

@@ -16,7 +16,14 @@ from staticflow.codegen.lower.cluster import Lowered
 from staticflow.codegen.parts import walk
 from staticflow.codegen.rewrite import find_loop
 from staticflow.codegen.schedule.lanes import looks_up
-from staticflow.codegen.schedule.loops import is_vectorizable, iteration_count, split, vectorize
+from staticflow.codegen.schedule.loops import (
+    is_vectorizable,
+    iteration_count,
+    split,
+    vectorize,
+    vectorize_whole,
+)
+from staticflow.codegen.schedule.phases import ROWS, in_phases
 from staticflow.codegen.schedule.short_loops import write_out_short
 from staticflow.codegen.schedule.streams import stream_stores
 from staticflow.codegen.schedule.strips import strips
@@ -58,6 +65,9 @@ def schedule_cpu(lowered: Lowered, target: Target) -> Kernel:
     kernel, innermost = write_out_short(
         lowered.kernel, lowered.inner, target.vector_bits // lowered.bits
     )
+    kernel, rows = in_phases(kernel, innermost)
+    for var in rows:
+        kernel = vectorize_whole(kernel, var, ROWS)
     for var in innermost:
         if is_vectorizable(kernel, var):
             body = find_loop(kernel, var).body

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import TypeAlias
 
 from staticflow.codegen.kernel import Let, Load, Loop, Store
@@ -16,8 +17,9 @@ __all__ = ["memory_conflict"]
 Owner: TypeAlias = tuple[Size, Size, Size | None]
 
 
-def memory_conflict(loop: Loop) -> str | None:
-    """What keeps two iterations from being independent in memory, or None if they provably are.
+def memory_conflict(loop: Loop, among: Container[str] | None = None) -> str | None:
+    """What keeps two iterations from being independent in memory, or None if they provably are;
+    in the buffers that are ``among`` these only, if such are given.
 
     A buffer that the loop stores to is safe if one rule tells from the number of an element which
     iteration it belongs to, and all loads and stores of that buffer follow it. The rule is read
@@ -34,6 +36,8 @@ def memory_conflict(loop: Loop) -> str | None:
             accessed.setdefault(part.buffer, []).append(part.index)
     stored = dict.fromkeys(s.buffer for s in walk(loop.body) if isinstance(s, Store))
     for buffer in stored:
+        if among is not None and buffer not in among:
+            continue
         indices = list(dict.fromkeys(accessed[buffer]))
         moduli = dict.fromkeys(coefficient(i, s) for i in indices for s in inner)
         candidates = [None, *(m for m in moduli if m is not None and m != 0)]

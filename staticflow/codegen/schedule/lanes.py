@@ -28,7 +28,7 @@ from staticflow.codegen.text import format_statement
 from staticflow.graph.dim_queries import coefficient, symbols_of
 from staticflow.graph.dims import Sym
 
-__all__ = ["is_vector", "looks_up", "obstacle", "vector_registers"]
+__all__ = ["accumulator_obstacle", "is_vector", "looks_up", "obstacle", "vector_registers"]
 
 
 def obstacle(loop: Loop) -> str | None:
@@ -52,7 +52,7 @@ def obstacle(loop: Loop) -> str | None:
         fault = _statement_obstacle(stmt, loop.var, own, vectors)
         if fault is not None:
             return f"{format_statement(stmt)}: {fault}"
-    fault = _accumulator_obstacle(loop.body, own)
+    fault = accumulator_obstacle(loop.body, own)
     return fault if fault is not None or loop.kind == "parallel" else memory_conflict(loop)
 
 
@@ -106,7 +106,7 @@ def _leaves_traces(stmt: If, own: set[str]) -> bool:
     )
 
 
-def _accumulator_obstacle(body: Block, own: set[str]) -> str | None:
+def accumulator_obstacle(body: Block, own: set[str]) -> str | None:
     """Accumulators from outside the loop take one kind of combination, and are not read in it."""
     ops: dict[str, str] = {}
     for stmt in walk(body):

@@ -21,7 +21,7 @@ from staticflow.codegen.kernel import (
 )
 from staticflow.codegen.parts import walk
 from staticflow.codegen.rewrite import Names, copy_block, find_loop, replace_loop
-from staticflow.codegen.schedule.vectorize import is_vectorizable, vectorize
+from staticflow.codegen.schedule.vectorize import is_vectorizable, vectorize, vectorize_whole
 from staticflow.codegen.text import format_statement
 from staticflow.errors import VerifyError
 from staticflow.graph.dim_queries import symbols_of
@@ -38,6 +38,7 @@ __all__ = [
     "thread_bound",
     "unroll",
     "vectorize",
+    "vectorize_whole",
 ]  # fmt: skip
 
 

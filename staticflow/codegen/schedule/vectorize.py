@@ -40,7 +40,7 @@ from staticflow.codegen.kernel import (
     Store,
     Var,
 )
-from staticflow.codegen.parts import walk
+from staticflow.codegen.parts import totals_of, walk
 from staticflow.codegen.primitives import identity
 from staticflow.codegen.rewrite import Names, copy_block, find_loop, replace_loop
 from staticflow.codegen.schedule.lanes import is_vector, obstacle, vector_registers
@@ -49,7 +49,7 @@ from staticflow.graph.dim_queries import coefficient, substitute_dim, symbols_of
 from staticflow.graph.dims import Dim, Size, Sym, dim_max, floor_div
 from staticflow.graph.dtypes import DType, bool_, int64
 
-__all__ = ["is_vectorizable", "vectorize"]
+__all__ = ["is_vectorizable", "vectorize", "vectorize_whole"]
 
 
 def vectorize(kernel: Kernel, var: Sym, width: int) -> Kernel:
@@ -80,6 +80,29 @@ def vectorize(kernel: Kernel, var: Sym, width: int) -> Kernel:
     return replace_loop(kernel, var, _vectorize_loop(loop, width, Names(kernel), is_outermost))
 
 
+def vectorize_whole(kernel: Kernel, var: Sym, width: int) -> Kernel:
+    """The kernel whose loop over ``var``, of ``width`` iterations at most, is one vector of them,
+    with lanes off where they are fewer.
+
+    Raises `VerifyError` where the loop cannot be vectorised.
+    """
+    loop = find_loop(kernel, var)
+    fault = obstacle(loop)
+    if fault is not None:
+        raise VerifyError(
+            f"kernel {kernel.name}: the loop over {var} cannot be vectorised: {fault}"
+        )
+    totals = totals_of(loop)
+    names = Names(kernel)
+    sums = _sums(totals, width, names)
+    lanes = _Lanes(var, width, names, sums)
+    count = loop.hi - loop.lo
+    block = lanes.iterations(loop.body, loop.lo, None if count == width else count)
+    return replace_loop(
+        kernel, var, (*_starts(totals, sums), *lanes.blocks[0], *block, *_ends(totals, sums, names))
+    )
+
+
 def is_vectorizable(kernel: Kernel, var: Sym) -> bool:
     """Whether `vectorize` takes the loop over ``var``."""
     return obstacle(find_loop(kernel, var)) is None
@@ -91,13 +114,8 @@ def is_vectorizable(kernel: Kernel, var: Sym) -> bool:
 def _vectorize_loop(loop: Loop, width: int, names: Names, is_outermost: bool) -> Block:
     count = dim_max(loop.hi - loop.lo, 0)
     full = floor_div(count, width) * width
-    own = {s.reg.name for s in walk(loop.body) if isinstance(s, (Let, Var))}
-    outer = {
-        s.reg.name: s
-        for s in walk(loop.body)
-        if isinstance(s, Accumulate) and s.reg.name not in own
-    }
-    sums = {n: Reg(names.fresh(n), s.reg.dtype, width) for n, s in outer.items()}
+    outer = totals_of(loop)
+    sums = _sums(outer, width, names)
     lanes = _Lanes(loop.var, width, names, sums)
     if is_outermost and loop.kind == "parallel" and not isinstance(count, int) and full != count:
         whole = _with_rest(loop, width, names, lanes)
@@ -119,14 +137,29 @@ def _vectorize_loop(loop: Loop, width: int, names: Names, is_outermost: bool) ->
         block += lanes.iterations(body, loop.lo + full, left) if left else ()
     else:
         block += _tail(replace(loop, body=body), left, names, lanes)
-    for name, stmt in outer.items():
-        folded = Reg(names.fresh(name), stmt.reg.dtype)
-        block += [Let(folded, Fold(stmt.op, sums[name])), Accumulate(stmt.reg, stmt.op, folded)]
-    starts = (
-        Var(sums[n], Const(identity(s.op, s.reg.dtype), s.reg.dtype, width))
-        for n, s in outer.items()
+    return (*_starts(outer, sums), *lanes.blocks[0], *block, *_ends(outer, sums, names))
+
+
+def _sums(totals: Mapping[Reg, str], width: int, names: Names) -> dict[str, Reg]:
+    """The vectors that stand for what a loop accumulates into from outside, by that."""
+    return {r.name: Reg(names.fresh(r.name), r.dtype, width) for r in totals}
+
+
+def _starts(totals: Mapping[Reg, str], sums: Mapping[str, Reg]) -> Block:
+    """The vectors before the loop."""
+    return tuple(
+        Var(vector := sums[reg.name], Const(identity(op, reg.dtype), reg.dtype, vector.lanes))
+        for reg, op in totals.items()
     )
-    return (*starts, *lanes.blocks[0], *block)
+
+
+def _ends(totals: Mapping[Reg, str], sums: Mapping[str, Reg], names: Names) -> Block:
+    """What the vectors give to the registers behind the loop."""
+    block: list[Stmt] = []
+    for reg, op in totals.items():
+        folded = Reg(names.fresh(reg.name), reg.dtype)
+        block += [Let(folded, Fold(op, sums[reg.name])), Accumulate(reg, op, folded)]
+    return tuple(block)
 
 
 def _with_rest(loop: Loop, width: int, names: Names, lanes: _Lanes) -> Loop:
