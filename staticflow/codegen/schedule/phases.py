@@ -250,7 +250,7 @@ class _Strips:
         at: dict[Sym, Size] = {self.around.var: first + Dim.of(row)}
         regs: dict[str, Reg] = {}
         stmts: list[Stmt] = []
-        changed = _changed(self.phases[number])
+        changed = _changes(self.phases[number])
         for name, stmt in self.carried[number].items():
             if isinstance(stmt, Bind):
                 upper = stmt.sym.upper
@@ -271,7 +271,7 @@ class _Strips:
                 stmts.append(Let(regs[name], self.load(stmt.reg, row)))
         stmts += rewrite(copy_block(self.phases[number], at), {}, None, regs)
         later = set().union(*self.carried[number + 1 :])
-        for name in sorted((changed | _made(self.phases[number])) & later):
+        for name in sorted((changed | _binds(self.phases[number])) & later):
             stmt = self.made[name]
             if isinstance(stmt, (Let, Var)) and not _is_index(stmt):
                 array = self.array(stmt.reg)
@@ -316,10 +316,10 @@ def _is_index(stmt: Stmt) -> bool:
     return isinstance(stmt, Bind) or (isinstance(stmt, Let) and isinstance(stmt.expr, Index))
 
 
-def _made(block: Block) -> set[str]:
+def _binds(block: Block) -> set[str]:
     return {stmt.reg.name for stmt in block if isinstance(stmt, (Let, Var))}
 
 
-def _changed(block: Block) -> set[str]:
+def _changes(block: Block) -> set[str]:
     """The registers that a block sets or accumulates into."""
     return {stmt.reg.name for stmt in walk(block) if isinstance(stmt, (Set, Accumulate))}
