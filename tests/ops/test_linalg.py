@@ -300,9 +300,16 @@ def test_second_derivatives_of_nearly_singular_determinants(name: str, dtype: st
         np.testing.assert_allclose(found, second, rtol=0, atol=4 * eps**0.5 * abs(a).max())
 
 
+@pytest.mark.parametrize("more", [0, 1, 3])
 @pytest.mark.parametrize("name", SINGULAR)
-def test_determinants_of_singular_matrices_have_cofactors_for_gradients(name: str) -> None:
-    array = SINGULAR[name]
+def test_determinants_of_singular_matrices_have_cofactors_for_gradients(
+    name: str, more: int
+) -> None:
+    """Of a few rows, which are sums of products in a graph, and of more."""
+    small = SINGULAR[name]
+    n = small.shape[-1]
+    array = np.broadcast_to(np.eye(n + more), (*small.shape[:-2], n + more, n + more)).copy()
+    array[..., :n, :n] = small
     cofactors = np.zeros_like(array)
     for *batch, i, j in np.ndindex(*array.shape):
         minor = np.delete(np.delete(array[tuple(batch)], i, 0), j, 1)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
+import operator
 from math import inf, nan
 from typing import Any, NamedTuple
 
-from staticflow.graph.dims import Size
+from staticflow.graph.dims import Size, closed_size
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.along.extremes import amax, amin
@@ -114,10 +117,36 @@ def det(A: Any) -> Any:
     value = slogdet_op(A)[2]
     if not may_be_differentiated(A):
         return value
+    n = closed_size(A.shape[-1])
+    if is_traced(A) and isinstance(n, int) and 0 < n <= _SMALL:
+        return keep_history(_expansion(A, n), stop_gradient(value))
     near = _near_singular(A)
     if is_traced(A):
         return _value_of_both(A, near, value)
     return _value_of_both(A, near, value) if near.any() else value
+
+
+_SMALL = 4
+"""Rows of a matrix whose determinant has as few products as its elimination, or fewer."""
+
+
+def _expansion(A: Any, n: int) -> Any:
+    """The determinants of ``A`` as sums of products, by Laplace's expansion from the last row up:
+    polynomials, of which all derivatives are right, of singular matrices too."""
+    minors: dict[tuple[int, ...], Any] = {(c,): A[..., n - 1, c] for c in range(n)}
+    for row in reversed(range(n - 1)):
+        elements = [A[..., row, c] for c in range(n)]
+        minors = {
+            columns: functools.reduce(
+                operator.add,
+                (
+                    elements[c] * minors[columns[:i] + columns[i + 1 :]] * (-1) ** i
+                    for i, c in enumerate(columns)
+                ),
+            )
+            for columns in itertools.combinations(range(n), n - row)
+        }
+    return minors[(*range(n),)]
 
 
 def _near_singular(A: Any) -> Any:
