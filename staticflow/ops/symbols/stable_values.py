@@ -159,10 +159,11 @@ def log_sum(x: Any, y: Any, c: Any = 1.0, d: Any = 1.0) -> Any:
 
 
 def log_sum_with(x: Any, n: Any, c: Any = 1.0) -> Any:
-    """``log(c exp(x) + n)``; None where ``c`` or ``n`` is no positive number, and of two ones,
-    which other forms are for."""
+    """``log(c exp(x) + n)``; None where ``c`` or ``n`` is no positive number, of two ones, which
+    other forms are for, and of a sigmoid: it does not overflow, and beside a number it does not
+    matter where it underflows."""
     above, beside = (_log_of_number(v) for v in (c, n))
-    if above is None or beside is None or above == beside == 0:
+    if above is None or beside is None or above == beside == 0 or x.node.op is logsigmoid:
         return None
     found = softplus(x + (above - beside) if above != beside else x)
     return found + beside if beside else found
