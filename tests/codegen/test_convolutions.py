@@ -12,6 +12,8 @@ import pytest
 
 import staticflow as sf
 import staticflow.nn.functional as F
+from staticflow.codegen.kernel import Let, Load, Set
+from staticflow.codegen.unused import innermost_loops
 from staticflow.ops import OPS
 from staticflow.runtime.threads import pool_jobs
 
@@ -60,6 +62,9 @@ CASES = {
     "groups": Case((2, 48, 9, 9), (32, 24, 3, 3), padding=1, groups=2),
     "many groups": Case((2, 32, 6, 6), (64, 2, 3, 3), padding=1, groups=16),
     "depthwise": Case((2, 24, 9, 9), (24, 1, 3, 3), padding=1, groups=24),
+    "depthwise, of 25": Case((2, 12, 18, 17), (12, 1, 5, 5), padding=2, groups=12),
+    "depthwise, with steps": Case((2, 6, 19, 18), (6, 1, 3, 3), stride=2, padding=1, groups=6),
+    "depthwise, dilated": Case((2, 6, 19, 18), (6, 1, 3, 2), padding=2, dilation=2, groups=6),
     "window of 49": Case((2, 3, 20, 20), (33, 3, 7, 7), stride=2, padding=3),
     "1-D": Case((2, 20, 700), (16, 20, 5), padding=2),
     "3-D": Case((2, 6, 4, 5, 6), (24, 6, 2, 3, 2), stride=2, padding=1),
@@ -257,3 +262,26 @@ def test_the_kernel_of_images_and_cotangents_that_are_the_same_along_rows() -> N
         np, *(np.broadcast_to(t, (*t.shape[:3], n)) for t, n in ((a, 5), (b, 3))), **attrs
     )
     np.testing.assert_allclose(program(a, b).numpy(), wanted, 1e-5)
+
+
+@pytest.mark.parametrize(
+    ("rows", "is_shared"), [(1, False), (2, True), (7, True), (8, True), (9, False)]
+)
+def test_rows_that_windows_share_are_loaded_once(rows: int, is_shared: bool) -> None:
+    """Of one channel each: the windows of rows of positions lie over each other, but for one row."""
+    x, w = sf.placeholder((2, 3, 16, 16), name="x"), sf.placeholder((3, 1, rows, 3), name="w")
+    step = sf.compile([x, w], F.conv2d(x, w, groups=3))
+    kernels = step._executable.program.kernels
+    inner = [s for kernel in kernels for s in innermost_loops(kernel.body)]
+    per_product = [
+        sum(isinstance(s.expr, Load) and s.reg.lanes > 1 for s in loop.body if isinstance(s, Let))
+        / n
+        for loop in inner
+        if (n := sum(isinstance(s, Set) for s in loop.body))
+    ]
+    assert (min(per_product) < 1) == is_shared and max(per_product) <= 1
+    rng = np.random.default_rng(rows)
+    given = rng.standard_normal((2, 3, 16, 16)), rng.standard_normal((3, 1, rows, 3))
+    found = step(*(a.astype(np.float32) for a in given)).numpy()
+    exact = F.conv2d(*map(sf.tensor, given), groups=3).numpy()
+    np.testing.assert_allclose(found, exact, 1e-4, 1e-4)

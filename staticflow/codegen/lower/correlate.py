@@ -7,7 +7,7 @@ and each step multiplies elements of the kernel by vectors of the input.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from staticflow.codegen.gemm.plan import Column, column_panels, main_rows, row_blocks
 from staticflow.codegen.gemm.tile import each
@@ -33,7 +33,7 @@ from staticflow.ops.declaring.lowering import Index, linear
 
 __all__ = ["emit_correlate"]
 
-_UNROLLED = 8  # offsets of the last dim of a window that are written out
+_UNROLLED = 8  # offsets of a dim of a window that are written out
 _MOST_ROWS = 4  # rows of positions in a tile
 _DEEP = 1024  # products that make a result without parts, as a product of matrices does
 
@@ -71,6 +71,14 @@ def emit_correlate(
                                 own = panel.columns(col, last)
                                 _emit_tile(work, x, w, node.tensor_type.shape, tile, own, finish)
     return 0
+
+
+def _rows_written_out(kernel: Sequence[Size]) -> int:
+    """How many rows of a kernel are written out, one below the other: what one of them loads for a
+    row of positions the next loads for the one above, and that is the same value. 0 of a kernel of
+    one row, of many, or of an unknown number."""
+    rows = kernel[-2] if len(kernel) > 1 else 1
+    return rows if isinstance(rows, int) and 1 < rows <= _UNROLLED else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,16 +128,22 @@ def _emit_tile(
     window = prod(kernel)
     parts = None if is_provably_ge(_DEEP, depth * window) else Parts(work, sums)
     small = is_provably_ge(PART, window)
+    rows = _rows_written_out(kernel) if tile.count == 1 and parts is None else 0
     with work.loops("c", (depth,)) as (c,):
-        with work.loops("k", tuple(kernel[:-1])) as head:
-            for span, unroll in unroll_spans(kernel[-1], _UNROLLED):
-                for first in each(k, "k", span):
-                    for i in range(unroll):
-                        step(c, (*head, first + i))
-                    if parts is not None and not small:
-                        parts.add(unroll)
-        if parts is not None and small:
-            parts.add(window)
+        if rows:
+            with work.loops("k", (*kernel[:-2], kernel[-1])) as at:
+                for down in range(rows):
+                    step(c, (*at[:-1], down, at[-1]))
+        else:
+            with work.loops("k", tuple(kernel[:-1])) as head:
+                for span, unroll in unroll_spans(kernel[-1], _UNROLLED):
+                    for first in each(k, "k", span):
+                        for i in range(unroll):
+                            step(c, (*head, first + i))
+                        if parts is not None and not small:
+                            parts.add(unroll)
+            if parts is not None and small:
+                parts.add(window)
     if parts is not None:
         parts.end()
         sums = parts.totals
