@@ -111,6 +111,20 @@ ROWS_OF: dict[str, str] = {
     }""",
 }  # fmt: skip
 
+AGAIN = """for i in 0..n parallel {
+  var %a: f64 = 0.0:f64
+  for j in 0..m { let %x: f64 = load x[m*i + j] accumulate %a max %x }
+  var %b: f64 = 0.0:f64
+  for l in 0..m {
+    let %u: f64 = load x[m*i + l] let %d: f64 = sub(%u, %a) accumulate %b add %d
+    store s[m*i + l] = %d
+  }
+  for o in 0..m {
+    let %v: f64 = load s[m*i + o] let %e: f64 = mul(%v, %b) store s[m*i + o] = %e
+  }
+}"""
+"""Rows of eight, a vector of them in a register, are stored and read again: they stay row by row."""
+
 BUFFERS = """buffer x: f64 in buffer y: f64 out buffer z: f64 out buffer k: i64 in
 buffer s: f64 inout buffer t: f64 out"""
 
@@ -124,7 +138,7 @@ def kernel_of(rows: str, m: str = "m") -> Kernel:
 
 def phased(kernel: Kernel) -> tuple[Kernel, tuple[Sym, ...]]:
     inner = tuple(loop.var for loop in innermost_loops(kernel.body))
-    found, lanes = in_phases(kernel, inner)
+    found, lanes = in_phases(kernel, inner, 8)
     verify_kernel(found)
     assert parse_kernel(print_kernel(found)) == found
     return found, lanes
@@ -192,8 +206,9 @@ def test_a_check_that_fails_in_one_row_ends_the_kernel() -> None:
           let %half: f64 = mul(%a, 0.5:f64)
           for l in 0..m { store y[m*i + l] = %half }
         }""", "m"),
+        (AGAIN, "8"),
     ],
-    ids=["few", "long", "one element", "a total that is read", "across", "one loop"],
+    ids=["few", "long", "one element", "a total that is read", "across", "one loop", "again"],
 )  # fmt: skip
 def test_what_stays_row_by_row(rows: str, m: str) -> None:
     kernel = kernel_of(rows, m)
@@ -242,3 +257,7 @@ def test_the_logarithm_of_rows_is_one_of_lanes() -> None:
         text = sf.compile([x], sf.logsumexp(x, -1)).source("kernels")
         assert " stack" in text
         assert f"f32x{ROWS} = mantissa(" in text and "f32 = mantissa(" not in text
+
+
+def test_a_row_that_no_register_holds_is_read_again_in_phases() -> None:
+    assert has_arrays(phased(kernel_of(AGAIN, "9"))[0])

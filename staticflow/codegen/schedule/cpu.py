@@ -10,7 +10,6 @@ from staticflow.codegen.kernel import (
     Load,
     Loop,
     Store,
-    Var,
 )
 from staticflow.codegen.lower.cluster import Lowered
 from staticflow.codegen.parts import walk
@@ -65,7 +64,7 @@ def schedule_cpu(lowered: Lowered, target: Target) -> Kernel:
     kernel, innermost = write_out_short(
         lowered.kernel, lowered.inner, target.vector_bits // lowered.bits
     )
-    kernel, rows = in_phases(kernel, innermost)
+    kernel, rows = in_phases(kernel, innermost, target.vector_bits // lowered.bits)
     for var in rows:
         kernel = vectorize_whole(kernel, var, ROWS)
     for var in innermost:
@@ -87,12 +86,11 @@ def schedule_cpu(lowered: Lowered, target: Target) -> Kernel:
 
 
 def _fitting(loop: Loop, width: int) -> int:
-    """``width``, or as many lanes as hold all iterations of a loop of few. Sums over the iterations
-    keep their lanes, which are their order; the largest and smallest have none."""
+    """``width``, or as many lanes as hold all iterations of a loop of few. Of a sum over these the
+    order stays: half the lanes are added to the other half again and again, and those that are left
+    out would add nothing."""
     count = iteration_count(loop)
-    own = {s.reg.name for s in walk(loop.body) if isinstance(s, Var)}
-    totals = (s for s in walk(loop.body) if isinstance(s, Accumulate) and s.reg.name not in own)
-    if any(s.op not in ("max", "min") for s in totals) or not isinstance(count, int):
+    if not isinstance(count, int):
         return width
     return min(width, max(2, 1 << (count - 1).bit_length()))
 

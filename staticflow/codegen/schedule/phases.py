@@ -60,15 +60,16 @@ takes 0.91 of the time that it takes row by row, and of 2,000 the layer norm 1.2
 little is computed of a row beside its loops: there is less to win."""
 
 
-def in_phases(kernel: Kernel, inner: Sequence[Sym]) -> tuple[Kernel, tuple[Sym, ...]]:
+def in_phases(kernel: Kernel, inner: Sequence[Sym], lanes: int) -> tuple[Kernel, tuple[Sym, ...]]:
     """The kernel in which loops around the ``inner`` ones run `ROWS` iterations at a time, phase by
-    phase, and the variables of the loops over these rows that are to be lanes, all at once."""
+    phase, and the variables of the loops over these rows that are to be lanes, all at once. A
+    vector has so many ``lanes``."""
     found: list[Sym] = []
     for around in [*_loops_around(kernel.body, inner)]:
         near = _NEAR if _computes_much(around) else _NEAR // 2
         lengths, longest = _lengths(around), near // _bytes_of_element(kernel, around)
         known = set().union(*map(symbols_of, lengths)).issubset(kernel.sizes)
-        if known and _pays(around, lengths, longest) and _can_be(around):
+        if known and _pays(around, lengths, longest, lanes) and _can_be(around):
             names = Names(kernel)
             unknown = [n for n in lengths if not isinstance(n, int)]
             head, most = _rows_at_once(unknown, longest, names)
@@ -132,18 +133,35 @@ def _bytes_of_element(kernel: Kernel, around: Loop) -> int:
     return max(sum(b.dtype.itemsize for b in kernel.buffers if b.name in rows), 1)
 
 
-def _pays(around: Loop, lengths: Sequence[Size], longest: int) -> bool:
+def _pays(around: Loop, lengths: Sequence[Size], longest: int, lanes: int) -> bool:
     """Whether a loop has rows enough, none of them longer than ``longest`` as far as is known, in
-    which something waits: a total for another, or much for a total."""
+    which something waits: a total for another, or much for a total. A row that is stored and read
+    again stays in a register if one holds it, with so many ``lanes``."""
     count = iteration_count(around)
     if isinstance(count, int) and count < ROWS:
         return False
     if any(isinstance(length, int) and length > longest for length in lengths):
         return False
     loops = [s for s in around.body if isinstance(s, Loop)]
-    if not _computes_much(around) and sum(bool(totals_of(loop)) for loop in loops) < 2:
-        return False
+    if not _computes_much(around):
+        if sum(bool(totals_of(loop)) for loop in loops) < 2:
+            return False
+        fit = all(isinstance(length, int) and length <= lanes for length in lengths)
+        if fit and _comes_back(loops):
+            return False
     return all(map(_is_along, loops))
+
+
+def _comes_back(loops: Sequence[Loop]) -> bool:
+    """Whether one of some loops stores to a buffer that a later one reads."""
+    stored: set[str] = set()
+    for loop in loops:
+        stmts = [*walk(loop.body)]
+        loads = (s.expr for s in stmts if isinstance(s, Let) and isinstance(s.expr, Load))
+        if any(load.buffer in stored for load in loads):
+            return True
+        stored |= {s.buffer for s in stmts if isinstance(s, Store)}
+    return False
 
 
 def _is_along(loop: Loop) -> bool:
