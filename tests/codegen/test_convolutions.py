@@ -83,6 +83,8 @@ CASES = {
     "deep": Case((2, 130, 5, 6), (40, 130, 3, 3), padding=1),
     "many channels": Case((1, 512, 2, 3), (520, 512, 1, 1)),
     "one image": Case((1, 32, 8, 8), (64, 32, 3, 3), padding=1),
+    "rows of several tasks": Case((1, 3, 4, 450), (17, 3, 3, 3), padding=1),
+    "rows of several tasks, with steps": Case((1, 3, 4, 421), (16, 3, 3, 2), stride=2),
     "no image": Case((0, 16, 8, 8), (24, 16, 3, 3), padding=1),
 }
 

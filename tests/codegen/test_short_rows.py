@@ -144,11 +144,17 @@ def test_what_takes_much_work_goes_row_by_row() -> None:
 
 
 @pytest.mark.parametrize("columns", [7, 10, 17, 100])
-def test_the_largest_of_few_elements_is_sought_in_as_many_lanes_as_they_need(columns: int) -> None:
-    """In which order they come makes no difference; a sum keeps its lanes, which are its order."""
+def test_a_total_of_few_elements_has_as_many_lanes_as_they_need(columns: int) -> None:
+    """And a sum is what it is with more, to the last bit: of these, half are added to the others
+    again and again."""
     most = 4 * host_target().vector_bits // 32
     needed = min(most, 1 << (columns - 1).bit_length())
     x = sf.placeholder((None, columns), name="x")
-    for name, lanes in (("amax", needed), ("amin", needed), ("sum", most)):
-        text = sf.compile([x], getattr(x, name)(1)).source("kernels")
-        assert {int(n) for n in re.findall(r"f32x(\d+) = load", text)} == {lanes}
+    rows = np.random.default_rng(columns).standard_normal((50, columns)).astype(np.float32)
+    for name in ("amax", "amin", "sum"):
+        step = sf.compile([x], getattr(x, name)(1))
+        text = step.source("kernels")
+        assert {int(n) for n in re.findall(r"f32x(\d+) = load", text)} == {needed}
+        y = sf.placeholder((None, None), name="y")
+        wide = sf.compile([y], getattr(y, name)(1))
+        np.testing.assert_array_equal(step(rows).numpy(), wide(rows).numpy())

@@ -39,6 +39,7 @@ _COLUMNS = 192  # in a task at most: four panels; of rows that do not fill them 
 _EMPTY = 1 / 8  # of the columns of panels
 _DEPTH = 288  # of a block: a panel of so many steps stays in a usual first-level cache
 _VECTORS = 3  # in a panel
+_PIECE = 4  # elements that are copied at a time where only the run knows how long rows are
 _TASKS = 4  # for each thread, if there are several
 _UNROLLED = 8  # offsets of the last dim of a window that are written out
 _FULL = 0.75  # of the lanes of vectors side by side
@@ -48,20 +49,24 @@ _SCRATCH = "scratch"
 
 def is_window_product(node: Node, target: Target) -> bool:
     """Whether copies of windows pay: where vectors of positions side by side, which need no copy,
-    cannot be loaded or would not be full, and where enough channels use a copy."""
+    cannot be loaded or would not be full, as far as is known, and where enough channels use a
+    copy. Of rows whose length only the run knows they cost a few hundredths to a quarter where
+    vectors would be full, and are 2 to 5 times as fast where they would not be."""
     channels, last = node.tensor_type.shape[1], node.tensor_type.shape[-1]
     _, depth, *window = node.args[1].tensor_type.shape
     if node.tensor_type.dtype not in (float32, float64):
         return False
-    if not (isinstance(last, int) and isinstance(channels, int) and isinstance(depth, int)):
+    if not (isinstance(channels, int) and isinstance(depth, int)):
         return False
     offsets = prod(window)
     if not isinstance(offsets, int) or not 0 < offsets <= _DEPTH or 0 in (last, depth):
         return False
-    lanes = target.vector_bits // node.tensor_type.dtype.bits
-    full = last >= _FULL * (-(-last // lanes) * lanes)
-    if full and node.attrs["stride"][-1] == 1:
-        return False
+    if node.attrs["stride"][-1] == 1:
+        lanes = target.vector_bits // node.tensor_type.dtype.bits
+        if isinstance(last, int) and last >= _FULL * (-(-last // lanes) * lanes):
+            return False
+        if not isinstance(last, int) and offsets == 1:  # the positions of an image, all in a row
+            return False
     return bool(channels // node.attrs["groups"] >= _LEAST_ROWS)
 
 
@@ -76,7 +81,7 @@ def emit_window_products(
     few = k.compare("le", workers, 1)
     enough = k.bind(k.select(few, 1, k.mul(workers, _TASKS)), "enough")
     per = bind_index(k, dim_max(1, dim_min(p.most_rows, ceil_div(total, enough))), p.most_rows + 1)
-    parts = -(-p.positions.last // p.length)
+    parts = ceil_div(p.positions.last, _COLUMNS)  # of a row
     count = bind_index(k, ceil_div(total, per), total + 1)
     _, tasks = each_in_groups(k, p.groups * parts * count, target.workers)
     for at, worker in tasks:
@@ -88,7 +93,8 @@ def emit_window_products(
         length = bind_index(k, dim_min(p.length, p.positions.last - left), p.length + 1)
         if parts == 1:
             left, length = 0, p.positions.last
-        _Task(p, g, row, rows, left, length, worker * p.workspace, finish).emit()
+        run = bind_index(k, p.run(length), p.columns + 1)
+        _Task(p, g, row, rows, left, length, run, worker * p.workspace, finish).emit()
     return dim_max(1, dim_min(target.workers, p.groups * parts * total)) * p.workspace
 
 
@@ -101,7 +107,7 @@ class _WindowProduct:
         batch, channels, *outer, last = node.tensor_type.shape
         _, depth, *window = self.w.shape
         offsets = prod(window)
-        assert isinstance(last, int) and isinstance(depth, int) and isinstance(offsets, int)
+        assert isinstance(depth, int) and isinstance(offsets, int)
         self.positions = Positions(batch, tuple(outer), last)
         self.groups: int = node.attrs["groups"]
         self.channels: int = channels // self.groups
@@ -113,13 +119,33 @@ class _WindowProduct:
         self.deep = -(-depth // -(-depth // (_DEPTH // offsets)))
         self.blocks = -(-depth // self.deep)
         self.steps = self.deep * offsets
-        pieces = (1 << i for i in range(work.lanes.bit_length()))
+        self.length: Size
+        self.most_rows: Size
+        columns = self._cut_known(last) if isinstance(last, int) else self._cut_unknown(last)
+        self.columns: int = -(-columns // self.panel.width) * self.panel.width
+
+    def _cut_known(self, last: int) -> int:
+        """Cut rows of ``last`` positions; gives the columns of a task at most."""
+        pieces = (1 << i for i in range(self.work.lanes.bit_length()))
         self.piece = min(pieces, key=lambda piece: self._cost(last, piece))
-        self.run = -(-last // self.piece) * self.piece
         self.length = min(last, _COLUMNS)
-        self.most_rows = self._rows()
-        columns = self.most_rows * min(self.run, _COLUMNS)
-        self.columns = -(-columns // self.panel.width) * self.panel.width
+        run = -(-last // self.piece) * self.piece
+        self.most_rows = self._rows(run)
+        return self.most_rows * min(run, _COLUMNS)
+
+    def _cut_unknown(self, last: Size) -> int:
+        """Cut rows of ``last`` positions, which only the run knows; gives the columns of a task at
+        most."""
+        k = self.work.k
+        self.piece = min(_PIECE, self.work.lanes)
+        self.length = bind_index(k, dim_max(1, dim_min(last, _COLUMNS)), _COLUMNS + 1)
+        most = _COLUMNS // self.piece
+        self.most_rows = bind_index(k, _COLUMNS // self.run(self.length), most + 1)
+        return _COLUMNS
+
+    def run(self, length: Size) -> Size:
+        """The columns of a row of which a task has so many positions: whole pieces."""
+        return ceil_div(length, self.piece) * self.piece
 
     def _cost(self, last: int, piece: int) -> int:
         """Multiplications of vectors that a row of positions takes, if its windows are copied in
@@ -127,15 +153,15 @@ class _WindowProduct:
         pieces = -(-last // piece)
         return pieces * piece * self.channels + pieces * _COPY * self.work.lanes
 
-    def _rows(self) -> int:
-        """The rows of images in a task, at most: of those that leave few columns of the last panel
-        empty the most."""
+    def _rows(self, run: int) -> int:
+        """The rows of images in a task, at most, of which each takes so many columns: of those that
+        leave few columns of the last panel empty the most."""
 
         def empty(rows: int) -> float:
-            return -rows * self.run % self.panel.width / (rows * self.run)
+            return -rows * run % self.panel.width / (rows * run)
 
         def best(columns: int) -> int:
-            return min(range(max(1, columns // self.run), 0, -1), key=empty)
+            return min(range(max(1, columns // run), 0, -1), key=empty)
 
         usual = best(_COLUMNS)
         return usual if empty(usual) < _EMPTY else best(2 * _COLUMNS)
@@ -149,7 +175,8 @@ class _WindowProduct:
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """Some rows of images from ``row`` on, and of them ``length`` positions from ``left`` on."""
+    """Some rows of images from ``row`` on, and of them ``length`` positions from ``left`` on; each
+    row takes ``run`` columns."""
 
     p: _WindowProduct
     g: Size
@@ -157,6 +184,7 @@ class _Task:
     rows: Size
     left: Size
     length: Size
+    run: Size
     base: Size
     finish: Finish
 
@@ -175,9 +203,7 @@ class _Task:
         """All of them."""
         k, p = self.k, self.p
         width = p.panel.width
-        columns = bind_index(k, self.rows * p.run, p.columns + 1)
-        if p.length < p.positions.last:
-            columns = bind_index(k, self.length, p.columns + 1)
+        columns = bind_index(k, self.rows * self.run, p.columns + 1)
         for block in each(k, "block", Span(0, p.blocks, 1)):
             first = block * p.deep
             deep: Size = p.deep
@@ -210,7 +236,7 @@ class _Task:
         for r in each(k, "r", Span(0, self.rows, 1)):
             n, lead = p.positions.at(k, self.row + r)
             for at, bound in self._pieces():
-                column = r * p.run + at
+                column = r * self.run + at
                 panel = bind_index(k, column // width, p.columns // width)
                 to = panel * (width * p.steps - width) + column + self.base
                 for c, offset in self._steps(deep):
@@ -276,6 +302,6 @@ class _Task:
             for r in each(k, "r", Span(0, self.rows, 1)):
                 n, lead = p.positions.at(k, self.row + r)
                 for at, bound in self._pieces():
-                    value = k.load(_SCRATCH, self.sums.at(o, r * p.run + at + lane), p.piece)
+                    value = k.load(_SCRATCH, self.sums.at(o, r * self.run + at + lane), p.piece)
                     index = (n, self.g * p.channels + o, *lead, self.left + at + lane)
                     self.finish(value, index, p.piece, bound)
