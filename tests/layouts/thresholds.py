@@ -165,6 +165,9 @@ NO_SIZES: Mapping[str, str] = {
         "rows, statements beside their loops, and bytes of a row, on both sides of which tests/codegen/test_phases.py is": (
             "codegen.schedule.phases.ROWS", "codegen.schedule.phases._MUCH", "codegen.schedule.phases._NEAR",
         ),
+        "elements of rows whose pairs are gone through, and rows, on both sides of which tests/codegen/test_pairs.py is": (
+            "codegen.schedule.pairs._MOST", "codegen.schedule.pairs._BLOCK", "codegen.schedule.pairs._LEAST", "codegen.schedule.pairs._WRITTEN_OUT",
+        ),
         "counts statements, terms or nodes of a program": (
             "passes.partition.partition.DEEPEST",
             "codegen.lower.saved_row._COSTLY", "codegen.schedule.cpu._SHORT", "codegen.schedule.vectorize._LITTLE", "codegen.schedule.short_loops._MOST", "codegen.lower.short_rows._MOST_STATEMENTS", "codegen.maths.division._MOST_SHIFTS",

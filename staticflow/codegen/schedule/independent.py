@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container
 from typing import TypeAlias
 
-from staticflow.codegen.kernel import Let, Load, Loop, Store
+from staticflow.codegen.kernel import Let, Load, Local, Loop, Store
 from staticflow.codegen.parts import walk
 from staticflow.codegen.rewrite import symbol_of
 from staticflow.graph.dim_queries import coefficient, symbols_of
@@ -34,7 +34,9 @@ def memory_conflict(loop: Loop, among: Container[str] | None = None) -> str | No
         part = stmt.expr if isinstance(stmt, Let) else stmt
         if isinstance(part, (Load, Store)):
             accessed.setdefault(part.buffer, []).append(part.index)
-    stored = dict.fromkeys(s.buffer for s in walk(loop.body) if isinstance(s, Store))
+    own = {s.name for s in walk(loop.body) if isinstance(s, Local)}
+    stores = (s.buffer for s in walk(loop.body) if isinstance(s, Store))
+    stored = dict.fromkeys(name for name in stores if name not in own)
     for buffer in stored:
         if among is not None and buffer not in among:
             continue

@@ -12,6 +12,7 @@ from staticflow.codegen.kernel import (
     Index,
     Let,
     Load,
+    Local,
     Loop,
     Operand,
     Reg,
@@ -28,7 +29,14 @@ from staticflow.codegen.text import format_statement
 from staticflow.graph.dim_queries import coefficient, symbols_of
 from staticflow.graph.dims import Sym
 
-__all__ = ["accumulator_obstacle", "is_vector", "looks_up", "obstacle", "vector_registers"]
+__all__ = [
+    "accumulator_obstacle",
+    "is_vector",
+    "looks_up",
+    "obstacle",
+    "own_arrays",
+    "vector_registers",
+]
 
 
 def obstacle(loop: Loop) -> str | None:
@@ -40,6 +48,7 @@ def obstacle(loop: Loop) -> str | None:
     if loop.going is not None:
         return "it asks before each iteration"
     own = {s.reg.name for s in walk(loop.body) if isinstance(s, (Let, Var))}
+    own |= own_arrays(loop.body)
     vectors = vector_registers(loop.body, loop.var)
     folds = {s.reg for s in walk(loop.body) if isinstance(s, Let) and isinstance(s.expr, Fold)}
     for stmt in walk(loop.body):
@@ -68,7 +77,8 @@ def _statement_obstacle(stmt: Stmt, var: Sym, own: set[str], vectors: set[str | 
         return fault
     if isinstance(stmt, Loop) and stmt.going is not None and stmt.going.name in vectors:
         return "lanes may differ in the number of iterations"
-    if isinstance(stmt, Store) and var not in symbols_of(stmt.index):
+    is_of_all = isinstance(stmt, Store) and stmt.buffer not in own
+    if isinstance(stmt, Store) and is_of_all and var not in symbols_of(stmt.index):
         return "all lanes store to one element"
     regs = [stmt.reg] if isinstance(stmt, (Let, Var, Set, Accumulate)) else operands_of(stmt)
     part = stmt.expr if isinstance(stmt, Let) else stmt
@@ -129,6 +139,7 @@ def vector_registers(body: Block, var: Sym) -> set[str | Sym]:
     to iteration."""
     vectors: set[str | Sym] = set()
     own = {s.reg.name for s in walk(body) if isinstance(s, (Let, Var))}
+    arrays = own_arrays(body)
     made: list[tuple[str | Sym, set[str | Sym]]] = []  # of which others each is made
     for stmt in walk(body):
         if isinstance(stmt, Bind):
@@ -141,7 +152,7 @@ def vector_registers(body: Block, var: Sym) -> set[str | Sym]:
         parts: set[str | Sym] = {a.name for a in operands_of(stmt) if isinstance(a, Reg)}
         if isinstance(expr, (Load, Index)):
             parts |= symbols_of(expr.index)
-            if var in parts:
+            if var in parts or (isinstance(expr, Load) and expr.buffer in arrays):
                 vectors.add(stmt.reg.name)
         made.append((stmt.reg.name, parts))
     size = -1
@@ -151,6 +162,11 @@ def vector_registers(body: Block, var: Sym) -> set[str | Sym]:
             if name not in vectors and not vectors.isdisjoint(parts):
                 vectors.add(name)
     return vectors
+
+
+def own_arrays(body: Block) -> set[str]:
+    """The names of the arrays that each iteration has for itself."""
+    return {s.name for s in walk(body) if isinstance(s, Local)}
 
 
 def looks_up(body: Block) -> bool:

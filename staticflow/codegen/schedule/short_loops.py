@@ -22,6 +22,7 @@ from staticflow.codegen.parts import walk
 from staticflow.codegen.rewrite import find_loop
 from staticflow.codegen.schedule.lanes import looks_up
 from staticflow.codegen.schedule.loops import is_vectorizable, iteration_count, unroll
+from staticflow.codegen.schedule.pairs import beside_each_other
 from staticflow.graph.dim_queries import coefficient
 from staticflow.graph.dims import Sym
 
@@ -59,6 +60,11 @@ def write_out_short(
     gone: set[Sym] = set()
     for var in inner:
         if var in gone:
+            continue
+        pairs = beside_each_other(kernel, var, lanes)
+        if pairs is not None:
+            kernel = pairs[0]
+            found[pairs[1]] = None
             continue
         around = _loop_around(kernel.body, var)
         written = None if around is None else _write_out(kernel, around, lanes)

@@ -1,6 +1,7 @@
 """Vectorisation: the iterations of one loop, ``width`` of them at a time, as lanes.
 
-What depends on the loop's variable gets lanes, everything else stays scalar. A symbol whose value
+What depends on the loop's variable gets lanes, everything else stays scalar. An array that each
+iteration has for itself has a vector for each element. A symbol whose value
 does is no symbol any more: what is loaded where it says is loaded `at` a vector. Iterations that do
 not fill a vector run as one more vector with lanes off, or one by one where lanes are moved so. A
 sum (or another combination) over the iterations is kept in one vector and folded after the loop.
@@ -31,6 +32,7 @@ from staticflow.codegen.kernel import (
     Kernel,
     Let,
     Load,
+    Local,
     Loop,
     Operand,
     Reg,
@@ -43,7 +45,7 @@ from staticflow.codegen.kernel import (
 from staticflow.codegen.parts import totals_of, walk
 from staticflow.codegen.primitives import identity
 from staticflow.codegen.rewrite import Names, copy_block, find_loop, replace_loop
-from staticflow.codegen.schedule.lanes import is_vector, obstacle, vector_registers
+from staticflow.codegen.schedule.lanes import is_vector, obstacle, own_arrays, vector_registers
 from staticflow.errors import VerifyError
 from staticflow.graph.dim_queries import coefficient, substitute_dim, symbols_of
 from staticflow.graph.dims import Dim, Size, Sym, dim_max, floor_div
@@ -255,6 +257,7 @@ class _Lanes:
         self.sizes = {self.var: first + LANE}
         self.bound = bound
         self.vectors = vector_registers(body, self.var)
+        self.arrays = own_arrays(body)
         self.places: dict[Sym, Operand] = {}
         self.changing = {s.reg.name for s in walk(body) if isinstance(s, Var)}
         return self.block(body)
@@ -384,8 +387,14 @@ class _Lanes:
             stmt = Accumulate(self.wide(stmt.reg), stmt.op, self.vector(stmt.value))
         self.emit(stmt)
 
+    def local(self, stmt: Local) -> None:
+        self.emit(replace(stmt, count=stmt.count * self.width))
+
     def store(self, stmt: Store) -> None:
         value = self.vector(stmt.value)
+        if stmt.buffer in self.arrays:
+            self.emit(Store(stmt.buffer, stmt.index * self.width + LANE, value))
+            return
         self.emit(Store(stmt.buffer, self.index(stmt.index), value, self.bound))
 
     def check(self, stmt: Check) -> None:
@@ -404,6 +413,8 @@ class _Lanes:
     # -- expressions -----------------------------------------------------------------------------
 
     def load(self, expr: Load) -> Load:
+        if expr.buffer in self.arrays:
+            return Load(expr.buffer, expr.index * self.width + LANE)
         index, at = self.place(expr.index)
         return Load(expr.buffer, index, self.bound, at)
 
@@ -429,6 +440,7 @@ _STATEMENTS: dict[type, Callable[[_Lanes, Any], None]] = {
     Set: _Lanes.set,
     Accumulate: _Lanes.accumulate,
     Store: _Lanes.store,
+    Local: _Lanes.local,
     Loop: _Lanes.loop,
     If: _Lanes.branch,
     Bind: _Lanes.bind,
