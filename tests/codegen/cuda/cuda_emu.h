@@ -145,6 +145,7 @@ inline unsigned __float_as_uint(float x) { return emu::bits<unsigned>(x); }
 inline double __longlong_as_double(long long x) { return emu::bits<double>(x); }
 inline long long __double_as_longlong(double x) { return emu::bits<long long>(x); }
 
+#ifndef EMU_LIBRARY  // which has them of C's header
 #define EMU_FUNCTION(name, ...)        \
   float name##f(float, ##__VA_ARGS__); \
   double name(double, ##__VA_ARGS__);
@@ -161,3 +162,4 @@ double copysign(double, double);
 float fmaf(float, float, float);
 double fma(double, double, double);
 }
+#endif

@@ -1,6 +1,7 @@
 // What the parts of the emulator's library say to each other: the scheduler of `cuda_emu.cpp` and the
 // records of `cuda_races.cpp`.
 #pragma once
+#define EMU_LIBRARY
 #include "cuda_emu.h"
 
 namespace emu {

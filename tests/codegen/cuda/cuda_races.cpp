@@ -109,7 +109,7 @@ void touch(const char* array, const void* where, Size bytes, long long index, bo
   Element& e = element_at((uintptr_t)where);
   if (is_shared &&  // what is of another block's array
       ((e.write.array && e.write.block != now.block) || (e.read.array && e.read.block != now.block)))
-    e = {launches};
+    e = Element{launches};
   if (e.write.array) {
     if (!is_seen(e.write, now)) report("a race", array, index, e.write, now);
     if (e.write.array != array) report("two pointers", array, index, e.write, now);

@@ -43,6 +43,7 @@ _FLAGS = (
     "-std=c++17", "-O1", "-fPIC", "-ffp-contract=off", "-U_FORTIFY_SOURCE", "-fno-sanitize=all",
     "-fvisibility=hidden",
 )  # fmt: skip
+_OPEN = ("-shared", "-O2", "-fvisibility=default")
 _KERNEL = re.compile(r'extern "C" __global__ void (\w+)\(')
 _HEAD = re.compile(r'(extern "C" __global__ void \w+\()(.*?)\) \{', re.DOTALL)
 _POINTER = re.compile(r"((?:const )?[\w ]+?)\* __restrict__ (\w+)")
@@ -158,7 +159,7 @@ def cache_folder() -> Path:
 def _library() -> Any:
     """What runs launches. It is loaded once, so that all kernels that are loaded later find it."""
     sources = [path.read_text() for path in (*_LIBRARY, _LIBRARY_HEADER)]
-    built = _built("library", [*sources, *_headers()], _LIBRARY, ["-shared", "-O2"])
+    built = _built("library", [*sources, *_headers()], _LIBRARY, _OPEN)
     # PyDLL keeps the GIL: the trap handlers of a launch belong to the whole process.
     return ctypes.PyDLL(str(built), mode=ctypes.RTLD_GLOBAL)
 
