@@ -18,6 +18,7 @@ from staticflow.comparison import refusal, run
 from staticflow.comparison.progress import progress_for
 from staticflow.comparison.record import SCHEMA
 from staticflow.comparison.source import load_file
+from staticflow.tools import digits as digits_module
 from staticflow.tools.cli import COMMANDS, main
 from staticflow.tools.compare import DIGITS
 from staticflow.tools.digits import MissingExtraError, load_digits, shuffle_batches
@@ -257,6 +258,7 @@ def test_without_a_package_for_bars_lines_are_printed(
 def test_without_the_data_it_says_what_to_install(
     capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setitem(sys.modules, "sklearn", None)
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
     assert compare("--steps", 1) == 2
     assert INSTALL in capsys.readouterr().err
@@ -284,6 +286,18 @@ def test_the_digits_are_split_by_the_seed() -> None:
     assert digits.train_labels.dtype == np.int64 and set(digits.test_labels) == set(range(10))
     assert np.array_equal(digits.test_images, load_digits("float64", seed=1).test_images)
     assert not np.array_equal(digits.test_images, load_digits("float64", seed=2).test_images)
+
+
+def test_the_digits_are_read_without_an_import(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As scikit-learn reads them, which is asked where it has no such file."""
+    monkeypatch.setattr(digits_module, "extra", lambda name: pytest.fail("a second of imports"))
+    read = load_digits("float64")
+    monkeypatch.undo()
+    monkeypatch.setattr(Path, "is_file", lambda path: path.name != "digits.csv.gz")
+    asked = load_digits("float64")
+    for name in ("train_images", "train_labels", "test_images", "test_labels"):
+        a, b = getattr(read, name), getattr(asked, name)
+        assert a.dtype == b.dtype and np.array_equal(a, b)
 
 
 def test_batches_visit_each_row_once_an_epoch() -> None:
