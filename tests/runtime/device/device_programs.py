@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,9 @@ import staticflow as sf
 from staticflow import pytree
 from staticflow.nn import functional as F
 
-__all__ = ["CHECKS", "assert_alike", "check_sizes", "compiled", "normal", "rnn"]
+__all__ = [
+    "CHECKS", "SIZES", "assert_alike", "check_shapes", "check_sizes", "compiled", "normal", "rnn",
+]  # fmt: skip
 
 Array = np.ndarray[Any, Any]
 
@@ -58,6 +60,31 @@ def assert_alike(found: Any, wanted: Any, rtol: float = 2e-5) -> list[Array]:
         assert (a.dtype, a.shape) == (b.dtype, b.shape)
         np.testing.assert_allclose(a, b, rtol=rtol, atol=1e-6)
     return arrays
+
+
+SIZES = ["known", "unknown"]
+"""How the sizes of a program are, for `check_shapes`."""
+
+
+def check_shapes(
+    fn: Callable[[Any, Any], Any],
+    cases: Iterable[tuple[tuple[int, ...], Any]],
+    sizes: str,
+    rtol: float,
+) -> None:
+    """``fn`` of an array of a shape and of a dim gives on a GPU what it gives on the CPU, in each of
+    the ``cases``. Those whose unknown sizes are of one program are compiled once."""
+    programs: dict[Any, Any] = {}
+    for shape, dim in cases:
+        x = normal(*shape)
+        kind = tuple(n == 1 for n in shape) if sizes == "unknown" else shape
+        if (kind, dim) not in programs:
+            programs[kind, dim] = [
+                compiled(lambda x, dim=dim: fn(x, dim), [x], device, sizes == "unknown")
+                for device in ("cpu", "cuda")
+            ]
+        on_cpu, on_gpu = programs[kind, dim]
+        assert_alike(on_gpu(x), on_cpu(x), rtol=rtol)
 
 
 # -- values ----------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from device_programs import assert_alike, compiled, normal
+from device_programs import SIZES, assert_alike, check_shapes, compiled, normal
 from emulated_device import EmulatedDevice, emulated_gpus
 from emulator import ORDERS
 from nvrtc import ARCHITECTURES, Nvrtc, nvrtc
@@ -56,38 +56,28 @@ def gpu() -> Iterator[EmulatedDevice]:
         yield devices[0]
 
 
-def check(gpu: EmulatedDevice, fn: Callable[..., Any], x: Array, unknown: bool) -> None:
-    on_cpu, on_gpu = (compiled(fn, [x], device, unknown) for device in ("cpu", "cuda"))
-    assert_alike(on_gpu(x), on_cpu(x), rtol=2e-4)
+@pytest.mark.parametrize(("name", "sizes"), by_turns([*SUMS], SIZES, "running sums"))
+def test_running_sums(gpu: EmulatedDevice, name: str, sizes: str) -> None:
+    check_shapes(SUMS[name], [*SHAPES, *ROWS], sizes, 2e-4)
 
 
-@pytest.mark.parametrize("unknown", [False, True], ids=["known", "unknown"])
-@pytest.mark.parametrize("name", SUMS)
-def test_running_sums(gpu: EmulatedDevice, name: str, unknown: bool) -> None:
-    for shape, dim in [*SHAPES, *ROWS]:
-        check(gpu, lambda x, dim=dim: SUMS[name](x, dim), normal(*shape), unknown)
-
-
-@pytest.mark.parametrize("unknown", [False, True], ids=["known", "unknown"])
-@pytest.mark.parametrize("name", WALKS)
-def test_walks(gpu: EmulatedDevice, name: str, unknown: bool) -> None:
-    for shape, dim in ROWS:
-        check(gpu, lambda x, dim=dim: WALKS[name](x, dim), normal(*shape), unknown)
+@pytest.mark.parametrize(("name", "sizes"), by_turns([*WALKS], SIZES, "walks in parts"))
+def test_walks(gpu: EmulatedDevice, name: str, sizes: str) -> None:
+    check_shapes(WALKS[name], ROWS, sizes, 2e-4)
 
 
 @pytest.mark.parametrize("name", ["cummax", "logcumsumexp"])
 def test_walks_meet_infinities_and_nan(gpu: EmulatedDevice, name: str) -> None:
     x = normal(9001)
     x[[100, 101, 4000, 8998]] = [-np.inf, np.inf, 3.0, np.nan]
+    on_cpu, on_gpu = (compiled(lambda x: WALKS[name](x, 0), [x], d) for d in ("cpu", "cuda"))
     for row in (x, x[::-1].copy(), np.full_like(x, -np.inf), np.zeros_like(x)):
-        check(gpu, lambda x: WALKS[name](x, 0), row, True)
+        assert_alike(on_gpu(row), on_cpu(row), rtol=2e-4)
 
 
-@pytest.mark.parametrize("unknown", [False, True], ids=["known", "unknown"])
-@pytest.mark.parametrize("name", EXTREMES)
-def test_extremes_and_where_they_are(gpu: EmulatedDevice, name: str, unknown: bool) -> None:
-    for shape, dim in SHAPES:
-        check(gpu, lambda x, dim=dim: EXTREMES[name](x, dim), normal(*shape), unknown)
+@pytest.mark.parametrize(("name", "sizes"), by_turns([*EXTREMES], SIZES, "extremes in parts"))
+def test_extremes_and_where_they_are(gpu: EmulatedDevice, name: str, sizes: str) -> None:
+    check_shapes(EXTREMES[name], SHAPES, sizes, 2e-4)
 
 
 def test_extremes_meet_infinities_nan_and_zeros(gpu: EmulatedDevice) -> None:

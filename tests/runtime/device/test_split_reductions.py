@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from device_programs import assert_alike, compiled, normal
+from device_programs import SIZES, assert_alike, check_shapes, compiled, normal
 from emulated_device import EmulatedDevice, emulated_gpus
 from emulator import ORDERS
 from nvrtc import ARCHITECTURES, Nvrtc, nvrtc
@@ -54,30 +54,18 @@ def gpu() -> Iterator[EmulatedDevice]:
         yield devices[0]
 
 
-@pytest.mark.parametrize("unknown", [False, True], ids=["known", "unknown"])
-@pytest.mark.parametrize("name", REDUCTIONS)
-def test_reductions(gpu: EmulatedDevice, name: str, unknown: bool) -> None:
-    for shape, dim in ((FEW_COLUMNS, 0), (FEW_ROWS, 1), ((2, 70, 3), 0), ((2, 90, 130), (1, 2))):
-        x = normal(*shape)
-        if isinstance(dim, tuple) and name == "prod":
-            continue
-        on_cpu, on_gpu = (
-            compiled(lambda x, dim=dim: REDUCTIONS[name](x, dim), [x], d, unknown)
-            for d in ("cpu", "cuda")
-        )
-        assert_alike(on_gpu(x), on_cpu(x), rtol=1e-4)
+@pytest.mark.parametrize(("name", "sizes"), by_turns([*REDUCTIONS], SIZES, "reductions in parts"))
+def test_reductions(gpu: EmulatedDevice, name: str, sizes: str) -> None:
+    cases: list[Any] = [(FEW_COLUMNS, 0), (FEW_ROWS, 1), ((2, 70, 3), 0)]
+    if name != "prod":
+        cases.append(((2, 90, 130), (1, 2)))
+    check_shapes(REDUCTIONS[name], cases, sizes, 1e-4)
 
 
-@pytest.mark.parametrize("unknown", [False, True], ids=["known", "unknown"])
-@pytest.mark.parametrize("name", PASSES)
-def test_several_passes(gpu: EmulatedDevice, name: str, unknown: bool) -> None:
-    for shape, dim in ((FEW_COLUMNS, 0), (FEW_ROWS, 1), ((1, 9001), 1), ((2, 140, 3), 1)):
-        x = normal(*shape)
-        on_cpu, on_gpu = (
-            compiled(lambda x, dim=dim: PASSES[name](x, dim), [x], d, unknown)
-            for d in ("cpu", "cuda")
-        )
-        assert_alike(on_gpu(x), on_cpu(x), rtol=1e-3 if "16" in name else 2e-4)
+@pytest.mark.parametrize(("name", "sizes"), by_turns([*PASSES], SIZES, "passes in parts"))
+def test_several_passes(gpu: EmulatedDevice, name: str, sizes: str) -> None:
+    cases = [(FEW_COLUMNS, 0), (FEW_ROWS, 1), ((1, 9001), 1), ((2, 140, 3), 1)]
+    check_shapes(PASSES[name], cases, sizes, 1e-3 if "16" in name else 2e-4)
 
 
 @pytest.mark.parametrize("unknown", [False, True], ids=["known", "unknown"])
