@@ -39,7 +39,7 @@ from staticflow.passes.partition.shares import send_less
 Spec = tuple[str, ...]
 MESHES = {"data=2": (("data",), (2,)), "data=3": (("data",), (3,)),
           "data=2, model=2": (("data", "model"), (2, 2))}  # fmt: skip
-SHARE = 6
+SHARE = 4
 """How many of an op's cases run in a day."""
 
 

@@ -115,7 +115,7 @@ def recorded(out: Any) -> Any:
     return out._base is None, entry.op, entry.attrs, entry.edges, held, kept, result, lines
 
 
-@pytest.mark.parametrize("name", by_days(list(ROWS), len(ROWS) // 2, "fast path"))
+@pytest.mark.parametrize("name", by_days(list(ROWS), len(ROWS) // 3, "fast path"))
 def test_what_ops_give_and_record(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """On the samples of the op's row: natively as by the general path."""
     natively = EAGER.prepare()

@@ -37,7 +37,7 @@ def shared_leaves(arrays: Sequence[Array]) -> list[sf.Tensor]:
     return [sf.from_numpy(a).requires_grad_(is_real(a)) for a in arrays]
 
 
-@pytest.mark.parametrize("name", by_days(OF_ANY_LAYOUT, 110, "layouts"))
+@pytest.mark.parametrize("name", by_days(OF_ANY_LAYOUT, 75, "layouts"))
 def test_layout_does_not_matter(name: str) -> None:
     info = ROWS[name]
     for sample in info.samples(float64, True):
@@ -82,7 +82,7 @@ def test_nothing_has_gradients_of_its_shape(name: str) -> None:
         assert g is None or (g.shape, g.dtype) == (x.shape, x.dtype), "second"
 
 
-@pytest.mark.parametrize("name", by_days(NAMES, 110, "dtypes"))
+@pytest.mark.parametrize("name", by_days(NAMES, 75, "dtypes"))
 def test_each_floating_dtype_has_the_gradient_of_float64(name: str) -> None:
     """As near as its digits allow."""
     info = ROWS[name]

@@ -32,31 +32,31 @@ from staticflow.ops.symbols.symbol import Symbol
 differentiable = pytest.mark.parametrize("name", differentiable_names)
 
 
-def half_a_day(subject: str) -> pytest.MarkDecorator:
-    """Half of the ops, other ones on other days and for other subjects."""
-    half = len(differentiable_names) // 2
-    return pytest.mark.parametrize("name", by_days(differentiable_names, half, subject))
+def a_third_a_day(subject: str) -> pytest.MarkDecorator:
+    """A third of the ops, other ones on other days and for other subjects."""
+    third = len(differentiable_names) // 3
+    return pytest.mark.parametrize("name", by_days(differentiable_names, third, subject))
 
 
 def smooth_samples(info: OpInfo) -> list[tuple[Sample, str]]:
     return [(s, f"gradient of {info.op.name}({s})") for s in info.samples(float64, True)]
 
 
-@half_a_day("differences")
+@a_third_a_day("differences")
 def test_gradient_is_that_of_finite_differences(name: str) -> None:
     info = ROWS[name]
     for sample, what in smooth_samples(info):
         check_gradient(info, sample, what)
 
 
-@half_a_day("second differences")
+@a_third_a_day("second differences")
 def test_second_derivative_is_that_of_finite_differences(name: str) -> None:
     info = ROWS[name]
     for sample, what in smooth_samples(info):
         check_second_derivative(info, sample, what)
 
 
-@half_a_day("symbolic second derivatives")
+@a_third_a_day("symbolic second derivatives")
 def test_symbolic_second_derivative_is_the_eager_one(name: str) -> None:
     info = ROWS[name]
     for sample, what in smooth_samples(info):
@@ -91,7 +91,7 @@ def test_symbolic_gradient_is_the_eager_one(name: str) -> None:
             np.testing.assert_allclose(a, e.numpy(), 1e-12, 1e-12, err_msg=what)
 
 
-@half_a_day("forward derivatives")
+@a_third_a_day("forward derivatives")
 def test_forward_derivative_is_that_of_the_gradient(name: str) -> None:
     """The sum of the weighted outputs changes by gradient times move, whichever way it is taken."""
     info = ROWS[name]

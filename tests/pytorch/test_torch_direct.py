@@ -35,17 +35,17 @@ def check(direct: Any, names: list[str], dtype: str, count: int, is_jit: bool = 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_functions_of_the_day_are_pytorchs(direct: Any, dtype: str) -> None:
-    check(direct, daily(direct.NAMES, 20, f"torch direct {dtype}"), dtype, 5)
+    check(direct, daily(direct.NAMES, 14, f"torch direct {dtype}"), dtype, 5)
 
 
 def test_programs_of_the_day_are_pytorchs(direct: Any) -> None:
-    check(direct, daily(direct.NAMES, 15, "torch direct programs"), "float32", 2, True)
+    check(direct, daily(direct.NAMES, 10, "torch direct programs"), "float32", 2, True)
 
 
 def test_wrong_calls_of_the_day_are_refused(direct: Any) -> None:
     faults = [
         f
-        for name in daily(direct.NAMES, 60, "torch direct wrong")
+        for name in daily(direct.NAMES, 40, "torch direct wrong")
         for f in direct.check_wrong_calls(name)
     ]
     assert not faults, "\n".join(faults)
