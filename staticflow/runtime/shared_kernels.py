@@ -42,9 +42,13 @@ def _render(name: str) -> bytes:
     from staticflow.codegen.lower.cluster import Lowered
     from staticflow.codegen.lower.row_work import emit_row_work, is_row_work
     from staticflow.codegen.schedule.cpu import schedule_cpu
+    from staticflow.codegen.schedule.runs import is_run
+    from staticflow.codegen.schedule.shared_runs import schedule_run
 
     target = host_target()
-    if is_row_work(name):
+    if is_run(name):
+        kernel, runs_inside = schedule_run(name, target), False
+    elif is_row_work(name):
         row = emit_row_work(name)
         lowered = Lowered(row.kernel, inner=row.inner, bits=row.bits)
         kernel, runs_inside = schedule_cpu(lowered, target), not row.looks

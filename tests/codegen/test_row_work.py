@@ -85,8 +85,8 @@ VIEWS: dict[str, Callable[[Any], Any]] = {
 def test_however_rows_lie(name: str, view: str) -> None:
     x = sf.placeholder((None, None), name="x")
     program = sf.compile([x], WORKS[name](VIEWS[view](x)))
-    assert all(called.startswith(f"shared_{name}_f32") for called in called_by(program))
-    assert called_by(program)
+    works = [called for called in called_by(program) if called != "shared_copy_f32"]
+    assert works and all(called.startswith(f"shared_{name}_f32") for called in works)
     for n in LENGTHS:
         a = sf.tensor(np.random.default_rng(n).integers(0, 90, (3, n)).astype("f"))
         if view == "part of rows" and n == 1 and name == "rank":

@@ -105,7 +105,7 @@ def test_short_rows_that_are_moved_are_one_long_row() -> None:
         x = sf.placeholder((None, 3), name="x")
         step = sf.compile([x], move(x))
         text = step.source("kernels")
-        assert "lane" in text and "*lane" not in text
+        assert ("lane" in text or "call shared_copy_f32" in text) and "*lane" not in text
         for rows in (1, 2, 40):
             given = np.random.default_rng(rows).standard_normal((rows, 3)).astype("f4")
             np.testing.assert_array_equal(step(given).numpy(), move(sf.tensor(given)).numpy())

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from staticflow.codegen.kernel import ENDLESS, Bind, Loop
+from staticflow.codegen.kernel import ENDLESS, Bind, Call, Loop, Stmt
 from staticflow.codegen.llvm.index import Induction
 from staticflow.codegen.llvm.parallel import (
     MANY_WORKERS,
@@ -25,6 +25,7 @@ from staticflow.codegen.llvm.text import I64, BasicBlock, FunctionText, local, p
 from staticflow.codegen.llvm.values import Value, value_phi
 from staticflow.codegen.parts import loops_in, walk
 from staticflow.codegen.schedule.loops import iteration_count, thread_bound
+from staticflow.codegen.schedule.runs import is_run
 from staticflow.codegen.statuses import INTERRUPTED
 from staticflow.codegen.work import work_of
 from staticflow.graph.dim_queries import symbols_of
@@ -277,11 +278,18 @@ def _again(writer: KernelWriter, stmt: Loop, at: str, hi: str) -> str:
     return below if going is None else writer.text.op(f"and i1 {going}, {below}")
 
 
+def _looks_itself(stmt: Stmt) -> bool:
+    """Whether a statement asks on its way whether the user wants to stop, should it take long."""
+    if isinstance(stmt, Call):
+        return is_run(stmt.kernel.name)
+    return isinstance(stmt, Loop) and stmt.kind != "serial"
+
+
 def _may_take_long(loop: Loop, sizes: Sequence[Sym]) -> bool:
     """Whether a loop, of which threads share nothing, may be more work at some ``sizes`` of the
     kernel than there is from one look to the next, in iterations that are some work each."""
     body = list(walk(loop.body))
-    if len(body) < _SOME or any(isinstance(s, Loop) and s.kind != "serial" for s in body):
+    if len(body) < _SOME or any(map(_looks_itself, body)):
         return False
     has_unknown = any(isinstance(s, Bind) and s.sym.upper is None for s in body)
     return has_unknown or may_be_much(loop, sizes, _BETWEEN_LOOKS)

@@ -23,6 +23,7 @@ from staticflow.codegen.schedule.loops import (
     vectorize_whole,
 )
 from staticflow.codegen.schedule.phases import ROWS, in_phases
+from staticflow.codegen.schedule.runs import share_runs
 from staticflow.codegen.schedule.short_loops import write_out_short
 from staticflow.codegen.schedule.streams import stream_stores
 from staticflow.codegen.schedule.strips import strips
@@ -61,9 +62,10 @@ time takes, and `_ALONG_COLUMNS` of them would leave none for what is computed."
 
 def schedule_cpu(lowered: Lowered, target: Target) -> Kernel:
     """The kernel with its innermost loops vectorised, where that is legal."""
-    kernel, innermost = write_out_short(
-        lowered.kernel, lowered.inner, target.vector_bits // lowered.bits
-    )
+    kernel, innermost = lowered.kernel, lowered.inner
+    if target.shares:
+        kernel, innermost = share_runs(kernel, innermost)
+    kernel, innermost = write_out_short(kernel, innermost, target.vector_bits // lowered.bits)
     kernel, rows = in_phases(kernel, innermost, target.vector_bits // lowered.bits)
     for var in rows:
         kernel = vectorize_whole(kernel, var, ROWS)
