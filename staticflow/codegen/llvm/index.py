@@ -28,7 +28,7 @@ from staticflow.codegen.llvm.text import (
     mask_literal,
 )
 from staticflow.data_classes import dataclass
-from staticflow.graph.dim_queries import coefficient, substitute_dim, symbols_of
+from staticflow.graph.dim_queries import as_symbol, coefficient, substitute_dim, symbols_of
 from staticflow.graph.dims import (
     Call,
     Dim,
@@ -149,6 +149,9 @@ class IndexWriter:
         """An index as an i64 register or literal."""
         if isinstance(size, int):
             return str(size)
+        alone = as_symbol(size)
+        if alone is not None:
+            return self._values[alone]
         depth = self._depth(size)
         return self._once(depth, size, lambda: self._sum(size, depth))
 
