@@ -31,6 +31,7 @@ from staticflow.eager.costs import (
 )
 from staticflow.eager.kernels import NETWORKS, KernelCall, kernels_of, prepare
 from staticflow.eager.overwrite import copy_into, make_copy
+from staticflow.eager.powers import power_by
 from staticflow.eager.products import linear_pays, product_pays
 from staticflow.eager.rows import in_known_rows, in_rows, order_of
 from staticflow.eager.work import joint_work, work_by_rows
@@ -43,9 +44,8 @@ from staticflow.ops.basics.creation import full
 from staticflow.ops.basics.reduce import all_op, any_op, count_op, sum_op
 from staticflow.ops.basics.slicing import embed_op
 from staticflow.ops.basics.view import contiguous_op
-from staticflow.ops.declaring.declare import elementwise
 from staticflow.ops.declaring.lowering import Elementwise
-from staticflow.ops.elementwise.maths import pow, reciprocal
+from staticflow.ops.elementwise.maths import pow
 from staticflow.ops.indexing.index_ops import index_op, index_select_op, take_op
 from staticflow.ops.matrices.contract import linear_op, matmul_op
 from staticflow.ops.matrices.products import addmm_op
@@ -144,31 +144,11 @@ _ON_LARGE: Mapping[NumPy, Callable[[Op], Callable[..., Any]]] = {
 }  # fmt: skip
 
 
-def _power(n: int) -> Op:
-    """``x ** n`` by multiplications."""
-    return elementwise(
-        f"power{n}", f"``x ** {n}``.", lambda xp, x: pow.reference(xp, x, n),
-        lambda k, x: k.pow_int(x, n),
-    )  # fmt: skip
-
-
-_ROOT = elementwise(  # the square root but at -inf and -0.0
-    "root", "``x ** 0.5``.", lambda xp, x: pow.reference(xp, x, 0.5),
-    lambda k, x: k.select(k.compare("eq", x, -inf), inf, k.apply("abs", k.apply("sqrt", x))),
-)  # fmt: skip
-_INVERSE_ROOT = elementwise(  # likewise
-    "inverse_root", "``x ** -0.5``.", lambda xp, x: pow.reference(xp, x, -0.5),
-    lambda k, x: k.select(k.compare("eq", x, -inf), 0.0, k.abs(k.rsqrt(x))),
-)  # fmt: skip
-_POWERS = {
-    -2: _power(-2), -1: reciprocal, -0.5: _INVERSE_ROOT, 0.5: _ROOT, 3: _power(3), 4: _power(4),
-}  # fmt: skip
-_ROUNDED_ONCE = (0.5, -1)  # which floats of 16 bits are after every step
-
-
 def _small_pow(xp: Any, x: Any, y: Any) -> Any:
-    if isinstance(y, int | float) and y in _POWERS and xp is np and x.dtype in _WIDE:
-        return kernels_of(_POWERS[y])(xp, x)
+    if isinstance(y, int | float) and y != 2 and xp is np and x.dtype in _WIDE:
+        by_one = power_by(y, x.dtype)
+        if by_one is not None:
+            return kernels_of(by_one)(xp, x)
     return pow.reference(xp, x, y)
 
 
@@ -178,11 +158,11 @@ def _pow(xp: Any, x: Any, y: Any) -> Any:
         return pow.reference(xp, x, y)
     if type(y) is np.ndarray and not y.ndim and dtype in _HALVES:
         y = y.item()  # as numbers beside bfloat16 come
-    if isinstance(y, int | float):
-        if y == 2:
-            return compute_of(mul, True)(xp, x, x)  # which is what the power is
-        if y in _POWERS and (y in _ROUNDED_ONCE or dtype in _WIDE):
-            return kernels_of(_POWERS[y])(xp, x)
+    by_one = power_by(y, dtype)
+    if by_one is not None:
+        return kernels_of(by_one)(xp, x)
+    if isinstance(y, int | float) and y == 2:  # of floats of 16 bits
+        return compute_of(mul, True)(xp, x, x)
     return kernels_of(pow)(xp, x, y)
 
 
@@ -339,6 +319,10 @@ def bound(
         return made.copy if made.size < SMALL else fill
     if op.shapeless or _runs_as_kernel(op, arrays) or _is_product_of_kernel(op, arrays):
         return kernel_of(op, arrays, attrs, results)
+    if op is pow and type(arrays[0]) is np.ndarray and arrays[0].size >= LARGE:
+        by_one = power_by(arrays[1], arrays[0].dtype)
+        call = None if by_one is None else kernel_of(by_one, arrays[:1], {}, results)
+        return None if call is None else replace(call, takes=1)
     return None
 
 

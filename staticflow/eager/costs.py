@@ -14,7 +14,7 @@ from math import inf
 from staticflow.graph.op import NumPy, Op
 
 __all__ = [
-    "BETWEEN", "BEYOND", "BY_VECTOR", "CALLS", "FEW_IN_ROW", "FIRST", "HALVES",
+    "ADDED", "BETWEEN", "BEYOND", "BY_VECTOR", "CALLS", "FEW_IN_ROW", "FIRST", "HALVES",
     "LARGE", "LITTLE", "LONG", "MATRICES", "NARROW", "NEAR", "NO_LIBRARY", "PANELS", "PRODUCT",
     "ROW", "SHORT", "SMALL", "SOME", "SPREAD", "STARTED", "STEPS", "SUMMED_ROW", "TURNED",
     "kernel_from", "often_below",
@@ -45,6 +45,11 @@ and 4.1, to 300 of 200 in 12.2 and 7.4; and multiplies 1000 rows of 1 and a row 
 SUMMED_ROW = 1 << 9
 """Such elements where it adds up, which takes 15 nanoseconds for each row of a few: the sums of 333
 rows of 3 take it 6.7 microseconds, and the kernel 0.7; those of 256 rows of 100 10.3, and 1.8."""
+
+ADDED = 1 << 4
+"""Elements that are gone through in the time in which NumPy adds one up: from 4096 on a kernel
+does. The sums of 4 rows of 1000 take NumPy 1.7 microseconds and the kernel 0.2, of 50 of 200 3.4
+and 0.5, of 40 of 1000 7.5 and 1.6, and the sum of all of these 7.2 and 1.7."""
 
 SPREAD = 1 << 19
 """Elements from which on it pays to let a program fill an array, write to a part of one or add

@@ -15,6 +15,7 @@ import numpy as np
 
 from staticflow.eager.costs import BEYOND, LARGE, SPREAD
 from staticflow.eager.numbers import as_array, is_apart
+from staticflow.eager.powers import power_by
 from staticflow.eager.programs import (
     NUMBER,
     UNMET,
@@ -38,6 +39,7 @@ from staticflow.ops.basics.arithmetic import cast, clone, maximum, minimum, mul
 from staticflow.ops.basics.expand import expand
 from staticflow.ops.declaring.lowering import Elementwise, Generate, LoopNest, View
 from staticflow.ops.elementwise import variants
+from staticflow.ops.elementwise.maths import pow
 from staticflow.ops.symbols.symbol import Symbol
 from staticflow.runtime.aligned import aligned_empty
 from staticflow.runtime.executable import Executable
@@ -77,6 +79,10 @@ def overwrite(
     if x.size < LARGE or type(x) is not np.ndarray:
         return False
     dtype = x.dtype
+    if fn is pow and len(args) == 1 and not kwargs:
+        by_one = power_by(args[0], dtype)
+        if by_one is not None:
+            fn, args = by_one, ()
     floating = BY_NUMPY[dtype].is_floating
     even = fn in _EVEN
     names = tuple(kwargs) if kwargs else ()
@@ -108,7 +114,7 @@ def overwrite(
         program = programs.remember(call, _find(fn, arrays, values, names))
     if program is None or program.fast(*arrays) != ():
         return False
-    if len(arrays) == 1 + len(values) and names in _BESIDE:
+    if len(arrays) == 1 + len(values) and names in _BESIDE and fn is not pow:
         programs.latest.value = program.fast
     return True
 

@@ -1,13 +1,13 @@
 """How much work arrays are to NumPy, in elements, in native code and in Python by one function.
 
 NumPy goes along the last dim, and begins anew with each row. Where rows are short that is most of
-its work: each row is counted as `STARTED` elements more where operands broadcast, and a short one
-that is reduced as `SUMMED_ROW`.
+its work: each row is counted as `STARTED` elements more where operands broadcast. Of an array that
+is reduced an element is counted as `ADDED`, and a short row as `SUMMED_ROW`.
 """
 
 from __future__ import annotations
 
-from staticflow.eager.costs import STARTED, SUMMED_ROW
+from staticflow.eager.costs import ADDED, STARTED, SUMMED_ROW
 from staticflow.native.language import Row, native
 
 __all__ = ["joint_work", "work_by_rows"]
@@ -39,10 +39,11 @@ def joint_work(
 
 @native
 def work_by_rows(sizes: Row[int], ndim: int) -> int:
-    """How many elements an array has by its sizes, ``ndim`` many, short rows counted as longer. The
-    general path runs it as Python, on a shape."""
+    """How many elements are gone through in the time in which NumPy reduces an array of these
+    ``sizes``, ``ndim`` many. The general path runs it as Python, on a shape."""
     rows = 1
     for k in range(ndim - 1):
         rows *= sizes[k]
     last = sizes[ndim - 1] if ndim > 0 else 1
-    return rows * last if ndim < 2 or last < 2 else rows * max(last, SUMMED_ROW)
+    long = last * ADDED
+    return rows * long if ndim < 2 or last < 2 else rows * max(long, SUMMED_ROW)

@@ -339,7 +339,8 @@ def test_a_turned_array_is_copied_where_much_of_it_is_read(
     columns: int, copies: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[Any] = []
-    monkeypatch.setattr(kernels, "row_major", lambda a: made.append(a) or row_major(a))
+    make_copy = kernels.make_copy
+    monkeypatch.setattr(kernels, "make_copy", lambda a: made.append(a) or make_copy(a))
     rng = np.random.default_rng(0)
     x, index = rng.random((70, 90)).T, rng.integers(0, 70, (90, columns))
     found = kernels.kernels_of(OPS["gather"])(np, x, index, dim=1)
@@ -558,6 +559,24 @@ def test_short_rows_are_a_kernels_sooner(compilations: list[Any]) -> None:
         assert compilations.count("add") == (n >= added)
         assert (t + t).numpy().sum() == (x + x).sum()  # one row of memory to NumPy, too
         assert compilations.count("add") == (n >= added)
+
+
+@pytest.mark.parametrize("name", ["sum", "mean", "amax"])
+@pytest.mark.parametrize("dims", [(0,), (1,), (0, 1)], ids=str)
+def test_reductions_are_a_kernels_sooner(
+    name: str, dims: tuple[int, ...], compilations: list[Any]
+) -> None:
+    """NumPy takes some times as long to add elements up as it takes to go through them."""
+    columns, enough = 100, LARGE // costs.ADDED
+    for n in (enough // columns, enough // columns + 1):
+        x = np.random.default_rng(n).random((n, columns), np.float32)
+        t = sf.from_numpy(x)
+        attrs = {"dims": dims, "keepdim": False}
+        general = EAGER.general(OPS[name], (t,), attrs).numpy()
+        for _ in range(4):  # the function, and its plan
+            np.testing.assert_array_equal(getattr(sf, name)(t, dims).numpy(), general)
+        np.testing.assert_allclose(general, getattr(x.astype(float), name.strip("a"))(dims), 1e-5)
+        assert compilations.count(name) == (n * columns >= enough)
 
 
 @pytest.mark.parametrize("batch", [(), (3,)], ids=str)

@@ -10,6 +10,8 @@ import pytest
 from numpy.lib.stride_tricks import sliding_window_view
 
 import staticflow as sf
+from staticflow.eager import kernels
+from staticflow.eager.costs import LARGE, SHORT
 
 INPUTS: dict[str, Callable[[], Any]] = {
     "channels": lambda: sf.rand(8, 5, 34, 34)[:, :3],
@@ -60,3 +62,41 @@ def test_a_loop_within_an_operation_is_no_strip() -> None:
     """That of the remainder has as many iterations at most as a strip has elements."""
     x, y = (sf.rand(22_000, 1) * 9).expand(-1, 3), sf.rand(22_000, 1) + 0.5
     np.testing.assert_array_equal((x // y).numpy(), np.floor_divide(x.numpy(), y.numpy()))
+
+
+@pytest.mark.parametrize("upper", [False, True])
+@pytest.mark.parametrize("n", [8, 31, 32, 40, 300])
+def test_a_transposed_triangular_matrix_is_read_as_it_lies(
+    n: int, upper: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With one right side, where it has a row of `SHORT` at least: a copy of 512 x 512 took forty
+    times as long as what it was made for."""
+    copied: list[tuple[int, ...]] = []
+    monkeypatch.setattr(kernels, "make_copy", lambda a: copied.append(a.shape) or a.copy())
+    rng = np.random.default_rng(n)
+    a = rng.standard_normal((3, n, n)) / n + 2 * np.eye(n)
+    b = rng.standard_normal((3, n, 1))
+    for _ in range(4):
+        turned = sf.from_numpy(a.swapaxes(1, 2).copy()).mT
+        x = sf.linalg.solve_triangular(turned, sf.from_numpy(b), upper=upper)
+        expected = np.linalg.solve(np.triu(a) if upper else np.tril(a), b)
+        np.testing.assert_allclose(x.numpy(), expected, 1e-9, 1e-12)
+    assert bool(copied) == (n < SHORT)
+    two = sf.linalg.solve_triangular(turned, sf.from_numpy(np.repeat(b, 2, 2)), upper=upper)
+    np.testing.assert_allclose(two.numpy(), np.repeat(expected, 2, 2), 1e-9, 1e-12)
+
+
+def test_large_transposed_matrices_are_copied_by_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where a plan calls a kernel: NumPy copies 512 x 512 in six times the time."""
+    copied: list[tuple[int, ...]] = []
+    make_copy = kernels.make_copy
+    monkeypatch.setattr(kernels, "make_copy", lambda a: copied.append(a.shape) or make_copy(a))
+    for n, many in ((255, False), (256, True)):
+        assert (n * n >= LARGE) == many
+        a = np.random.default_rng(n).standard_normal((n, n)) + n * np.eye(n)
+        turned = sf.from_numpy(a).t()
+        copied.clear()
+        for _ in range(5):
+            found = sf.linalg.slogdet(turned).logabsdet
+            np.testing.assert_allclose(found.numpy(), np.linalg.slogdet(a)[1], 1e-12)
+        assert (len(copied) == 5) == many

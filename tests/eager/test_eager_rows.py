@@ -52,7 +52,7 @@ def test_parts_are_computed_where_they_lie(
     def copied(array: Any) -> Any:
         raise AssertionError("a part was copied")
 
-    monkeypatch.setattr(kernels, "row_major", copied)
+    monkeypatch.setattr(kernels, "make_copy", copied)
     x, fn = PARTS[part](sf.from_numpy(drawn())), FUNCTIONS[name]
     whole = sf.from_numpy(np.ascontiguousarray(x.numpy()))
     for _ in range(2):
@@ -63,7 +63,7 @@ def test_a_transposed_operand_is_read_where_it_lies(monkeypatch: pytest.MonkeyPa
     def copied(array: Any) -> Any:
         raise AssertionError("an operand was copied")
 
-    monkeypatch.setattr(kernels, "row_major", copied)
+    monkeypatch.setattr(kernels, "make_copy", copied)
     a, b = drawn(), drawn()[::-1].copy()
     x, y = sf.from_numpy(a), sf.from_numpy(b)
     for _ in range(3):

@@ -150,6 +150,12 @@ NO_SIZES: Mapping[str, str] = {
         "objects that the collector of Python is told of, which tests/house/test_import.py looks at": (
             "graph.collector._OF_PYTHON",
         ),
+        "how many elements count as one that is reduced, on both sides of which tests/eager/test_eager_kernels.py is": (
+            "eager.costs.ADDED",
+        ),
+        "rows of a matrix, of which tests/ops/test_distances.py has fewer and more": (
+            "ops.statistics.distances._MANY",
+        ),
         "rows of a table for each that is named, which tests/eager/test_row_gradients.py has with another constant, too": (
             "eager.row_gradient.FEW",
         ),

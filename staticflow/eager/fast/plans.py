@@ -308,7 +308,7 @@ def _plan_kernel(
 ) -> None:
     """Let a kernel compute a step of arrays like these, with ``results`` that lie like these."""
     if not call.is_bare:
-        count = len(arrays)
+        count = len(arrays) if call.takes is None else call.takes
         rows = (TakenArrayRecord * (count + len(call.further)))()
         for row, own in zip(rows[count:], call.further, strict=True):
             row.object = plan.own(own)

@@ -10,10 +10,12 @@ from staticflow.errors import ShapeError, SymbolicError
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.basics.arithmetic import clamp
 from staticflow.ops.basics.autocast import by_autocast
+from staticflow.ops.basics.axes import mT
 from staticflow.ops.basics.expand import broadcast_tensors
-from staticflow.ops.basics.view import unsqueeze
+from staticflow.ops.basics.view import contiguous, unsqueeze
 from staticflow.ops.declaring.by_shape import by_shape
 from staticflow.ops.declaring.fused import fused
+from staticflow.ops.declaring.tracing import is_traced
 from staticflow.ops.statistics.moments import norm, vector_norm
 
 __all__ = ["cdist", "cosine_similarity", "dist", "pairwise_distance", "pdist"]
@@ -81,12 +83,34 @@ def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str | None = None) -> 
             f"cdist: takes matrices or batches of them, not shapes {list(x1.shape)} and "
             f"{list(x2.shape)}, at {format_locs(here())}"
         )
+    if _turning_pays(x1, x2):
+        return _distances_to_columns(x1, contiguous(mT(x2)), p)
     return _distances(x1, x2, p)
+
+
+def _turning_pays(x1: Any, x2: Any) -> bool:
+    """Whether `_distances_to_columns` takes less time than `_distances`: of eager tensors on the
+    host. In a graph a copy would be index arithmetic where it is read."""
+    if is_traced(x1) or is_traced(x2) or x2.__sf_gpu__ is not None:
+        return False
+    return bool(x2.shape[-2] >= _MANY and x1.shape[-1] == x2.shape[-1])
+
+
+_MANY = 1 << 6
+"""Rows of the second matrix from which on it is turned before, so that vectors hold the distances
+to some of them: between 1000 rows of 32 and as many others they take 1.4 ms, and 13 where vectors
+lie along rows; of rows of 100, to 1000 others 51 microseconds, and 229, to 10 others 105, and
+91."""
 
 
 @fused("CdistBackward0")
 def _distances(x1: Any, x2: Any, p: float) -> Any:
     return vector_norm(unsqueeze(x1, -2) - unsqueeze(x2, -3), p, dim=-1)
+
+
+@fused("CdistBackward0")
+def _distances_to_columns(x1: Any, turned: Any, p: float) -> Any:
+    return vector_norm(unsqueeze(x1, -1) - unsqueeze(turned, -3), p, dim=-2)
 
 
 def pdist(input: Any, p: float = 2.0) -> Any:
