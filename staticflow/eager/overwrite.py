@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from staticflow.eager.costs import BEYOND, LARGE, SPREAD
+from staticflow.eager.costs import BEYOND, LARGE
 from staticflow.eager.numbers import as_array, is_apart
 from staticflow.eager.powers import power_by
 from staticflow.eager.programs import (
@@ -191,7 +191,7 @@ def copy_into(target: Array, source: Array) -> None:
 
 def make_copy(array: Array) -> Array:
     """A copy in row-major order."""
-    large = array.size >= SPREAD
+    large = array.size >= LARGE  # then its memory is kept for the next one
     out = (aligned_empty if large else np.empty)(array.shape, array.dtype)
     copy_into(out, array)
     return out

@@ -21,7 +21,7 @@ from stress_pool import slots_of
 import staticflow as sf
 from staticflow.runtime import object_layout
 from staticflow.runtime.aligned import ALIGNED_FROM, aligned_empty
-from staticflow.runtime.block_cache import HUGE_FROM, KEPT_FROM, MOST_KEPT, read_kept_bytes
+from staticflow.runtime.block_cache import BLOCKS, HUGE_FROM, KEPT_FROM, MOST_KEPT, read_kept_bytes
 from staticflow.runtime.object_layout import box_type, has_known_layout
 
 # -- what a call leaves behind ---------------------------------------------------------------
@@ -172,6 +172,24 @@ def test_empty_arrays_of_such_memory() -> None:
     with pytest.raises(ValueError, match="negative"):
         aligned_empty((-1,), np.int8)
     assert multiarray.get_handler_name() == "default_allocator"
+
+
+@pytest.mark.parametrize("size", [KEPT_FROM, 2 * KEPT_FROM + 64, 1 << 20])
+def test_memory_of_some_arrays_is_kept_at_once(size: int) -> None:
+    """From two arrays of 400 KB on the C library gave it back each time, and the system cleared
+    its pages anew."""
+    arrays = [aligned_empty((size,), np.int8) for _ in range(BLOCKS)]
+    places = {a.ctypes.data for a in arrays}
+    assert len(places) == BLOCKS
+    del arrays
+    gc.collect()
+    assert read_kept_bytes() == BLOCKS * size
+    again = [aligned_empty((size,), np.int8) for _ in range(BLOCKS)]
+    assert {a.ctypes.data for a in again} == places
+    assert read_kept_bytes() == 0
+    below = aligned_empty((KEPT_FROM - 1,), np.int8)  # of NumPy's own memory
+    del below
+    assert read_kept_bytes() == 0
 
 
 def test_such_memory_is_taken_without_a_context_variable() -> None:
