@@ -22,8 +22,8 @@ written here, in these ideas, each with its modules:
 - An *in-place operation* gives a memory new elements, and tensors new histories (`in_place`). A
   *subscript* is a view or a selection (`indexed`).
 - *Dispatch* is the choice of what computes an op: NumPy, a kernel or another op (`choose`), by
-  measured *costs* (`costs`), by how much work it is to NumPy (`work`), and of matrices by how they
-  lie (`products`).
+  measured *costs* (`costs`), by how much work it is to NumPy (`work`), of matrices by how they lie
+  (`products`), and of a power by its number (`powers`).
 - A *program* is a function traced on symbols and compiled for the kind of its operands
   (`programs`): how their arrays lie (`rows`, `turned`), and which are numbers (`numbers`). Programs
   are a *kernel* of one op (`kernels`); a *pullback*, the vjp of one (`pullback`); a *fused* call of

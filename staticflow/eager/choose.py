@@ -23,6 +23,8 @@ from staticflow.eager.costs import (
     HALVES,
     LARGE,
     LONG,
+    LONG_BOOLS,
+    LONG_NARROW,
     ROW,
     SMALL,
     SPREAD,
@@ -225,6 +227,10 @@ def _orders_by_kernel(op: Op, x: Array, dim: int, k: int) -> bool:
     if op in _RANKS or n <= NETWORK or n >= LONG or x.dtype in _HALVES:
         return True
     if op is sort_op:  # which NumPy does of more elements by keys, as fast
+        if n >= LONG_NARROW:
+            return bool(x.itemsize <= 4)
+        if n >= LONG_BOOLS:
+            return bool(x.dtype.kind == "b")
         return n <= SHORT and x.size < SMALL
     if op is topk_op and k <= FEW and k * k <= n:  # of which few are among the first meanwhile
         return True

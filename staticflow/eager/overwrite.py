@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from staticflow.eager.costs import BEYOND, LARGE
+from staticflow.eager.costs import BEYOND, LARGE, SPREAD
 from staticflow.eager.numbers import as_array, is_apart
 from staticflow.eager.powers import power_by
 from staticflow.eager.programs import (
@@ -177,10 +177,12 @@ def _cast(value: Any, x: Any) -> Any:
 
 
 def copy_into(target: Array, source: Array) -> None:
-    """Copy ``source``, broadcast and cast, into ``target``. A large one is copied on all threads,
-    and in strips where it is transposed; one whose elements come a few times each so many times,
-    which takes a sixth of the time: a million float32, each twice, 0.6 milliseconds."""
-    alone = get_num_threads() == 1 and source.dtype == target.dtype and in_rows(source)
+    """Copy ``source``, broadcast and cast, into ``target``. A very large one is copied on all
+    threads, and a large one in strips where it is transposed; one whose elements come a few times
+    each so many times, which takes a sixth of the time: a million float32, each twice, 0.6
+    milliseconds."""
+    alone = target.size < SPREAD or get_num_threads() == 1
+    alone = alone and source.dtype == target.dtype and in_rows(source)
     alone = alone and (source.ndim > 0 or target.size < BEYOND)
     alone = alone or target.size < LARGE or repeats_few(target, source)
     if alone or not _copy_by_program(target, source):

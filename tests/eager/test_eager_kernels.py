@@ -534,6 +534,25 @@ def test_order_is_found_by_a_kernel_along_short_and_long_rows(
     assert compilations.count(name) == (2 if by_rank else made)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "least"),
+    [("?", costs.LONG_BOOLS), ("f4", costs.LONG_NARROW), ("i4", costs.LONG_NARROW),
+     ("f8", costs.LONG), ("i8", costs.LONG)],
+)  # fmt: skip
+def test_long_rows_are_sorted_by_a_kernel(dtype: str, least: int, compilations: list[Any]) -> None:
+    """Those of fewer bytes sooner."""
+    for n in (least - 1, least, least + 1):
+        shape = LARGE // n + 1, n
+        a = np.random.default_rng(n).integers(0, 2 if dtype == "?" else 50, shape).astype(dtype)
+        for descending in (False, True):
+            found = sf.sort(sf.from_numpy(a), 1, descending)
+            keys = -a.astype(int) if descending else a
+            order = np.argsort(keys, 1, kind="stable")
+            np.testing.assert_array_equal(found.indices.numpy(), order)
+            np.testing.assert_array_equal(found.values.numpy(), np.take_along_axis(a, order, 1))
+        assert bool(compilations.count("sort")) == (n >= least)
+
+
 def test_what_broadcasts_to_a_large_array_is_a_kernel(compilations: list[Any]) -> None:
     """Also where both operands are small."""
     for n, made in ((150, 0), (900, 1), (901, 1)):

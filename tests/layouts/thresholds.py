@@ -43,6 +43,8 @@ SIZES: Mapping[str, str] = {
     "eager.costs.SUMMED_ROW": "length",
     "eager.costs.FEW_IN_ROW": "length",
     "eager.costs.LONG": "length",
+    "eager.costs.LONG_BOOLS": "length",
+    "eager.costs.LONG_NARROW": "length",
     "eager.costs.BETWEEN": "length",
     "eager.costs.CALLS": "elements",
     "eager.costs.HALVES": "elements",
@@ -152,6 +154,9 @@ NO_SIZES: Mapping[str, str] = {
         ),
         "how many elements count as one that is reduced, on both sides of which tests/eager/test_eager_kernels.py is": (
             "eager.costs.ADDED",
+        ),
+        "integers that are counted, of which tests/ops/test_distinct.py has fewer and more": (
+            "ops.along.counts._MANY",
         ),
         "rows of a matrix, of which tests/ops/test_distances.py has fewer and more": (
             "ops.statistics.distances._MANY",

@@ -11,6 +11,7 @@ import pytest
 
 import staticflow as sf
 from staticflow.graph import mask_indices
+from staticflow.ops.along.counts import _MANY as MANY_COUNTED
 from staticflow.ops.indexing import data_dependent as distinct
 
 Array = np.ndarray[Any, Any]
@@ -130,3 +131,22 @@ def test_rows_that_numpy_makes_otherwise_are_joined() -> None:
             return np.array([0, 2]), np.array([1, 1])
 
     assert mask_indices._rows_at_once(Apart()).tolist() == [[0, 1], [2, 1]]
+
+
+@pytest.mark.parametrize("dtype", ["int64", "int32", "uint8"])
+def test_few_and_many_are_counted(dtype: str) -> None:
+    """By NumPy, and by kernels: also where integers lie apart, and where ``minlength`` is less than
+    the largest."""
+    for n in (MANY_COUNTED - 1, MANY_COUNTED, MANY_COUNTED + 1):
+        a = np.random.default_rng(n).integers(0, 200, 2 * n).astype(dtype)
+        for part in (a[:n], a[::2], a[n:][::-1]):
+            for least in (0, 100, 300):
+                found = sf.bincount(sf.from_numpy(part.copy()), minlength=least)
+                assert found.dtype is sf.int64
+                np.testing.assert_array_equal(found.numpy(), np.bincount(part, minlength=least))
+        strided = sf.from_numpy(a)[::2]
+        np.testing.assert_array_equal(sf.bincount(strided).numpy(), np.bincount(a[::2]))
+        if dtype != "uint8":
+            a[n - 1] = -1
+            with pytest.raises(sf.ShapeError, match=r"bincount.*: a number below 0"):
+                sf.bincount(sf.from_numpy(a[:n]))

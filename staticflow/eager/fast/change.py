@@ -6,7 +6,7 @@ that did so last, and how a change is counted and its line noted.
 
 from __future__ import annotations
 
-from staticflow.eager.costs import BEYOND, LARGE, NEAR, SHORT
+from staticflow.eager.costs import BEYOND, LARGE, NEAR, SHORT, SPREAD
 from staticflow.eager.fast.classes import Memory, State, Tensor, bfloat16, multiply, one
 from staticflow.eager.fast.compute import call_in_context, kernel_at, try_compute
 from staticflow.eager.fast.entry import has_no_edge
@@ -119,8 +119,8 @@ def is_done_here(method: InPlace, array: Array, size: int) -> bool:
 
     NumPy does a ufunc, or a copy, of a small array, and a ufunc of a large one that does not lie in
     rows, of which there is no program. What a program did of a large array it does again. NumPy
-    copies a large array on one thread; but not of bfloat16, whose elements it copies one by one,
-    nor fills a very large one.
+    copies a large array, a very large one on one thread alone; but not of bfloat16, whose elements
+    it copies one by one, nor fills one that is more than the caches hold.
     """
     by_numpy = method.ufunc is not None
     copies = method.program is None
@@ -131,7 +131,7 @@ def is_done_here(method: InPlace, array: Array, size: int) -> bool:
             return True
     elif kernel_at(method.program) is not None:
         return True
-    if not copies or threads.wanted != 1 or array.descr is bfloat16:
+    if not copies or (size >= SPREAD and threads.wanted != 1) or array.descr is bfloat16:
         return False
     fills = method.constant is not None or method.number != 0
     return not fills or size < BEYOND  # beyond the caches

@@ -98,9 +98,9 @@ def _turning_pays(x1: Any, x2: Any) -> bool:
 
 _MANY = 1 << 6
 """Rows of the second matrix from which on it is turned before, so that vectors hold the distances
-to some of them: between 1000 rows of 32 and as many others they take 1.4 ms, and 13 where vectors
-lie along rows; of rows of 100, to 1000 others 51 microseconds, and 229, to 10 others 105, and
-91."""
+to some of them: between 1000 rows of 32 and as many others they take 1.3 ms, and 6.4 where vectors
+lie along rows, of 3 with their gradients 0.94, and 2.3; between 1000 rows of 100 and 10 others 105
+microseconds, and 91."""
 
 
 @fused("CdistBackward0")
