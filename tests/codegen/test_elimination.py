@@ -25,6 +25,7 @@ from staticflow.ops.matrices.matrix_work import BLOCK as _BLOCK
 from staticflow.ops.matrices.substitution import _FEW, _SMALL
 from staticflow.passes.cluster import cluster
 from staticflow.passes.pipeline import optimize
+from staticflow.runtime.threads import pool_jobs
 
 KNOWN = (1, 3, 5, _BLOCK, 3 * _BLOCK + 7)
 SIZES = (0, 1, 3, 5, 9, _BLOCK - 1, _BLOCK, _BLOCK + 1, 2 * _BLOCK, 3 * _BLOCK + 7)
@@ -391,3 +392,25 @@ def test_tensors_of_which_there_are_no_factors_are_refused_however_large() -> No
             linalg.inv(sf.zeros(n, n))
         with pytest.raises(LinAlgError, match=r"not positive definite, at .*test_elimination"):
             linalg.cholesky(sf.zeros(n, n))
+
+
+@pytest.mark.parametrize("name", ["det", "inv", "cholesky", "solve"])
+def test_threads_share_matrices_and_change_no_bit(name: str) -> None:
+    def of(a: Any) -> Any:
+        return sf.linalg.solve(a, a[..., :1]) if name == "solve" else getattr(sf.linalg, name)(a)
+
+    x = sf.placeholder((None, 8, 8), name="x")
+    step = sf.compile([x], of(x))
+    given = np.random.default_rng(0).uniform(0, 0.1, (5000, 8, 8)).astype(np.float32)
+    given = given + given.transpose(0, 2, 1) + 4 * np.eye(8, dtype=np.float32)
+    threads = sf.get_num_threads()
+    try:
+        sf.set_num_threads(1)
+        one = step(given).numpy()
+        sf.set_num_threads(3)
+        before = pool_jobs()
+        three = step(given).numpy()
+        assert pool_jobs() > before
+    finally:
+        sf.set_num_threads(threads)
+    np.testing.assert_array_equal(one, three)

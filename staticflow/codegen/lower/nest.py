@@ -232,6 +232,19 @@ class Nest(NestLoops):
         if dim == len(shape) - 1 and outer and self.innermost:
             self.innermost.pop()
 
+    @contextmanager
+    def in_groups(self, shape: Shape) -> Iterator[tuple[Size, Index, Size]]:
+        """Loops over the elements of a ``shape``, which threads share: how many of them there are
+        at most, the index of an element, and the number of its thread."""
+        if prod(shape) == 0:
+            with self.loops(shape, "serial") as at:
+                yield 1, at, 0
+            return
+        workers, tasks = each_in_groups(self.k, prod(shape), self._target.workers)
+        for number, worker in tasks:
+            index = zip(delinear(number, shape), shape, strict=True)
+            yield workers, tuple(bind_index(self.k, i, d) for i, d in index), worker
+
     def rows_in_groups(
         self, shape: Shape, dim: int
     ) -> tuple[Size, Iterator[tuple[Callable[[Size], Index], Size]]]:

@@ -44,12 +44,12 @@ def each_matrix(
 
 @contextmanager
 def _each_work(nest: Any, rows: Size, columns: Size) -> Iterator[tuple[Any, Work]]:
-    """Working memory of that size for each matrix of the first argument, and its batch index."""
+    """Working memory of that size for each matrix of the first argument, which threads share where
+    they are many, and its batch index."""
     batch = nest.in_shape(0)[:-2]
     if not nest.has_teams:
-        work = Work(nest, rows, columns)
-        with nest.loops(batch, "serial") as b:
-            yield b, work
+        with nest.in_groups(batch) as (workers, b, worker):
+            yield b, Work(nest, rows, columns, workers, worker)
         return
     is_small = is_provably_ge(_FEW, rows) and is_provably_ge(2 * _FEW, columns)
     with nest.k.loop("matrix", prod(batch), kind="grid" if is_small else "blocks") as number:
