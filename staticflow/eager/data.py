@@ -46,8 +46,13 @@ def array_from(data: Any, dtype: Any) -> np.ndarray[Any, Any]:
     try:
         array: np.ndarray[Any, Any] = convert(np.array, data, wanted)
     except (OverflowError, ValueError) as error:
-        kind = ShapeError if "inhomogeneous" in str(error) else DTypeError
-        raise kind(f"tensor: {error}, at {format_locs(here())}") from None
+        uneven = _uneven(data) if "inhomogeneous" in str(error) else ""
+        if uneven:
+            raise ShapeError(
+                f"tensor: {uneven}; all entries of a list must be of one shape: pad them, or keep "
+                f"a list of tensors, at {format_locs(here())}"
+            ) from None
+        raise DTypeError(f"tensor: {error}, at {format_locs(here())}") from None
     if array.dtype.kind in "OSU":
         raise DTypeError(
             f"tensor: {reprlib.repr(data)} is not made of numbers; give numbers, nested "
@@ -57,6 +62,32 @@ def array_from(data: Any, dtype: Any) -> np.ndarray[Any, Any]:
         array = convert(np.asarray, array, _floating_of(data).numpy)
     dtype_of(array.dtype)
     return array
+
+
+def _uneven(data: Any, path: str = "data") -> str:
+    """Which two entries of a list of nested lists and arrays have not one shape, in words; nothing
+    if all have.
+
+    >>> _uneven([[[1, 2]], [[1], 3]])
+    'data[1][0] has shape [1] and data[1][1] []'
+    """
+    if not isinstance(data, list | tuple):
+        return ""
+    for i, entry in enumerate(data):
+        inside = _uneven(entry, f"{path}[{i}]")
+        if inside:
+            return inside
+        first, this = _shape(data[0]), _shape(entry)
+        if this != first:
+            return f"{path}[0] has shape {first} and {path}[{i}] {this}"
+    return ""
+
+
+def _shape(data: Any) -> list[int]:
+    """The shape of an entry whose own entries are alike."""
+    if not isinstance(data, list | tuple):
+        return list(getattr(data, "shape", ()))
+    return [len(data), *(_shape(data[0]) if data else [])]
 
 
 def _refuse_symbols(data: Any) -> None:

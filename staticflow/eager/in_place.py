@@ -186,7 +186,7 @@ def assign(
     if _copied_at_once(x, value):
         return x
     if isinstance(value, Symbol):
-        refuse_in_graph(what)
+        refuse_in_graph(what, _OF_SYMBOL)
     refuse_in_trace(what)
     if value.dtype.category > x.dtype.category:
         raise DTypeError(
@@ -252,6 +252,10 @@ def is_open(x: Tensor) -> bool:
     )
 
 
+_OF_SYMBOL = (
+    "change sf.symbol(x), which is that tensor in the graph, and go on with it; a tensor that each "
+    "call should change is given its new value in updates= of sf.compile"
+)
 _INSTEAD = "compute the new value, give it back, and pass it in updates= of sf.compile"
 
 

@@ -36,6 +36,11 @@ def _fill(tensor: Any, values: Any) -> Any:
 
 def uniform_(tensor: Any, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Any:
     """Draws from the uniform distribution on [a, b)."""
+    if a > b:
+        raise ArgumentError(
+            f"uniform_: draws lie from {a} to {b}; the first must not be larger, "
+            f"at {format_locs(here())}"
+        )
     draw = rand(*tensor.shape, dtype=tensor.dtype, generator=generator)
     return _fill(tensor, draw * (b - a) + a)
 

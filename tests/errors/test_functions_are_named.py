@@ -20,7 +20,7 @@ def _assign(x: Any, y: Any) -> None:
 
 PAIRS: dict[str, Callable[[Any, Any], Any]] = {
     "allclose: sub(": sf.allclose,
-    "cdist: sub(": sf.cdist,
+    "cdist: the columns": sf.cdist,
     "cosine_similarity: broadcast_tensors:": F.cosine_similarity,
     "indexing: expand(": _assign,
     "kl_div: mul(": F.kl_div,

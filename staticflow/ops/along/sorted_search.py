@@ -145,4 +145,9 @@ def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bo
     >>> sf.bucketize(sf.tensor([0.0, 3.0, 9.0]), sf.tensor([1.0, 3.0, 5.0]))
     tensor([0, 1, 3])
     """
+    if boundaries.ndim != 1:
+        raise ShapeError(
+            f"bucketize: the boundaries have shape {list(boundaries.shape)}; they must be a "
+            f"vector; rows of them are for searchsorted, at {format_locs(here())}"
+        )
     return searchsorted(boundaries, input, out_int32=out_int32, right=right)

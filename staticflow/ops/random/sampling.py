@@ -268,6 +268,11 @@ def randint(
         low, high = 0, low
     elif low is None:
         low = 0
+    if size is None:
+        raise ArgumentError(
+            "randint: there is no size; give randint(high, size) or randint(low, high, size), "
+            f"at {format_locs(here())}"
+        )
     shape = as_sizes(size)
     drawn = _integers(low, high, dtype_of(dtype), partial(_draw_op, generator, shape))
     return _finish(drawn, device, False)

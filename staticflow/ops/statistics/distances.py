@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from staticflow.errors import ShapeError, SymbolicError
+from staticflow.errors import ArgumentError, ShapeError, SymbolicError
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.basics.arithmetic import clamp
 from staticflow.ops.basics.autocast import by_autocast
@@ -15,6 +15,7 @@ from staticflow.ops.basics.expand import broadcast_tensors
 from staticflow.ops.basics.view import contiguous, unsqueeze
 from staticflow.ops.declaring.by_shape import by_shape
 from staticflow.ops.declaring.fused import fused
+from staticflow.ops.declaring.required import require_equal
 from staticflow.ops.declaring.tracing import is_traced
 from staticflow.ops.statistics.moments import norm, vector_norm
 
@@ -83,6 +84,10 @@ def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str | None = None) -> 
             f"cdist: takes matrices or batches of them, not shapes {list(x1.shape)} and "
             f"{list(x2.shape)}, at {format_locs(here())}"
         )
+    if p < 0:
+        raise ArgumentError(f"cdist: p is {p}; it must be 0 or more, at {format_locs(here())}")
+    columns = f"cdist: the columns of shape {list(x1.shape)} and of {list(x2.shape)}"
+    x1 = require_equal(x1, x1.shape[-1], x2.shape[-1], columns)
     if _turning_pays(x1, x2):
         return _distances_to_columns(x1, contiguous(mT(x2)), p)
     return _distances(x1, x2, p)

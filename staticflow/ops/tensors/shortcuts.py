@@ -259,6 +259,14 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
 # -- combinations -------------------------------------------------------------------------------
 
 
+def _check_vector(name: str, x: Any) -> None:
+    if x.ndim != 1:
+        raise ShapeError(
+            f"{name}: takes vectors, not shape {list(x.shape)}; flatten it, as by x.ravel(), "
+            f"at {format_locs(here())}"
+        )
+
+
 def cartesian_prod(*tensors: Any) -> Any:
     """Every choice of one element of each vector, as rows.
 
@@ -266,6 +274,8 @@ def cartesian_prod(*tensors: Any) -> Any:
     >>> sf.cartesian_prod(sf.tensor([1, 2]), sf.tensor([3, 4])).tolist()
     [[1, 3], [1, 4], [2, 3], [2, 4]]
     """
+    for x in tensors:
+        _check_vector("cartesian_prod", x)
     if len(tensors) == 1:
         return tensors[0]
     return stack([ravel(x) for x in meshgrid(*tensors)], 1)
@@ -283,6 +293,7 @@ def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
     >>> sf.combinations(sf.tensor([1, 2, 3])).tolist()
     [[1, 2], [1, 3], [2, 3]]
     """
+    _check_vector("combinations", input)
     size = input.shape[0]
     if not isinstance(size, int):
         raise SymbolicError(
