@@ -185,7 +185,7 @@ NO_SIZES: Mapping[str, str] = {
             "codegen.program.traffic._GUESS", "codegen.program.traffic._A_CALL", "codegen.program.packing._MANY", "passes.dump._MOST",
             "passes.loops.unroll._MOST_NODES", "passes.loops.pair_scans._MOST_NODES", "passes.loops.unswitch._MOST_NODES", "passes.powers._MOST_PRODUCTS", "passes.narrow_products._DEEP", "passes.narrow_products._MOST", "codegen.llvm.routine._IN_REGISTERS", "codegen.llvm.routine._STEPS_OF_A_BLOCK", "codegen.llvm.stretches._LEAST", "codegen.llvm.stretches._LONGEST",
             "codegen.program.layout._WORK", "codegen.program.memory_order._PARTS",
-            "codegen.program.node_order._EXAMPLE", "passes.fuse._EXAMPLE", "codegen.lower.loop_dims._EXAMPLE", "codegen.work._MEMORY",
+            "codegen.program.node_order._EXAMPLE", "passes.fuse._EXAMPLE", "codegen.lower.loop_dims._EXAMPLE", "codegen.work._MEMORY", "codegen.schedule.runs._BYTES.zero",
             "codegen.work._SLOW.quotient", "codegen.work._SLOW.remainder", "codegen.work._VECTOR",
             "passes.access.MOST_REPEATED", "passes.contraction.MOST_SEARCHED", "ops.matrices.exponential._DEGREE",
             "passes.fold.MOST_ELEMENTS", "passes.arrays.MOST_MEMBERS", "passes.rewrite._MOST_ROUNDS",
