@@ -160,11 +160,11 @@ def _pow(xp: Any, x: Any, y: Any) -> Any:
         return pow.reference(xp, x, y)
     if type(y) is np.ndarray and not y.ndim and dtype in _HALVES:
         y = y.item()  # as numbers beside bfloat16 come
+    if isinstance(y, int | float) and y == 2:  # which is what the power is, and kept on disk
+        return compute_of(mul, True)(xp, x, x)
     by_one = power_by(y, dtype)
     if by_one is not None:
         return kernels_of(by_one)(xp, x)
-    if isinstance(y, int | float) and y == 2:  # of floats of 16 bits
-        return compute_of(mul, True)(xp, x, x)
     return kernels_of(pow)(xp, x, y)
 
 
