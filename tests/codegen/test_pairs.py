@@ -93,3 +93,29 @@ def test_threads_share_the_rows_that_go_by() -> None:
     finally:
         sf.set_num_threads(threads)
     np.testing.assert_array_equal(one, three)
+
+
+@pytest.mark.parametrize("view", ["cropped", "stepped", "flipped", "turned"])
+def test_rows_that_lie_in_other_ways(view: str) -> None:
+    views: dict[str, Callable[[Any], Any]] = {
+        "cropped": lambda v: v[1:, 2:-1],
+        "stepped": lambda v: v[::2, ::3],
+        "flipped": lambda v: v.flip(0, 1),
+        "turned": lambda v: v.t(),
+    }
+
+    def of(a: Any, b: Any) -> Any:
+        return ((views[view](a)[:, None] - views[view](b)) ** 2).sum(-1)
+
+    rng = np.random.default_rng(0)
+    a, b = rng.random((70, 24)), rng.random((70, 24))
+    x, y = (sf.placeholder(a.shape, name=n) for n in "xy")
+    d = of(x, y)
+    step = sf.compile([x, y], [d, *sf.grad((d * d).sum(), [x, y])])
+    exact = [sf.tensor(v, requires_grad=True) for v in (a, b)]
+    out = of(*exact)
+    (out * out).sum().backward()
+    for one, other in zip(
+        step(a.astype("f4"), b.astype("f4")), [out.detach(), *(e.grad for e in exact)], strict=True
+    ):
+        np.testing.assert_allclose(one.numpy(), other.numpy(), 1e-4, 1e-3)

@@ -261,3 +261,43 @@ def test_the_logarithm_of_rows_is_one_of_lanes() -> None:
 
 def test_a_row_that_no_register_holds_is_read_again_in_phases() -> None:
     assert has_arrays(phased(kernel_of(AGAIN, "9"))[0])
+
+
+VIEWS: dict[str, Callable[[Any], Any]] = {
+    "cropped": lambda x: x[1:, 1:-2],
+    "stepped": lambda x: x[::2, ::3],
+    "flipped": lambda x: x.flip(0, 1),
+    "turned": lambda x: x.t(),
+    "expanded": lambda x: x[:, None, :].expand(-1, 3, -1),
+    "one row again and again": lambda x: x[:1].expand(40, -1),
+}
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("view", VIEWS)
+def test_views_and_threads(view: str, known: bool) -> None:
+    """Operands and cotangents that lie in other ways; threads change no bit."""
+
+    def of(x: Any) -> Any:
+        seen = VIEWS[view](x)
+        return VIEWS[view](sf.log_softmax(x, -1)) * seen + sf.log_softmax(seen, -1)
+
+    x = sf.placeholder((None, 99 if known else None), name="x")
+    y = of(x)
+    step = sf.compile([x], [y, sf.grad((y * y).sum(), x)])
+    given = np.random.default_rng(0).uniform(-3, 3, (3000, 99))
+    exact = sf.tensor(given, requires_grad=True)
+    out = of(exact)
+    (out * out).sum().backward()
+    assert exact.grad is not None
+    threads, found = sf.get_num_threads(), []
+    try:
+        for n in (1, 3):
+            sf.set_num_threads(n)
+            found.append([r.numpy() for r in step(given.astype(np.float32))])
+    finally:
+        sf.set_num_threads(threads)
+    for one, other, wanted in zip(*found, (out.detach(), exact.grad), strict=True):
+        np.testing.assert_array_equal(one, other)
+        scale = np.abs(wanted.numpy()).max()
+        np.testing.assert_allclose(one / scale, wanted.numpy() / scale, 1e-5, 1e-5)

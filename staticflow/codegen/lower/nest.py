@@ -240,10 +240,21 @@ class Nest(NestLoops):
             with self.loops(shape, "serial") as at:
                 yield 1, at, 0
             return
+        workers, elements = self._each_in_groups(shape)
+        for at, worker in elements:
+            yield workers, at, worker
+
+    def _each_in_groups(self, shape: Shape) -> tuple[Size, Iterator[tuple[Index, Size]]]:
+        """How many threads there are at most for the elements of a ``shape``, and loops that give
+        the index of an element, and the number of its thread: none where there is no element."""
         workers, tasks = each_in_groups(self.k, prod(shape), self._target.workers)
-        for number, worker in tasks:
-            index = zip(delinear(number, shape), shape, strict=True)
-            yield workers, tuple(bind_index(self.k, i, d) for i, d in index), worker
+
+        def elements() -> Iterator[tuple[Index, Size]]:
+            for number, worker in tasks:
+                pairs = zip(delinear(number, shape), shape, strict=True)
+                yield tuple(bind_index(self.k, i, d) for i, d in pairs), worker
+
+        return workers, elements()
 
     def rows_in_groups(
         self, shape: Shape, dim: int
@@ -251,15 +262,8 @@ class Nest(NestLoops):
         """`rows` for those who want working memory of their own: how many threads there are at
         most, and loops that give the function, and the number of the thread."""
         outer = (*shape[:dim], *shape[dim + 1 :])
-        workers, tasks = each_in_groups(self.k, prod(outer), self._target.workers)
-
-        def rows() -> Iterator[tuple[Callable[[Size], Index], Size]]:
-            for number, worker in tasks:
-                pairs = zip(delinear(number, outer), outer, strict=True)
-                at = tuple(bind_index(self.k, i, d) for i, d in pairs)
-                yield functools.partial(_insert, at, dim), worker
-
-        return workers, rows()
+        workers, rows = self._each_in_groups(outer)
+        return workers, ((functools.partial(_insert, at, dim), worker) for at, worker in rows)
 
     def rows_to_work(
         self, work: RowWork, dim: int

@@ -65,14 +65,14 @@ def schedule_cpu(lowered: Lowered, target: Target) -> Kernel:
     kernel, innermost = lowered.kernel, lowered.inner
     if target.shares:
         kernel, innermost = share_runs(kernel, innermost)
-    kernel, innermost = write_out_short(kernel, innermost, target.vector_bits // lowered.bits)
-    kernel, rows = in_phases(kernel, innermost, target.vector_bits // lowered.bits)
+    lanes = target.vector_bits // lowered.bits
+    kernel, innermost = write_out_short(kernel, innermost, lanes)
+    kernel, rows = in_phases(kernel, innermost, lanes)
     for var in rows:
         kernel = vectorize_whole(kernel, var, ROWS)
     for var in innermost:
         if is_vectorizable(kernel, var):
             body = find_loop(kernel, var).body
-            lanes = target.vector_bits // lowered.bits
             beside = _columns_beside(body, var)
             if beside > 1:
                 kernel, wide = split(kernel, var, lanes * beside)

@@ -74,10 +74,7 @@ def vectorize(kernel: Kernel, var: Sym, width: int) -> Kernel:
     fault = obstacle(loop)
     if width < 2:
         fault = f"the width must be at least 2, not {width}"
-    if fault is not None:
-        raise VerifyError(
-            f"kernel {kernel.name}: the loop over {var} cannot be vectorised: {fault}"
-        )
+    _refuse(kernel, var, fault)
     is_outermost = any(stmt is loop for stmt in kernel.body)
     return replace_loop(kernel, var, _vectorize_loop(loop, width, Names(kernel), is_outermost))
 
@@ -89,11 +86,7 @@ def vectorize_whole(kernel: Kernel, var: Sym, width: int) -> Kernel:
     Raises `VerifyError` where the loop cannot be vectorised.
     """
     loop = find_loop(kernel, var)
-    fault = obstacle(loop)
-    if fault is not None:
-        raise VerifyError(
-            f"kernel {kernel.name}: the loop over {var} cannot be vectorised: {fault}"
-        )
+    _refuse(kernel, var, obstacle(loop))
     totals = totals_of(loop)
     names = Names(kernel)
     sums = _sums(totals, width, names)
@@ -103,6 +96,14 @@ def vectorize_whole(kernel: Kernel, var: Sym, width: int) -> Kernel:
     return replace_loop(
         kernel, var, (*_starts(totals, sums), *lanes.blocks[0], *block, *_ends(totals, sums, names))
     )
+
+
+def _refuse(kernel: Kernel, var: Sym, fault: str | None) -> None:
+    """Raise `VerifyError` if there is a ``fault``."""
+    if fault is not None:
+        raise VerifyError(
+            f"kernel {kernel.name}: the loop over {var} cannot be vectorised: {fault}"
+        )
 
 
 def is_vectorizable(kernel: Kernel, var: Sym) -> bool:
