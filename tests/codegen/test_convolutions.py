@@ -76,7 +76,9 @@ CASES = {
         (1, 4, 11, 223), (16, 4, 3, 3), stride=2, padding=1
     ),
     "rows of many that fill panels": Case((2, 4, 29, 55), (17, 4, 3, 3), stride=2, padding=1),
+    "large windows": Case((1, 3, 20, 36), (16, 3, 15, 15)),
     "larger windows": Case((1, 3, 22, 40), (16, 3, 17, 17)),
+    "blocks of some rows": Case((2, 40, 60, 34), (9, 40, 3, 3), padding=1),
     "many positions": Case((2, 16, 40, 33), (24, 16, 1, 1)),
     "few rows, positions in parts": Case((64, 6, 14, 14), (16, 6, 5, 5)),
     "few rows of groups, in parts": Case((20, 12, 17, 16), (32, 6, 3, 3), groups=2),

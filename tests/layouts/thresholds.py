@@ -117,7 +117,7 @@ NO_SIZES: Mapping[str, str] = {
             "codegen.lower.kernel_products._BLOCK", "codegen.lower.kernel_products._ROWS_PER_COPY",
             "codegen.lower.kernel_products._POSITIONS_PER_PART",
             "codegen.lower.window_products._LEAST_ROWS", "codegen.lower.window_products._COLUMNS",
-            "codegen.lower.window_products._DEPTH",
+            "codegen.lower.window_products._DEPTH", "codegen.lower.window_products._OFFSETS", "codegen.lower.correlate._BLOCK",
         ),
         "rows and columns of a matrix that is factored, of which tests/codegen/test_elimination.py and test_householder.py have fewer and more": (
             "ops.matrices.matrix_work.BLOCK", "ops.matrices.householder._BLOCK", "ops.matrices.substitution._SMALL", "codegen.lower.nest._NARROW",

@@ -27,6 +27,7 @@ __all__ = [
     "dot_tile",
     "even_panel",
     "even_rows",
+    "even_width",
     "main_rows",
     "main_width",
     "open_panels",
@@ -118,12 +119,18 @@ def divisor(n: int, most: int, least: int) -> int:
     return next((d for d in range(most, least - 1, -1) if n % d == 0), most)
 
 
+def even_width(target: Target) -> int:
+    """Vectors in the panels of products whose tiles are all of one form, where nothing else asks
+    for fewer or more: those of tiles that are nearly square."""
+    return _most_vectors(target, 6)
+
+
 def even_panel(n: int, lanes: int, target: Target) -> Panel:
-    """The panel of which as many as are needed have the fewest columns past the last of ``n``, for
-    products whose tiles are all of one form; of those the one nearest to a square tile."""
+    """The panel of which as many as are needed have the fewest columns past the last of ``n``; of
+    those the one nearest to `even_width`."""
     lanes = min(lanes, 1 << max(n - 1, 0).bit_length())
     vectors = max(1, -(-n // lanes))
-    usual = _most_vectors(target, 6)
+    usual = even_width(target)
     width = min(range(1, usual + 2), key=lambda v: (-(-vectors // v) * v, abs(v - usual)))
     return Panel((lanes,) * width)
 

@@ -7,10 +7,11 @@ and each step multiplies elements of the kernel by vectors of the input.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from staticflow.codegen.gemm.plan import Column, column_panels, main_rows, row_blocks
+from staticflow.codegen.gemm.plan import Column, Span, column_panels, main_rows, row_blocks
 from staticflow.codegen.gemm.tile import each
+from staticflow.codegen.lower.tasks import bind_index, enough_tasks
 from staticflow.codegen.lower.window_products import emit_window_products, is_window_product
 from staticflow.codegen.lower.windows import (
     PART,
@@ -25,7 +26,7 @@ from staticflow.codegen.lower.windows import (
 from staticflow.codegen.maths.scalars import Scalars
 from staticflow.codegen.target import Target
 from staticflow.data_classes import dataclass
-from staticflow.graph.dims import Size, prod
+from staticflow.graph.dims import Size, ceil_div, dim_max, dim_min, prod
 from staticflow.graph.node import Node
 from staticflow.graph.proofs import is_provably_ge
 from staticflow.graph.types import Shape
@@ -35,6 +36,7 @@ __all__ = ["emit_correlate"]
 
 _UNROLLED = 8  # offsets of a dim of a window that are written out
 _MOST_ROWS = 4  # rows of positions in a tile
+_BLOCK = 1 << 16  # elements of the input that are gone through again and again
 _DEEP = 1024  # products that make a result without parts, as a product of matrices does
 
 
@@ -55,22 +57,51 @@ def emit_correlate(
     panels = column_panels(last, work.lanes, target, usual, pairs=False)
     widest = max((len(p.lanes) for _, p in panels), default=1)
     fit = (work.registers - 1) // ((usual + 1) * widest)  # the rule of `gemm.plan`
+    per = _rows_per_block(work, x, w, batch * groups * prod(outer), rows) if per_group != 1 else 1
     with (
         work.loops("n", (batch,), "parallel") as (n,),
         work.loops("g", (groups,), "parallel") as (g,),
         work.loops("z", tuple(outer), "parallel") as lead,
     ):
         for row_span, height in cut_spans(rows, max(1, min(fit, _MOST_ROWS))):
-            for y in each(k, "y", row_span, "parallel"):
+            for block in _blocks(k, row_span, per):
                 for columns, panel in panels:
                     for col in each(k, "x", columns):
+                        own = panel.columns(col, last)
                         for span, count in row_blocks(per_group, target, widest * height):
                             for o in each(k, "o", span):
-                                base = g * w.shape[1]
-                                tile = _Tile(n, g * per_group + o, count, base, lead, y, height)
-                                own = panel.columns(col, last)
-                                _emit_tile(work, x, w, node.tensor_type.shape, tile, own, finish)
+                                for y in each(k, "y", block):
+                                    base = g * w.shape[1]
+                                    tile = _Tile(n, g * per_group + o, count, base, lead, y, height)
+                                    _emit_tile(
+                                        work, x, w, node.tensor_type.shape, tile, own, finish
+                                    )
     return 0
+
+
+def _rows_per_block(work: Work, x: Array, w: Array, others: Size, rows: Size) -> Size:
+    """How many of the ``rows`` of positions, of which there are so many ``others``, are a block:
+    their part of the input stays in a cache while channel after channel of the output is made of
+    it, which reads the weight once a block; and threads have enough blocks."""
+    k = work.k
+    step = work.stride[-2] if len(work.stride) > 1 else 1
+    most = dim_max(1, dim_min(rows, _BLOCK // dim_max(1, w.shape[1] * x.shape[-1] * step)))
+    if most == 1:
+        return 1
+    even = ceil_div(others * rows, enough_tasks(k))
+    return bind_index(k, dim_max(1, dim_min(most, even)), rows + 1)
+
+
+def _blocks(k: Scalars, span: Span, per: Size) -> Iterator[Span]:
+    """Loops over blocks of about ``per`` of the rows of ``span``."""
+    if per == 1:
+        for lo in each(k, "y", span, "parallel"):
+            yield Span(lo, lo + span.step, span.step)
+        return
+    step = dim_max(1, per // span.step) * span.step
+    for block in each(k, "block", Span(0, ceil_div(span.hi - span.lo, step), 1), "parallel"):
+        lo = span.lo + block * step
+        yield Span(lo, dim_min(lo + step, span.hi), span.step)
 
 
 def _rows_written_out(kernel: Sequence[Size]) -> int:

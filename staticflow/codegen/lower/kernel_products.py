@@ -15,12 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from math import gcd
 
 from staticflow.codegen.builder import Builder
 from staticflow.codegen.gemm.copy import copy_columns
 from staticflow.codegen.gemm.plan import Span, even_panel, even_rows
 from staticflow.codegen.gemm.tile import Matrix, each
-from staticflow.codegen.kernel import LANE, Buffer
+from staticflow.codegen.kernel import LANE, Buffer, Operand
 from staticflow.codegen.lower.tasks import GROUPS, bind_index, each_in_groups
 from staticflow.codegen.lower.windows import (
     COL,
@@ -88,8 +89,7 @@ def _share_rows(p: _KernelProduct, most: int, finish: Finish) -> Size:
         part = bind_index(k, at - g * parts, most)
         own = Span(part * p.tiles // parts * p.tile, (part + 1) * p.tiles // parts * p.tile, p.tile)
         task = _Task(p, g, own, g * p.sums, p.groups * p.sums + worker * p.copy)
-        task.add_up(0, p.positions.rows)
-        task.finish_rows(finish)
+        task.add_up(0, p.positions.rows, finish)
     return p.groups * p.sums + min(workers, p.groups * most) * p.copy
 
 
@@ -107,15 +107,14 @@ def _share_positions(p: _KernelProduct, most: int, finish: Finish) -> Size:
         part = bind_index(k, at - g * parts, most)
         task = _Task(p, g, whole, at * p.sums, copies + worker * p.copy)
         first = bind_index(k, part * rows // parts, rows + 1)
-        task.add_up(first, bind_index(k, (part + 1) * rows // parts, rows + 1))
-        if most == 1:
-            task.finish_rows(finish)
+        last = bind_index(k, (part + 1) * rows // parts, rows + 1)
+        task.add_up(first, last, finish if most == 1 else None)
     if most > 1:
         for g in each(k, "g", Span(0, p.groups, 1)):
             task = _Task(p, g, whole, g * parts * p.sums, copies)
             for part in each(k, "part", Span(1, parts, 1)):
                 task.add_part(part)
-            task.finish_rows(finish)
+            task.finish_rows(whole, finish)
     return copies + min(workers, p.groups * most) * p.copy
 
 
@@ -136,6 +135,7 @@ class _KernelProduct:
         self.width: int = -(-self.columns // self.panel.width) * self.panel.width
         self.tile = even_rows(self.rows, len(self.panel.lanes), work.target)
         self.tiles = -(-self.rows // self.tile)
+        self.strip = self.tile * work.lanes // gcd(self.tile, work.lanes)
         self.block = max(_LEAST_POSITIONS, min(_POSITIONS, _BLOCK // self.width))
         batch, _, *outer, last = self.y.shape
         self.positions = Positions(batch, tuple(outer), last)
@@ -173,21 +173,34 @@ class _Task:
         """What has been summed up, by rows of the product."""
         return Matrix(_SCRATCH, self.base, self.p.width, 1)
 
-    def add_up(self, first: Size, last: Size) -> None:
-        """Sum up the products at the rows ``first`` to ``last`` of images."""
+    def add_up(self, first: Size, last: Size, finish: Finish | None) -> None:
+        """Sum up the products at the rows ``first`` to ``last`` of images. What is complete goes to
+        ``finish``, strip by strip, while it is in a cache."""
         k, p = self.k, self.p
-        lanes = p.panel.lanes[0]
-        for row in each(k, "i", replace(self.span, step=1)):
-            for at in each(k, "j", Span(0, p.width, lanes)):
-                zero = k.const(0.0, p.work.dtype, lanes)
-                k.store(_SCRATCH, self.sums.at(row, at + LANE), zero)
         for block in p.positions.blocks(k, p.block, first, last):
             for col in each(k, "j", Span(0, p.width, p.panel.width)):
                 self._copy_panel(block, col)
-            for tile in each(k, "i", self.span):
-                rows = [self._window_at(tile + r) for r in range(p.tile)]
-                for col in each(k, "j", Span(0, p.width, p.panel.width)):
-                    self._emit_tile(block, tile, rows, col)
+            begun = self._is_begun(block, first)
+            for strip in each(k, "strip", replace(self.span, step=p.strip)):
+                own = Span(strip, dim_min(strip + p.strip, self.span.hi), p.tile)
+                for tile in each(k, "i", own):
+                    rows = [self._window_at(tile + r) for r in range(p.tile)]
+                    for col in each(k, "j", Span(0, p.width, p.panel.width)):
+                        self._emit_tile(block, tile, rows, col, begun)
+                if finish is not None:
+                    with k.when(self._is_complete(block, last)):
+                        self.finish_rows(own, finish)
+
+    def _is_begun(self, block: ImageBlock, first: Size) -> Operand:
+        """Whether a block before this one was summed up."""
+        k = self.k
+        return k.compare("gt", k.index_value(block.row - first + block.left), 0)
+
+    def _is_complete(self, block: ImageBlock, last: Size) -> Operand:
+        """Whether this block is the last one."""
+        k = self.k
+        rest = last - block.row - block.rows + self.p.positions.last - block.left - block.length
+        return k.compare("le", k.index_value(rest), 0)
 
     def add_part(self, part: Size) -> None:
         """Add the sums of another part of the positions, which lie that many further."""
@@ -226,8 +239,10 @@ class _Task:
             own = replace(to, base=to.at(r * block.length, 0))
             copy_columns(k, source, own, block.length, col, end, p.panel.lanes[0])
 
-    def _emit_tile(self, block: ImageBlock, first: Size, rows: list[Index], col: Size) -> None:
-        """Add what a block gives for a tile to the sums."""
+    def _emit_tile(
+        self, block: ImageBlock, first: Size, rows: list[Index], col: Size, begun: Operand
+    ) -> None:
+        """Add what a block gives for a tile to the sums, if these have ``begun``."""
         k, p = self.k, self.p
         totals = [[p.work.zero(lanes) for lanes in p.panel.lanes] for _ in rows]
         copy = self._panel(col)
@@ -245,15 +260,21 @@ class _Task:
                             left = p.x.load(k, own)
                             for total, vector in zip(sums, right, strict=True):
                                 p.work.add_product(total, left, vector)
-        for r, sums in enumerate(totals):
-            for (c, lanes), total in zip(columns, sums, strict=True):
-                to = self.sums.at(first + r, c)
-                k.store(_SCRATCH, to, k.add(k.load(_SCRATCH, to, lanes), total))
+        places = [
+            (self.sums.at(first + r, c), total)
+            for r, sums in enumerate(totals)
+            for (c, _), total in zip(columns, sums, strict=True)
+        ]
+        with k.when(begun):
+            for at, total in places:
+                k.accumulate(total, "add", k.load(_SCRATCH, at, total.lanes))
+        for at, total in places:
+            k.store(_SCRATCH, at, total)
 
-    def finish_rows(self, finish: Finish) -> None:
-        """Hand all sums on, in vectors along the rows of the product."""
+    def finish_rows(self, span: Span, finish: Finish) -> None:
+        """Hand the sums of some rows on, in vectors along the rows of the product."""
         k, p, lanes = self.k, self.p, self.p.work.lanes
-        lo, hi = self.span.lo, self.span.hi
+        lo, hi = span.lo, span.hi
         if p.tiles * p.tile != p.rows:
             hi = bind_index(k, dim_min(hi, p.rows), p.rows + 1)
         cut = lo + (hi - lo) // lanes * lanes

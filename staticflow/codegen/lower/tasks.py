@@ -9,10 +9,19 @@ from staticflow.codegen.gemm.plan import Span
 from staticflow.codegen.gemm.tile import each
 from staticflow.graph.dims import Size, ceil_div, dim_max, dim_min
 
-__all__ = ["GROUPS", "bind_index", "each_in_groups"]
+__all__ = ["GROUPS", "bind_index", "each_in_groups", "enough_tasks"]
 
 GROUPS = 16
 """Groups of tasks, at most, which threads share; each worker has scratch memory of its own."""
+
+_TASKS = 4  # for each thread, if there are several
+
+
+def enough_tasks(k: Builder) -> Size:
+    """How many tasks leave no thread without work for long: one, where there is one thread."""
+    workers = k.workers()
+    one = k.compare("le", workers, 1)
+    return k.bind(k.select(one, 1, k.mul(workers, _TASKS)), "enough")
 
 
 def each_in_groups(

@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from staticflow.codegen.builder import Builder
-from staticflow.codegen.gemm.plan import Panel, Span, even_rows
+from staticflow.codegen.gemm.plan import Panel, Span, even_rows, even_width
 from staticflow.codegen.gemm.tile import Matrix, each
 from staticflow.codegen.kernel import LANE, Buffer
-from staticflow.codegen.lower.tasks import bind_index, each_in_groups
+from staticflow.codegen.lower.tasks import bind_index, each_in_groups, enough_tasks
 from staticflow.codegen.lower.windows import (
     Array,
     Finish,
@@ -35,12 +35,13 @@ from staticflow.ops.declaring.lowering import Index
 __all__ = ["emit_window_products", "is_window_product"]
 
 _LEAST_ROWS = 16  # channels of the output that make up for copies of windows
-_COLUMNS = 192  # in a task at most: four panels; of rows that do not fill them twice as many
+_COLUMNS = (
+    256  # in a task at most: four of the widest panels; of rows that do not fill them twice as many
+)
 _EMPTY = 1 / 8  # of the columns of panels
-_DEPTH = 288  # of a block: a panel of so many steps stays in a usual first-level cache
-_VECTORS = 3  # in a panel
+_DEPTH = 144  # of a block: a panel of so many steps stays in a usual first-level cache
+_OFFSETS = 288  # of a window at most
 _PIECE = 4  # elements that are copied at a time where only the run knows how long rows are
-_TASKS = 4  # for each thread, if there are several
 _UNROLLED = 8  # offsets of the last dim of a window that are written out
 _FULL = 0.75  # of the lanes of vectors side by side
 _COPY = 4  # multiplications of vectors that take as long as a copy of one
@@ -59,7 +60,7 @@ def is_window_product(node: Node, target: Target) -> bool:
     if not (isinstance(channels, int) and isinstance(depth, int)):
         return False
     offsets = prod(window)
-    if not isinstance(offsets, int) or not 0 < offsets <= _DEPTH or 0 in (last, depth):
+    if not isinstance(offsets, int) or not 0 < offsets <= _OFFSETS or 0 in (last, depth):
         return False
     if node.attrs["stride"][-1] == 1:
         lanes = target.vector_bits // node.tensor_type.dtype.bits
@@ -77,10 +78,8 @@ def emit_window_products(
     p = _WindowProduct(work_of(k, node, target), node, names)
     k.buffers[_SCRATCH] = Buffer(_SCRATCH, p.work.dtype, "inout")
     total = p.positions.rows
-    workers = k.workers()
-    few = k.compare("le", workers, 1)
-    enough = k.bind(k.select(few, 1, k.mul(workers, _TASKS)), "enough")
-    per = bind_index(k, dim_max(1, dim_min(p.most_rows, ceil_div(total, enough))), p.most_rows + 1)
+    even = ceil_div(total, enough_tasks(k))
+    per = bind_index(k, dim_max(1, dim_min(p.most_rows, even)), p.most_rows + 1)
     parts = ceil_div(p.positions.last, _COLUMNS)  # of a row
     count = bind_index(k, ceil_div(total, per), total + 1)
     _, tasks = each_in_groups(k, p.groups * parts * count, target.workers)
@@ -111,12 +110,12 @@ class _WindowProduct:
         self.positions = Positions(batch, tuple(outer), last)
         self.groups: int = node.attrs["groups"]
         self.channels: int = channels // self.groups
-        self.panel = Panel((work.lanes,) * _VECTORS)
-        self.tile = even_rows(self.channels, _VECTORS, work.target)
+        self.panel = Panel((work.lanes,) * even_width(work.target))
+        self.tile = even_rows(self.channels, len(self.panel.lanes), work.target)
         self.high: int = -(-self.channels // self.tile) * self.tile
         self.window = tuple(window)
         self.depth = depth
-        self.deep = -(-depth // -(-depth // (_DEPTH // offsets)))
+        self.deep = -(-depth // -(-depth // max(1, _DEPTH // offsets)))
         self.blocks = -(-depth // self.deep)
         self.steps = self.deep * offsets
         self.length: Size

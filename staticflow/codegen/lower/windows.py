@@ -181,16 +181,17 @@ class Positions:
         return dim_max(1, most // dim_max(1, self.last))
 
     def blocks(self, k: Builder, most: int, first: Size, last: Size) -> Iterator[ImageBlock]:
-        """Loops over blocks of ``most`` positions at most, of the rows ``first`` to ``last``."""
+        """Loops over blocks of ``most`` positions at most, of the rows ``first`` to ``last``: at
+        least one, which is empty where there are none."""
         if is_provably_ge(most, self.last):
             lengths: Iterator[tuple[Size, Size]] = iter([(0, self.last)])
         else:
             lengths = (
                 (left, bind_index(k, dim_min(most, self.last - left), most + 1))
-                for left in each(k, "left", Span(0, self.last, most))
+                for left in each(k, "left", Span(0, dim_max(1, self.last), most))
             )
         per = bind_index(k, self.most_rows(most), most + 1)
-        count = bind_index(k, ceil_div(last - first, per), self.rows + 1)
+        count = bind_index(k, dim_max(1, ceil_div(last - first, per)), dim_max(1, self.rows) + 1)
         for left, length in lengths:
             for block in each(k, "block", Span(0, count, 1)):
                 row = first + block * per
