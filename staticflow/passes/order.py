@@ -45,6 +45,7 @@ SIMPLIFY = (
     "batch_products",
     "unswitch",
     "pair_scans",
+    "stack_vectors",
     "prune_more",
     "transpose_products",
     "simplify",
@@ -70,7 +71,7 @@ STABILIZING = ("stabilize", "stabilize_more")
 
 REORDERING = (
     "attention", "reorder", "factor_products", "order_products", "solve_inverses",
-    "values_of_vectors", "narrow_products", "row_products", "row_blocks",
+    "values_of_vectors", "narrow_products", "row_products", "stack_vectors", "row_blocks",
 )  # fmt: skip
 """The passes that choose another order of products or sums than the one that was written."""
 

@@ -42,6 +42,7 @@ from staticflow.passes.row_blocks import row_blocks
 from staticflow.passes.row_products import row_products
 from staticflow.passes.rules import CANONICAL, FAST, PARTS, REORDER
 from staticflow.passes.solve_inverses import solve_inverses
+from staticflow.passes.stack_vectors import stack_vectors
 from staticflow.passes.transpose import transpose_products
 from staticflow.passes.values_of_vectors import values_of_vectors
 from staticflow.passes.widen_products import widen_products
@@ -106,6 +107,7 @@ RUNS: dict[str, Pass] = {
     "batch_products": batch_products,
     "unswitch": unswitch,
     "pair_scans": pair_scans,
+    "stack_vectors": stack_vectors,
     "prune_more": prune_loops,
     "transpose_products": transpose_products,
     "simplify": canonicalize,

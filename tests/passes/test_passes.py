@@ -148,6 +148,7 @@ ROUNDS = {
     "narrow_products",
     "factor_products",
     "batch_products",
+    "stack_vectors",
 }
 """Passes after which results differ in their last bits."""
 FINITE = {*(r.name for r in STABLE_FORMS), "decompose convolution_transpose"}
@@ -161,6 +162,7 @@ TAME = {
     "factor_products",
     "solve_inverses",
     "values_of_vectors",
+    "stack_vectors",
 }
 """Passes for tame numbers: another order of products meets inf - inf elsewhere, and no vectors are found
 where there are infinities."""
