@@ -5,9 +5,10 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from types import MethodType
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
+from numpy import ndarray
 
 from staticflow import pytree
 from staticflow.data_classes import dataclass
@@ -105,18 +106,27 @@ class _Kind:
         """Whether all that a call does is to make new tensors."""
         return not self.changes and not any(self.plan)
 
+    def has_history(self, given: Iterable[Tensor], recording: bool) -> bool:
+        """Whether a call with these tensors is recorded."""
+        if not recording or not any(self.traced.reached):
+            return False
+        return any(t._vertex is not None or t._view is not None for t in given)
+
+    def gives_result_of(self, given: Sequence[Tensor], recording: bool) -> bool:
+        """Whether a call gives what its program does, as long as none of ``given`` has another
+        history."""
+        is_one = len(self.traced.outputs) == 1 and self.structure.kind is None
+        changing = self.traced.captured if recording and any(self.traced.reached) else ()
+        return is_one and not changing and not self.has_history(given, recording)
+
     def call_again(self, program: Program | None, args: tuple[Tensor, ...], recording: bool) -> Any:
         """What the function gives of tensors that are its arguments, by the ``program`` for their
         sizes if there is one that keeps nothing for a gradient, where it `gives_new`."""
         traced = self.traced
-        if recording and any(traced.reached):
-            for t in (*args, *traced.captured):
-                if t._vertex is not None or t._view is not None:
-                    return pytree.unflatten(self.structure, traced(args))
+        if self.has_history((*args, *traced.captured), recording):
+            return pytree.unflatten(self.structure, traced(args))
         results = traced.run(*args) if program is None else program(*args)
         if program is not None and len(traced.outputs) == 1:
-            if self.structure.kind is None:
-                return results
             results = [results]
         return pytree.unflatten(self.structure, results)
 
@@ -145,6 +155,11 @@ class _Kind:
         return results
 
 
+_Met: TypeAlias = tuple[_Kind, Program, Program | None, Program | None]
+"""What is known of calls with some sizes: their kind, a program that has run for them, the one for
+their sizes if it keeps nothing for a gradient, and that again where it is all that a call does."""
+
+
 class Jitted:
     """A function that is traced and compiled when it is first called with arguments of a kind.
 
@@ -167,7 +182,7 @@ class Jitted:
         functools.update_wrapper(self, fn, updated=())
         self._fn, self._options, self._dynamic = fn, options, dynamic
         self._traces: dict[Hashable, list[_Kind]] = {}
-        self._met: dict[Hashable, tuple[_Kind, Program, Program | None]] = {}
+        self._met: dict[Hashable, _Met] = {}
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         """A jitted function that stands in a class is a method of it, as a function is."""
@@ -212,8 +227,12 @@ class Jitted:
         if state.usual and not kwargs:
             sizes = _sizes_of(args, state.recording)
             met = self._met.get(sizes)
-            if met is not None and met[0].holds(met[1]):
-                return met[0].call_again(met[2], args, state.recording)
+            if met is not None:
+                kind_met, ran, again, alone = met
+                if kind_met.holds(ran):
+                    if alone is not None:
+                        return alone(*args)
+                    return kind_met.call_again(again, args, state.recording)
         leaves, structure = pytree.flatten((args, kwargs))
         if tracing_state.active or any(isinstance(v, Symbol) for v in leaves):
             # part of the graph that is being written
@@ -254,7 +273,9 @@ class Jitted:
                 self._met.clear()
             traced = found.traced
             ran = traced.program_for(given, state.recording)
-            self._met[sizes] = found, ran, traced.programs.known_for(given)
+            again = traced.programs.known_for(given)
+            alone = again if found.gives_result_of(given, state.recording) else None
+            self._met[sizes] = found, ran, again, alone
         return found(given)
 
     def _forget(self, known: list[_Kind]) -> None:
@@ -399,21 +420,18 @@ def _nodes_of(written: tuple[list[Symbol], list[Symbol], Any]) -> list[Node]:
 
 
 def _sizes_of(args: tuple[Any, ...], is_recording: bool) -> Hashable | None:
-    """What calls share that are of one kind and of the same sizes; None if an argument is no
-    tensor."""
+    """What calls share that are of one kind and of the same sizes, and of which the same tensors
+    have no history; None if an argument is no tensor. It is asked at every call."""
+    sizes: list[Any] = [is_recording, BY_PYTHON[float]]
     try:
-        sizes = [
-            (
-                a._data.dtype,
-                a._data.shape,
-                a._vertex is None,
-                None if type(a._data) is np.ndarray else a.__sf_gpu__,
-            )
-            for a in args
-        ]
+        for a in args:
+            data = a._data
+            sizes += data.dtype, data.shape, a._vertex is None and a._view is None
+            if type(data) is not ndarray:
+                sizes.append(a.__sf_gpu__)
     except AttributeError:
         return None
-    return (is_recording, BY_PYTHON[float], *sizes)
+    return tuple(sizes)
 
 
 def _paths(structure: pytree.TreeDef) -> list[str]:
