@@ -11,7 +11,7 @@ from math import inf, sqrt
 from typing import Any
 
 from staticflow.ops.along.softmax import log_softmax, logsumexp, softmax
-from staticflow.ops.basics.arithmetic import eq, logical_and, where
+from staticflow.ops.basics.arithmetic import eq, logical_and, logical_or, where
 from staticflow.ops.basics.creation import new_full
 from staticflow.ops.declaring.foreign import refuses_foreign_in
 from staticflow.ops.declaring.promote import as_number, is_number, result_type
@@ -24,6 +24,7 @@ from staticflow.ops.elementwise.gamma import lgamma as gammaln
 from staticflow.ops.elementwise.gamma import mvlgamma as multigammaln
 from staticflow.ops.elementwise.maths import exp2, expm1, log1p
 from staticflow.ops.elementwise.maths import sigmoid as expit
+from staticflow.ops.elementwise.maths import sqrt as root
 from staticflow.ops.elementwise.pairs import logit, xlogy
 from staticflow.ops.elementwise.special import erf, erfc, erfcx, erfinv, log_ndtr, ndtr, sinc
 from staticflow.ops.elementwise.variants import round
@@ -43,8 +44,9 @@ def ndtri(input: Any) -> Any:
 
 
 def entr(input: Any) -> Any:
-    """``-x log(x)``, 0 at 0 and -inf below."""
-    return where(input < 0, -inf, -xlogy(input, input))
+    """``-x log(x)``, 0 at 0, where its slope is infinite, and -inf below."""
+    at_zero = root(where(eq(input, 0), input, 1.0))  # is 0 there, and as steep
+    return where(input < 0, -inf, where(eq(input, 0), at_zero, -xlogy(input, input)))
 
 
 def _as_tensor(x: Any, beside: Any) -> Any:
@@ -59,8 +61,8 @@ def xlog1py(input: Any, other: Any) -> Any:
     """``x * log(1 + y)``, which is 0 where ``x`` is, unless ``y`` is NaN. One of them may be a
     number."""
     input, other = _as_tensor(input, other), _as_tensor(other, input)
-    zero = logical_and(eq(input, 0), eq(other, other))
-    return where(zero, 0.0, input * log1p(other))
+    endless = logical_or(other <= -1, eq(other, inf))  # the logarithm is
+    return where(logical_and(eq(input, 0), endless), 0.0, input * log1p(other))
 
 
 refuses_foreign_in(globals())

@@ -145,7 +145,7 @@ def keeps_from_vectors(domain: Shape, dims: tuple[int, ...], members: Iterable[N
     members = [*members]
     chosen = [n for n in members if chooses_element(n)]
     sized = [axis for axis, d in enumerate(domain) if d != 1]
-    if not chosen:
+    if not chosen or not sized:
         return False
     if any(dims and n.tensor_type.shape != domain for n in chosen) and sized[-1] not in dims:
         return True

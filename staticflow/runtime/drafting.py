@@ -28,12 +28,12 @@ from staticflow.config import config
 from staticflow.errors import CompileError, ShapeError
 from staticflow.graph.collector import take_for_old
 from staticflow.graph.dim_queries import as_symbol, symbols_of
-from staticflow.graph.dims import Dim, Size, Sym, fresh_sym, is_provably_ge
+from staticflow.graph.dims import Size, Sym, fresh_sym, is_provably_ge
 from staticflow.graph.equalities import Equality
-from staticflow.graph.graph import Graph, bound_symbols, free_symbols, regions_of
+from staticflow.graph.graph import Graph, bound_symbols, regions_of
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.node import Node, constant
-from staticflow.graph.types import TensorType
+from staticflow.graph.types import Shape, TensorType
 from staticflow.ops.loops.budget import budgets_in
 from staticflow.passes.cluster import cluster
 from staticflow.passes.pipeline import optimize
@@ -148,7 +148,7 @@ def lay_out(
     given_away = set(over.values())
     specs = []
     for i, (p, own) in enumerate(zip(graph.params, graph.declared, strict=True)):
-        declared = own.substitute(given)
+        declared = _with_sizes(own, given)
         name = names[i] if i < len(names) else p.attrs["name"]
         changed = id(sources[i]) in changes or p in given_away
         specs.append(ParamSpec(name, declared, changed))
@@ -161,7 +161,8 @@ def lay_out(
         variable = variables[id(t)]
         wanted.append(Wanted(node, slots[variable], variable))
     wanted += [Wanted(graph.outputs[i], slots[p], p) for i, p in over.items()]
-    named = {symbol for s in free_symbols(graph) for symbol in symbols_of(given.get(s, Dim.of(s)))}
+    every = (given.get(d, d) for p in graph.params for d in p.tensor_type.sizes)
+    named = {symbol for size in every for symbol in symbols_of(size)}
     sizes: tuple[Sym, ...] = tuple(sorted(named, key=lambda s: (s.name, s.serial)))
     if len({s.name for s in sizes}) != len(sizes):
         raise ShapeError(
@@ -196,16 +197,29 @@ def _origins(signature: Signature) -> dict[Sym, str]:
     return found
 
 
-def _with_given_sizes(graph: Graph) -> tuple[Graph, dict[Sym, Size]]:
-    """What the caller is to give for sizes that an op binds, where params name such: sizes of their
-    own, which the graph then holds to be equal to those. Sizes of one name, as those that values
-    turn out to be, are told apart by numbers."""
+def _with_given_sizes(graph: Graph) -> tuple[Graph, dict[Size, Size]]:
+    """What the caller is to give for sizes of params that follow from sizes that an op binds: sizes
+    of their own, which the graph then holds to be equal to those. Sizes of one name, as those that
+    values turn out to be, are told apart by numbers."""
     bound = frozenset[Sym]().union(*map(bound_symbols, graph.nodes))
-    named = sorted(free_symbols(graph) & bound, key=Sym.sort_key)
-    given: dict[Sym, Size] = {s: fresh_sym(f"{s}_given_{i}") for i, s in enumerate(named)}
+    given: dict[Size, Size] = {}
+    for size in (d for p in graph.params for d in p.tensor_type.sizes):
+        late = sorted(symbols_of(size) & bound, key=Sym.sort_key)
+        if late and size not in given:
+            given[size] = fresh_sym(f"{late[0]}_given_{len(given)}")
     why = "the size that an array has and the one that the program finds"
-    found = [Equality(size, Dim.of(s), why, here()) for s, size in given.items()]
+    found = [Equality(own, size, why, here()) for size, own in given.items()]
     return (replace(graph, equalities=(*graph.equalities, *found)) if found else graph), given
+
+
+def _with_sizes(type: TensorType, given: Mapping[Size, Size]) -> TensorType:
+    """The type with those sizes of an array that are ``given`` in place of its own."""
+
+    def put_in(sizes: Shape) -> Shape:
+        return tuple(given.get(d, d) for d in sizes)
+
+    strides = None if type.strides is None else put_in(type.strides)
+    return TensorType(type.dtype, put_in(type.shape), strides)
 
 
 def _literals(graph: Graph) -> Iterator[Node]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field
 from math import prod
@@ -213,10 +214,12 @@ class Traced:
     ) -> tuple[list[Node], list[Symbol], list[bool]]:
         """The needed cotangents of the operands that there are, those ``given`` of the outputs, of
         which they are made, and which operands have one."""
-        first = len(self.inputs)  # names that no lower derivative has
+        numbers = itertools.count(len(self.inputs))  # which no lower derivative's have
         seeds: list[Any] = [
-            Symbol(new_param(o.node.tensor_type, f"ct{i}", None, here())) if is_given else None
-            for i, (o, is_given) in enumerate(zip(self.outputs, given, strict=True), first)
+            Symbol(new_param(o.node.tensor_type, f"ct{next(numbers)}", None, here()))
+            if is_given
+            else None
+            for o, is_given in zip(self.outputs, given, strict=True)
         ]
         handles = [*self.inputs, *(Symbol(capture(t)) for t in self.captured)]
         found = pullback(self.outputs, seeds, handles)

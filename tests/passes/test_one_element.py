@@ -24,6 +24,7 @@ MADE: dict[str, Callable[[Any], Any]] = {
     "a convolution": lambda x: F.conv1d(x.reshape(1, 1, -1), x.reshape(1, 1, -1)),
     "a variance": lambda x: x.var(),
     "an element that an index names": lambda x: x.reshape(-1)[(x.reshape(-1)[:1] > 9).long()],
+    "an element that is found": lambda x: x.reshape(1, -1)[:, :1].mode(1).values.fmod(0.75),
     "a running total": lambda x: x.reshape(-1).cumsum(0)[-1:],
 }
 """One element of a matrix of some."""

@@ -321,3 +321,14 @@ def test_a_jitted_module_has_what_the_module_has() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'parameters'"):
         _ = sf.jit(lambda x: x).parameters
     sf.testing.assert_close(copy.deepcopy(f)(x), model(x))
+
+
+def test_a_second_derivative_where_results_between_have_no_cotangent() -> None:
+    f = sf.jit(lambda x: (x * x, x > 0, x.sin(), x**3))
+    x = sf.tensor([1.0, 2.0], requires_grad=True)
+    first, _, _, last = f(x)
+    (slope,) = sf.autograd.grad((first + last).sum(), x, create_graph=True)
+    (second,) = sf.autograd.grad(slope.sum(), x, create_graph=True)
+    (third,) = sf.autograd.grad(second.sum(), x)
+    assert slope.tolist() == [5.0, 16.0]
+    assert second.tolist() == [8.0, 14.0] and third.tolist() == [6.0, 6.0]

@@ -160,3 +160,29 @@ def test_a_loop_that_ends_early_is_differentiated_where_jit_knows_the_rows(rows:
     f(*leaves).backward()
     for got, leaf in zip(sf.jit(step)(xs, y), leaves, strict=True):
         np.testing.assert_allclose(got.numpy(), leaf.grad.numpy(), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "shaped",
+    [
+        lambda y: y.repeat(2)[2:], lambda y: sf.cat([y, y * 2, y[:1]]), lambda y: y.repeat(2, 3),
+        lambda y: sf.nn.functional.pad(y, (1, 2)), lambda y: sf.outer(y, y).reshape(-1),
+        lambda y: y.unfold(0, 2, 1), lambda y: y[1:], lambda y: sf.stack([y, y]).flatten(),
+        lambda y: y.expand(3, y.shape[0]).mT, lambda y: y.diff(), lambda y: y.repeat_interleave(3),
+    ],
+    ids=["repeat", "cat", "rows", "pad", "outer", "unfold", "slice", "stack", "expand", "diff",
+         "interleave"],
+)  # fmt: skip
+def test_a_result_whose_size_follows_from_it_has_a_gradient(shaped: Callable[..., Any]) -> None:
+    """By jit, whose backward is given a cotangent of that size."""
+    at = np.array([1.0, -2.0, 3.0, 0.5, -1.0])
+
+    def made(x: Any) -> Any:
+        return shaped(positive(x) * x.sum())
+
+    x, y = (sf.tensor(at, requires_grad=True) for _ in range(2))
+    eager, traced = made(x), sf.jit(made)(y)
+    np.testing.assert_allclose(traced.tolist(), eager.tolist())
+    for result in (eager, traced):
+        (result * result).sum().backward()
+    np.testing.assert_allclose(y.grad.tolist(), x.grad.tolist(), 1e-12)

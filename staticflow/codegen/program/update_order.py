@@ -10,18 +10,17 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from staticflow.codegen.program.index_checks import repeated_checks
 from staticflow.graph.doubtful_sizes import doubtful_sizes
 from staticflow.graph.graph import Graph, binders_of, bound_symbols, has_regions, regions_of
-from staticflow.graph.node import Node, item, maker_of
+from staticflow.graph.node import Node, item, maker_of, toposort
 from staticflow.ops.declaring.late import prefix_op
-from staticflow.ops.declaring.lowering import Contract, Host, LoopNest
+from staticflow.ops.declaring.lowering import Contract, Host, Index, LoopNest
 from staticflow.ops.loops.loop import loop_ops
 from staticflow.passes.access import (
     canonical_index,
-    is_inline,
+    is_one_element,
     member_index,
     reads,
     root_of,
     shows_memory,
-    source_of,
 )
 from staticflow.passes.arrays import AXES
 from staticflow.passes.cluster import checked_members, cluster, inner_nodes
@@ -270,20 +269,28 @@ def _reads_in_place(body: Graph, kind: str, result: Node, positions: Sequence[in
     shape = result.tensor_type.shape
     if old.tensor_type.dense != result.type:
         return False
+    others = {o.tensor_type.shape for o in body.outputs} - {shape}
+    if not all(map(is_one_element, (shape, *others) if others else ())):
+        return False
     here = canonical_index(shape, AXES[: len(shape)])
-    for node in body.nodes:
-        if isinstance(node.op.lowering, Contract):
-            for a in node.args:
-                inner = a.tensor_type.shape
-                if source_of(a, canonical_index(inner, AXES[: len(inner)]))[0] is old:
-                    return False
-        elif (
-            node.args
-            and (not is_inline(node) or node is result)
-            and any(
-                source is old and index != here
-                for source, index in reads(node, member_index(node, here, here, ()))
-            )
-        ):
-            return False
-    return True
+    starts = ((o, member_index(o, here, shape, ())) for o in body.outputs)
+    return all(index == here for index in _indices_read(old, starts))
+
+
+def _indices_read(old: Node, starts: Iterable[tuple[Node, Index]]) -> Iterator[Index | None]:
+    """The index of each element of ``old`` that the nodes of ``starts`` at their indices are
+    computed from, through all that lies between; None for any, as a product reads them."""
+    stack = list(starts)
+    seen = set(stack)
+    while stack:
+        node, at = stack.pop()
+        if node is old:
+            yield at
+        elif isinstance(node.op.lowering, Contract):
+            if old in toposort([node]):
+                yield None
+        elif node.args:
+            for part in reads(node, at):
+                if part not in seen:
+                    seen.add(part)
+                    stack.append(part)

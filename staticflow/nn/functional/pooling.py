@@ -15,6 +15,7 @@ from staticflow.ops.basics.view import reshape, unsqueeze
 from staticflow.ops.declaring.by_shape import by_shape
 from staticflow.ops.declaring.sizes import as_shape, as_size
 from staticflow.ops.elementwise.maths import pow
+from staticflow.ops.indexing.data_dependent import where
 from staticflow.ops.indexing.scatter_ops import scatter
 from staticflow.ops.windows.average_pool import adaptive_avg_pool_op, avg_pool_op
 from staticflow.ops.windows.pooling import (
@@ -257,14 +258,15 @@ def _lp_pool(
 ) -> Any:
     count = prod(per_dim(kernel_size, rank, 1, f"lp_pool{rank}d: kernel_size"))
     means = _avg_pool(rank, pow(x, norm_type), kernel_size, stride, 0, ceil_mode, True, None)
-    return pow(means * count, 1 / norm_type)
+    sums = means * count
+    return pow(where(sums == 0, sums.detach(), sums), 1 / norm_type)  # a root has no slope at 0
 
 
 def lp_pool1d(
     input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
 ) -> Any:
     """``sum(x**p)**(1/p)`` with ``p = norm_type`` of each window of ``input`` (N, C, L) or (C, L);
-    NaN where the sum is negative.
+    NaN where the sum is negative. The gradient of a sum of 0 is 0, as in PyTorch.
 
     >>> import staticflow as sf
     >>> lp_pool1d(sf.tensor([[3.0, 4.0]]), 2, 2)
