@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from staticflow.eager.creation import finish_tensor
 from staticflow.eager.ranges import arange
 from staticflow.graph.dtypes import dtype_of, float64, get_default_dtype
 from staticflow.ops.elementwise.bessel import i0
@@ -21,8 +22,7 @@ def _angles(length: int, periodic: bool) -> Any:
 def _finish(x: Any, length: int, dtype: Any, device: Any, requires_grad: bool) -> Any:
     wanted = get_default_dtype() if dtype is None else dtype_of(dtype)
     x = x.new_ones(1) if length == 1 else x
-    out = x.to(wanted) if device is None else x.to(wanted).to(device)
-    return out._require(requires_grad)
+    return finish_tensor(x.to(wanted), device, requires_grad)
 
 
 def hann_window(
