@@ -35,9 +35,10 @@ from staticflow.graph.dtypes import BY_NUMPY, bfloat16
 from staticflow.graph.graph import Graph, exactly
 from staticflow.graph.node import constant, param, toposort
 from staticflow.graph.rowmajor import copy_to, repeats_few
-from staticflow.ops.basics.arithmetic import cast, clone, maximum, minimum, mul
+from staticflow.ops.basics.arithmetic import add, cast, clone, maximum, minimum, mul
 from staticflow.ops.basics.expand import expand
 from staticflow.ops.declaring.lowering import Elementwise, Generate, LoopNest, View
+from staticflow.ops.declaring.thread import thread
 from staticflow.ops.elementwise import variants
 from staticflow.ops.elementwise.maths import pow
 from staticflow.ops.symbols.symbol import Symbol
@@ -46,7 +47,7 @@ from staticflow.runtime.executable import Executable
 from staticflow.runtime.once import once
 from staticflow.runtime.threads import get_num_threads
 
-__all__ = ["copy_into", "make_copy", "overwrite", "programs_of"]
+__all__ = ["add_into", "copy_into", "make_copy", "overwrite", "programs_of"]
 
 Array = np.ndarray[Any, Any]
 Function = Callable[..., Any]
@@ -171,6 +172,12 @@ def _stays_in_place(graph: Graph) -> bool:
 
 def _cast(value: Any, x: Any) -> Any:
     return value if value.dtype is x.dtype else cast(value, dtype=x.dtype)
+
+
+def add_into(total: Array, more: Array) -> None:
+    """Add an array to another of its shape and dtype, in place."""
+    if total.size < SPREAD or not overwrite(add, total, (more,)):
+        thread.state.run(np.add, total, more, total)
 
 
 # -- by a copy -----------------------------------------------------------------------------------

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from staticflow.eager.anomaly import check_nan
-from staticflow.eager.costs import SPREAD
 from staticflow.eager.device import is_writeable
-from staticflow.eager.overwrite import overwrite
+from staticflow.eager.overwrite import add_into
 from staticflow.eager.ownership import OwnedArrays, owned_copy
+from staticflow.eager.part_gradient import Parts, add_part, part_of, whole_of
 from staticflow.eager.row_gradient import is_of_rows, to_dense
 from staticflow.eager.vertex import Vertex
 from staticflow.errors import AutogradError, DTypeError, ShapeError, StaticflowError
@@ -109,6 +109,8 @@ def _walk(
                 return _through_hooks(leaves)
             if sums:
                 sums.discard(id(ct))  # a vjp may pass it on as it is, to several
+        if type(ct) in _OF_PARTS:
+            ct = whole_of(ct)
         if vertex.hooks is not None:
             ct = vertex.hooks(ct)
         if wanted is not None and vertex in wanted:
@@ -134,7 +136,12 @@ def _walk(
 
 def _through_hooks(leaves: dict[Vertex, Any]) -> dict[Vertex, Any]:
     """The cotangents of leaves as the hooks of these make them."""
-    return {v: ct if v._hooks is None else v._hooks(to_dense(ct)) for v, ct in leaves.items()}
+    made = {v: whole_of(ct) for v, ct in leaves.items()}
+    return {v: ct if v._hooks is None else v._hooks(to_dense(ct)) for v, ct in made.items()}
+
+
+_OF_PARTS = (tuple, Parts)
+"""The classes of cotangents of parts that wait for others."""
 
 
 def sum_cotangents(before: Any, ct: Any, sums: set[int]) -> Any:
@@ -144,21 +151,28 @@ def sum_cotangents(before: Any, ct: Any, sums: set[int]) -> Any:
             had = before.get(index)
             before[index] = more if had is None else add(had, more)
         return before
+    if type(ct) is tuple and type(before) in _OF_PARTS:
+        parts = add_part(before, ct)
+        if parts is not None:
+            return parts
+    if type(before) in _OF_PARTS:
+        before = whole_of(before)
+        sums.add(id(before))
+    if type(ct) is tuple:
+        part, more = part_of(before._data, ct), ct[1]._data
+        if id(before) in sums and part.dtype is more.dtype:
+            add_into(part, more)
+            return before
+        ct = whole_of(ct)
     state = thread.state
     if state.recording:
         return add(before, ct)
     if id(before) in sums and before._data.dtype is ct._data.dtype:
-        _add_to(before._data, ct._data)
+        add_into(before._data, ct._data)
         return before
     total = add(before, ct)
     sums.add(id(total))
     return total
-
-
-def _add_to(total: Any, more: Any) -> None:
-    """Add arrays in place."""
-    if total.size < SPREAD or not overwrite(add, total, (more,)):
-        thread.state.run(np.add, total, more, total)
 
 
 def _roots(outputs: Sequence[Any], gradients: Sequence[Any]) -> list[tuple[Vertex, Any]]:
@@ -287,7 +301,7 @@ def _accumulate(leaf: Any, ct: Any, owned: OwnedArrays) -> None:
         leaf.grad = grad + ct
     elif grad.dtype is ct.dtype and is_writeable(grad._data):
         grad._bump()
-        _add_to(grad._data, ct._data)
+        add_into(grad._data, ct._data)
     else:
         grad.add_(ct)
 

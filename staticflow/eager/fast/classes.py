@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from staticflow.eager import fused, memory, numbers, saved, tape, vertex, views
+from staticflow.eager import fused, memory, numbers, part_gradient, saved, tape, vertex, views
 from staticflow.errors import OPERAND_ERRORS
 from staticflow.graph import dtypes
 from staticflow.graph.dtypes import BY_PYTHON, DType
@@ -30,7 +30,7 @@ __all__ = [
     "operand_errors", "output_example",
     "per_element_type", "plus", "row_type", "saved_type_example", "serials", "state_type",
     "sum_cotangents", "tensor_example", "tensor_type", "thread", "users", "view_example",
-    "zero",
+    "whole_of", "zero",
 ]  # fmt: skip
 
 
@@ -147,6 +147,7 @@ number_beside = constant(Object, "number_beside", numbers.number_beside)
 asarray = constant(Object, "asarray", np.asarray)
 multiply = constant(Object, "multiply", np.multiply)
 sum_cotangents = constant(Object, "sum_cotangents", tape.sum_cotangents)
+whole_of = constant(Object, "whole_of", part_gradient.whole_of)
 heappush = constant(Object, "heappush", heapq.heappush)
 heappop = constant(Object, "heappop", heapq.heappop)
 plus = constant(Object, "plus", np.add)

@@ -247,6 +247,7 @@ def _flags(op: Op) -> dict[str, bool]:
         "PLANNED": OPS.get(op.name) is op,
         "HALVES": takes_halves(op),
         "EVEN": is_even(op),
+        "PART": type(op.lowering) is lowering.View and op.lowering.span is not None,
         "COMPILED": when_compiled(op) == "large",
     }
 

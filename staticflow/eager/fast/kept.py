@@ -12,7 +12,7 @@ from staticflow.native import cpython
 from staticflow.native.cpython import NONE, Array, Tuple, int_type, is_array, is_tuple, tuple_type
 from staticflow.native.language import Int32, Object, Owned, drop, hold, inline, native, space
 
-__all__ = ["describe_value", "forget", "is_row", "open_saved"]
+__all__ = ["describe_value", "forget", "is_of_many", "is_row", "open_saved"]
 
 
 @inline
@@ -123,7 +123,7 @@ def describe_type(kept: SavedType, any_size: bool) -> Owned[Object | None]:
     dtype = kept.dtype
     if kept.sf_gpu is not NONE or shape is None or dtype is None or not is_tuple(shape):
         return None
-    if not any_size and not is_small(shape):
+    if not any_size and not has_fewer(shape, LARGE):
         return None
     held = hold(shape)
     held_dtype = hold(dtype)
@@ -138,13 +138,22 @@ def describe_type(kept: SavedType, any_size: bool) -> Owned[Object | None]:
 
 
 @native
-def is_small(shape: Tuple) -> bool:
-    """Whether a shape has fewer elements than `LARGE`."""
+def has_fewer(shape: Tuple, most: int) -> bool:
+    """Whether a shape has fewer elements than ``most``."""
     overflow = space(Int32, 1)
     count = 1
     for i in range(cpython.PyTuple_Size(shape)):
         size = cpython.PyLong_AsLongLongAndOverflow(cpython.PyTuple_GetItem(shape, i), overflow)
-        count = 0 if size == 0 else min(count, LARGE) * min(size, LARGE)
+        count = 0 if size == 0 else min(count, most) * min(size, most)
         if count == 0:
             return True
-    return count < LARGE
+    return count < most
+
+
+@native
+def is_of_many(kept: Object, least: int) -> bool:
+    """Whether what is kept of a tensor is its shape, of ``least`` elements or more."""
+    if not is_saved_type(kept):
+        return False
+    shape = kept.shape
+    return shape is not None and is_tuple(shape) and not has_fewer(shape, least)

@@ -96,6 +96,19 @@ def pair(x: Owned[Object], y: Owned[Object]) -> Owned[Tuple | None]:
 
 
 @native
+def two(x: Owned[Object], y: Owned[Object]) -> Owned[Tuple | None]:
+    """A tuple of two objects; null with an error set."""
+    things = cpython.PyTuple_New(2)
+    if things is None:
+        drop(x)
+        drop(y)
+        return None
+    cpython.PyTuple_SetItem(things, 0, x)
+    cpython.PyTuple_SetItem(things, 1, y)
+    return things
+
+
+@native
 def triple(
     x: Owned[Object | None], y: Owned[Object | None], z: Owned[Object | None]
 ) -> Owned[Tuple | None]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TypeGuard
 
-from staticflow.eager.costs import LARGE
+from staticflow.eager.costs import LARGE, SMALL
 from staticflow.eager.fast.calls import clear_error
 from staticflow.eager.fast.classes import (
     Entry,
@@ -22,12 +22,13 @@ from staticflow.eager.fast.classes import (
     per_element_type,
 )
 from staticflow.eager.fast.compute import array_of, call_in_context
-from staticflow.eager.fast.kept import describe_value, forget, is_row, open_saved
+from staticflow.eager.fast.kept import describe_value, forget, is_of_many, is_row, open_saved
 from staticflow.eager.fast.objects import (
     count_elements,
     has_flag,
     is_tensor,
     tensor_of,
+    two,
 )
 from staticflow.eager.fast.pull_fused import is_fused, pull_fused
 from staticflow.eager.fast.recall import recall
@@ -66,7 +67,8 @@ from staticflow.native.language import (
 
 __all__ = ["Back", "is_entry", "place_of", "pull_entry"]
 
-COMPILED, PARTIALS, PLANNED = FLAGS["COMPILED"], FLAGS["PARTIALS"], FLAGS["PLANNED"]
+COMPILED, PARTIALS = FLAGS["COMPILED"], FLAGS["PARTIALS"]
+PART, PLANNED = FLAGS["PART"], FLAGS["PLANNED"]
 
 BEFORE = 4
 """What `staticflow.eager.vjp_plans.vjp_of` takes before the arguments of the op."""
@@ -159,7 +161,9 @@ def pull_back(back: Back) -> Owned[Tuple | None]:
     args = hold(entry.args)
     result = hold(entry.result)
     found: Tuple | None = None
-    if args is not None and result is not None and is_row(args):
+    if args is not None and has_flag(back.op, PART) and is_part_of_many(args):
+        found = one_part(back)
+    elif args is not None and result is not None and is_row(args):
         by_partials = entry.type is per_element_type and has_flag(back.op, PARTIALS)
         if by_partials and array_of_ct(back).descr is not bfloat16:
             found = pull_by_partials(back, args, result)
@@ -168,6 +172,27 @@ def pull_back(back: Back) -> Owned[Tuple | None]:
     drop(args)
     drop(result)
     return found
+
+
+@inline
+def is_part_of_many(args: Object) -> bool:
+    """Whether this is all that is kept of a tensor of so many elements that parts of it wait."""
+    return is_row(args) and is_of_many(cpython.PyTuple_GetItem(args, 0), SMALL)
+
+
+@native
+def one_part(back: Back) -> Owned[Tuple | None]:
+    """What waits of a vertex that took a part: the vertex and the cotangent, as the one item of a
+    tuple; null with an error set."""
+    waits = two(hold(back.entry), hold(back.ct))
+    if waits is None:
+        return None
+    row = cpython.PyTuple_New(1)
+    if row is None:
+        drop(waits)
+        return None
+    cpython.PyTuple_SetItem(row, 0, waits)
+    return row
 
 
 # -- by partials ---------------------------------------------------------------------------------

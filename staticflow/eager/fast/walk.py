@@ -14,16 +14,26 @@ from staticflow.eager.fast.classes import (
     heappop,
     heappush,
     name_serial,
+    whole_of,
 )
 from staticflow.eager.fast.followed import edges_of, is_output, is_passed
 from staticflow.eager.fast.kept import is_row
-from staticflow.eager.fast.objects import is_tensor
+from staticflow.eager.fast.objects import is_tensor, two
 from staticflow.eager.fast.operands import current_state
 from staticflow.eager.fast.pull import is_entry, pull_entry
 from staticflow.eager.fast.records import Walk
 from staticflow.eager.fast.sums import add_any, forget_sum
 from staticflow.native import cpython
-from staticflow.native.cpython import NONE, TRUE, Dict, List, OverflowError_, Tuple, int_type
+from staticflow.native.cpython import (
+    NONE,
+    TRUE,
+    Dict,
+    List,
+    OverflowError_,
+    Tuple,
+    int_type,
+    is_dict,
+)
 from staticflow.native.language import (
     Int32,
     Object,
@@ -89,19 +99,6 @@ def where(walk: Walk) -> Owned[Tuple | None]:
 def something(thing: Object | None) -> Owned[Object]:
     """An object, None for null."""
     return hold(thing if thing is not None else NONE)
-
-
-@native
-def two(x: Owned[Object], y: Owned[Object]) -> Owned[Tuple | None]:
-    """A tuple of two objects; null with an error set."""
-    things = cpython.PyTuple_New(2)
-    if things is None:
-        drop(x)
-        drop(y)
-        return None
-    cpython.PyTuple_SetItem(things, 0, x)
-    cpython.PyTuple_SetItem(things, 1, y)
-    return things
 
 
 # -- step by step --------------------------------------------------------------------------------
@@ -380,9 +377,27 @@ def choose(walk: Walk) -> bool:
         if serial > walk.serial and not pop_to(walk, serial):
             return False
     ct = hold(walk.ct)
-    good = ct is None or forget_sum(walk, ct)
+    good = True
+    if ct is not None:
+        usual = is_tensor(ct) or is_dict(ct)  # not of parts, nor of several results
+        good = forget_sum(walk, ct) if usual else join_parts(walk, ct)
     drop(ct)
     return good
+
+
+@native
+def join_parts(walk: Walk, parts: Object) -> bool:
+    """Let the cotangent that a walk is at be that of the whole tensor of which these are parts;
+    false with an error set."""
+    given = space(Object, 1)
+    given[0] = parts
+    whole = cpython.PyObject_Vectorcall(whole_of, given, 1, None)
+    if whole is None:
+        return False
+    before = take(walk.ct)
+    walk.ct = whole
+    drop(before)
+    return True
 
 
 @native

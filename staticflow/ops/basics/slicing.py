@@ -63,6 +63,14 @@ def _slices(start: Any, size: Any, step: Any) -> tuple[slice, ...]:
     return tuple(slice(a, a + s * by, by) for a, s, by in zip(start, size, step, strict=True))
 
 
+def _slice_span(shape: Any, *, start: Any, size: Any, step: Any) -> tuple[int, int, int] | None:
+    """The dim of which a slice takes neighbours, and which, if it takes all of the others."""
+    (dim, *others) = [d for d, n in enumerate(shape) if size[d] != n] or [0]
+    if others or not shape or step[dim] != 1:
+        return None
+    return dim, start[dim], start[dim] + size[dim]
+
+
 def _slice_reference(xp: Any, x: Any, *, start: Any, size: Any, step: Any) -> Any:
     out = x[_slices(start, size, step)]
     if out.shape != size or not all(0 <= a <= n for a, n in zip(start, x.shape, strict=True)):
@@ -78,7 +86,7 @@ slice_op: Op = Op(
     vjp=per_arg(
         lambda ct, out, x, *, start, size, step: embed_op(ct, shape=x.shape, start=start, step=step)
     ),
-    lowering=View(lambda i, src, dst, *, start, size, step: _place(i, start, step)),
+    lowering=View(lambda i, src, dst, *, start, size, step: _place(i, start, step), _slice_span),
     grad_name="SliceBackward0",
 )
 
@@ -236,7 +244,10 @@ select_op: Op = Op(
     infer=_select_infer,
     reference=lambda xp, x, *, dim, index: x[(slice(None),) * dim + (index, ...)],
     vjp=per_arg(_select_vjp),
-    lowering=View(lambda i, src, dst, *, dim, index: with_ones(i, (dim,), index)),
+    lowering=View(
+        lambda i, src, dst, *, dim, index: with_ones(i, (dim,), index),
+        lambda shape, *, dim, index: (dim, index, index + 1),
+    ),
     grad_name="SelectBackward0",
 )
 

@@ -156,6 +156,7 @@ def _has_dims(x: Any, what: str) -> None:
         raise ShapeError(f"{what}: takes one dim at least, not 0, at {format_locs(here())}")
 
 
+@by_shape
 def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[Any, ...]:
     """``input`` in so many parts of nearly equal size along ``dim`` (the first ones larger), or cut
     at the given indices: a sequence of ints and sizes, or a vector of integers. How many parts

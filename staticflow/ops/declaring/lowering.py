@@ -66,9 +66,14 @@ class Generate:
 @dataclass(frozen=True, slots=True)
 class View:
     """``source(index, in_shape, out_shape, **attrs)`` is the index in the argument whose element
-    stands at ``index`` of the result; no arithmetic on elements."""
+    stands at ``index`` of the result; no arithmetic on elements.
+
+    Of a part of the argument, which has no element of it twice, ``span(in_shape, **attrs)`` is the
+    dim and the positions in it, from the first to the end, if the part is all that lies there; None
+    if it is another."""
 
     source: Callable[..., Index]
+    span: Callable[..., tuple[int, int, int] | None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
