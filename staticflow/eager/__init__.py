@@ -14,8 +14,9 @@ written here, in these ideas, each with its modules:
 - The *tape* is the *vertices* of recorded operations, with *edges* to those before (`vertex`)
   and *saved values* (`saved`). Backward walks it (`tape`), gives leaves their
   ``.grad`` (`gradients`, `ownership`), of few rows of a large table these alone until it is asked
-  for (`row_gradient`), calls *hooks* (`hooks`, `saved_hooks`) and may look for NaN
-  (`anomaly`); native code runs the ops of a vjp whose kind of call it knows (`vjp_plans`);
+  for (`row_gradient`), puts those of parts of a tensor together (`part_gradient`), calls *hooks*
+  (`hooks`, `saved_hooks`) and may look for NaN (`anomaly`); native code runs the ops of a vjp
+  whose kind of call it knows (`vjp_plans`);
   second derivatives of straight pieces are zeros on it (`straight`).
 - A *switch* says for a block what is recorded (`grad_mode`, `inference`), and in which dtypes
   operations compute (`autocast`).

@@ -170,7 +170,7 @@ def _pow(xp: Any, x: Any, y: Any) -> Any:
 
 def _full(xp: Any, *, shape: Any, value: Any, dtype: Any) -> Any:
     at_once = value == 0 and get_num_threads() == 1  # as memory comes from the system
-    if xp is not np or at_once or math.prod(shape) < SPREAD:
+    if xp is not np or at_once or math.prod(shape) < LARGE:
         return full.reference(xp, shape=shape, value=value, dtype=dtype)
     out = aligned_empty(shape, dtype.numpy)
     copy_into(out, np.asarray(value, dtype.numpy))

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from staticflow.data_classes import dataclass
 from staticflow.eager.costs import BEYOND, LARGE, SPREAD
 from staticflow.eager.numbers import as_array, is_apart
 from staticflow.eager.powers import power_by
@@ -30,13 +31,13 @@ from staticflow.eager.programs import (
     position,
     trace,
 )
-from staticflow.eager.rows import in_lines, in_order, in_rows, lies_apart
+from staticflow.eager.rows import in_dims, in_lines, in_order, in_rows, lies_apart, order_of
 from staticflow.graph.dtypes import BY_NUMPY, bfloat16
 from staticflow.graph.graph import Graph, exactly
 from staticflow.graph.node import constant, param, toposort
 from staticflow.graph.rowmajor import copy_to, repeats_few
 from staticflow.ops.basics.arithmetic import add, cast, clone, maximum, minimum, mul
-from staticflow.ops.basics.expand import expand
+from staticflow.ops.basics.expand import expand, expand_op
 from staticflow.ops.declaring.lowering import Elementwise, Generate, LoopNest, View
 from staticflow.ops.declaring.thread import thread
 from staticflow.ops.elementwise import variants
@@ -64,8 +65,17 @@ _BESIDE = ((), ("alpha",))
 # -- by a function -------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class _Program:
+    """What overwrites an array; arrays that have dims are given with these in an ``order``, unless
+    it is None."""
+
+    executable: Executable
+    order: tuple[int, ...] | None
+
+
 @once
-def programs_of(fn: Function) -> Programs[Executable]:
+def programs_of(fn: Function) -> Programs[_Program]:
     """The programs that overwrite an array with ``fn`` of it. `Programs.latest` is the last that
     took arrays alone."""
     return Programs()
@@ -113,30 +123,48 @@ def overwrite(
         return False
     if program is UNMET:
         program = programs.remember(call, _find(fn, arrays, values, names))
-    if program is None or program.fast(*arrays) != ():
+    if program is None:
+        return False
+    entry = program.executable.fast
+    if program.order is not None:
+        return bool(entry(*_turned(arrays, program.order)) == ())
+    if entry(*arrays) != ():
         return False
     if len(arrays) == 1 + len(values) and names in _BESIDE and fn is not pow:
-        programs.latest.value = program.fast
+        programs.latest.value = entry
     return True
+
+
+def _turned(arrays: Sequence[Array], order: tuple[int, ...]) -> list[Array]:
+    """Arrays with their dims in an order, but those of no dims."""
+    return [in_dims(a, order) if a.ndim else a for a in arrays]
 
 
 def _find(
     fn: Function, arrays: Sequence[Array], values: Sequence[Any], names: tuple[str, ...]
-) -> Executable | None:
+) -> _Program | None:
     """The program for arguments of these ``values``, the last by ``names``; None if there is none,
-    as where arrays do not lie so that it may write there, or read."""
-    x, *others = arrays
+    as where arrays do not lie so that it may write there, or read. Arrays that all lie in another
+    order of their dims are taken in that, which changes nothing where elements alone are computed
+    of elements."""
+    order = order_of(arrays)
+    x, *others = arrays if order is None else _turned(arrays, order)
     lie_well = lies_apart(x) and in_rows(x) and all(map(in_lines, others))
     if not lie_well or any(isinstance(a, np.generic) for a in values):
         return None
     marked = mark(values, lambda a: type(a) is np.ndarray, first=1)
-    make = partial(_compile, fn, marked, names)
-    return programs_of(fn).find((names, exactly(marked)), make, tuple(map(kind_of, arrays)))
+    make = partial(_compile, fn, marked, names, order)
+    known = names, exactly(marked), order
+    return programs_of(fn).find(known, make, tuple(map(kind_of, (x, *others))))
 
 
 def _compile(
-    fn: Function, marked: tuple[Any, ...], names: tuple[str, ...], kinds: Kinds
-) -> Executable | None:
+    fn: Function,
+    marked: tuple[Any, ...],
+    names: tuple[str, ...],
+    order: tuple[int, ...] | None,
+    kinds: Kinds,
+) -> _Program | None:
     first = len(marked) - len(names)  # of those by name
 
     def call(*operands: Symbol) -> Any:
@@ -153,7 +181,21 @@ def _compile(
     if value.dtype.category > target.dtype.category or value.ndim != target.ndim:
         return None
     graph = decompose(close_over(params, [_cast(value, target).node]), Counts())
-    return compile_graph(graph) if _stays_in_place(graph) else None
+    if not (_stays_in_place(graph) if order is None else _goes_by_element(graph)):
+        return None
+    return _Program(compile_graph(graph), order)
+
+
+def _goes_by_element(graph: Graph) -> bool:
+    """Whether the new value is computed by element, whatever the order of the dims."""
+    (value,) = graph.outputs
+    rank = value.tensor_type.ndim
+    for n in toposort([value]):
+        known = n.op is param or (n.op is constant and not n.tensor_type.ndim)
+        even = n.op is expand_op and n.args[0].tensor_type.ndim in (0, rank)
+        if not (known or even or type(n.op.lowering) is Elementwise):
+            return False
+    return value.op is not param
 
 
 def _stays_in_place(graph: Graph) -> bool:
@@ -189,7 +231,8 @@ def copy_into(target: Array, source: Array) -> None:
     each so many times, which takes a sixth of the time: a million float32, each twice, 0.6
     milliseconds."""
     alone = target.size < SPREAD or get_num_threads() == 1
-    alone = alone and source.dtype == target.dtype and in_rows(source)
+    alike = source.strides == target.strides and source.shape == target.shape
+    alone = alone and source.dtype == target.dtype and (alike or in_rows(source))
     alone = alone and (source.ndim > 0 or target.size < BEYOND)
     alone = alone or target.size < LARGE or repeats_few(target, source)
     if alone or not _copy_by_program(target, source):

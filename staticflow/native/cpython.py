@@ -38,6 +38,7 @@ __all__ = [
     "PyTuple_SetItem", "PyTuple_Size", "PyType_IsSubtype", "Slice", "Thread", "Tuple", "TypeError_",
     "array_type", "bool_type", "dict_type", "float_type", "int_type", "is_array", "is_dict",
     "is_list", "is_tuple", "list_type", "memcmp", "slice_type", "str_type", "tuple_type",
+    "wmemset",
 ]  # fmt: skip
 
 
@@ -297,6 +298,12 @@ def PyBytes_FromStringAndSize(words: Row[int], size: int) -> Owned[Object | None
 @external(runs=False)
 def memcmp(a: Row[int], b: Row[int], size: int) -> Int32:
     """Compare so many bytes: 0 if they are the same."""
+    raise NotImplementedError
+
+
+@external(runs=False)
+def wmemset(at: Row[Int32], word: Int32, count: int) -> Row[Int32]:
+    """Write a word of 32 bits so many times."""
     raise NotImplementedError
 
 

@@ -112,6 +112,39 @@ def test_in_the_same_memory(name: str, made: list[Any]) -> None:
         assert all(buffer.shape == () for buffer in program.program.buffers)
 
 
+BY_ELEMENT = {"add", "alpha", "mul", "square", "relu", "clamp", "addcmul", "masked_fill", "gt"}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_in_the_same_memory_of_columns(name: str, made: list[Any]) -> None:
+    form, wanted = FORMS[name]
+    a, b = drawn(*SHAPE), drawn(*SHAPE, seed=1)
+    x, y = (sf.from_numpy(v.T.copy()).t() for v in (a, b))
+    memory = x.t()
+    assert form(x, y) is x and x.stride() == (1, SHAPE[0])
+    changed = np.asarray(wanted(a, b), np.float32)
+    np.testing.assert_array_equal(x.numpy(), changed)
+    np.testing.assert_array_equal(memory.numpy(), changed.T)
+    np.testing.assert_array_equal(y.numpy(), b)
+    if name in BY_ELEMENT:
+        (program,) = made
+        assert all(buffer.shape == () for buffer in program.program.buffers)
+
+
+def test_what_depends_on_places_is_not_computed_of_turned_arrays(made: list[Any]) -> None:
+    a = drawn(8, 8)
+    for change, wanted in (
+        (lambda t: t.tril_(), np.tril),
+        (lambda t: t.cumsum_(0), lambda a: a.cumsum(0)),
+        (lambda t: t.copy_(t.flip(0)), lambda a: a[::-1]),
+        (lambda t: t.t_(), lambda a: a.T),
+        (lambda t: t.sub_(t[0]), lambda a: a - a[0]),
+        (lambda t: t.add_(t.t().contiguous()), lambda a: a + a.T),
+    ):
+        x = sf.from_numpy(a.T.copy()).t()
+        np.testing.assert_allclose(change(x).numpy(), wanted(a), 1e-6, 1e-6)
+
+
 def test_nothing_is_written_where_an_index_is_wrong(made: list[Any]) -> None:
     wrong = sf.tensor([0, 1, 99])
     for change in (

@@ -102,7 +102,7 @@ NO_SIZES: Mapping[str, str] = {
             "codegen.lower.blocks._EVEN", "codegen.gemm.tile._CHAINS", "codegen.gemm.few_rows.LEAST_VECTORS", "codegen.gemm.few_rows._STREAMS",
             "codegen.gemm.few_rows._MOST", "codegen.llvm.sqrt._LANES",
             "codegen.lower.correlate._UNROLLED", "codegen.lower.window_products._UNROLLED", "codegen.lower.loops._ROWS_PART", "codegen.schedule.cpu._ALONG_COLUMNS",
-            "codegen.lower.short_rows._REGISTERS", "codegen.schedule.cpu._STRIP", "graph.rowmajor._SOME", "graph.rowmajor._STRIP", "graph.rowmajor._WIDTH",
+            "codegen.lower.short_rows._REGISTERS", "codegen.schedule.cpu._STRIP", "graph.rowmajor._SOME", "graph.rowmajor._RUN", "graph.rowmajor._STRIP", "graph.rowmajor._WIDTH",
             "eager.ranges._PIECE",
         ),
         "products that make an element of a convolution, of which tests/codegen/test_long_sums.py has many": (
@@ -287,7 +287,7 @@ NO_SIZES: Mapping[str, str] = {
             "codegen.llvm.poison.NOTHING", "codegen.llvm.poison._NO_NUMBER",
             "codegen.maths.bits.ROUNDS", "codegen.maths.erf.SPARE", "codegen.maths.far._AHEAD",
             "codegen.maths.far._LOW", "codegen.maths.normal.SPARE", "codegen.target.PORTABLE",
-            "eager.fast.records.FLAGS", "eager.fast.records.NO_DTYPE", "eager.fast.apply.FLOATS", "eager.fast.compute.SHORT_FLOATS", "eager.fast.entry.FLOATS", "eager.fast.key.MAY_BE_WANTED",
+            "eager.fast.records.FLAGS", "eager.fast.records.NO_DTYPE", "eager.fast.apply.FLOATS", "eager.fast.change._WORDS", "eager.fast.compute.SHORT_FLOATS", "eager.fast.entry.FLOATS", "eager.fast.key.MAY_BE_WANTED",
             "eager.fast.recall._OPEN",
             "eager.fast.objects.COUNT", "runtime.pool.FUTEX", "runtime.pool.FAULTS",
             "runtime.pool.EVERYBODY", "runtime.pool.MASK_WORDS", "runtime.relocations._BYTES.1",

@@ -29,7 +29,6 @@ from staticflow.eager.fast.plans import Planner, parameters_of
 from staticflow.eager.fast.pull import place_of
 from staticflow.eager.fast.records import FLAGS, MOST, OPS_ROOM, KnownOpRecord, OpPlaceRecord
 from staticflow.eager.noted_programs import program_op
-from staticflow.eager.pullback import when_compiled
 from staticflow.eager.vertex import PerElementEntry, TapeEntry
 from staticflow.eager.vjp_plans import vjp_of
 from staticflow.graph.dtypes import DTYPES
@@ -40,6 +39,7 @@ from staticflow.ops.declaring import lowering
 from staticflow.ops.declaring.by_shape import BY_SHAPE
 from staticflow.ops.declaring.declare import PerElement
 from staticflow.ops.declaring.promote import usual_dtypes
+from staticflow.ops.indexing.index_ops import embedding_op
 from staticflow.ops.symbols.saves import saves_of
 from staticflow.runtime.fastcall import builtin_function, method_descriptor
 from staticflow.runtime.native import compile_native
@@ -247,8 +247,8 @@ def _flags(op: Op) -> dict[str, bool]:
         "PLANNED": OPS.get(op.name) is op,
         "HALVES": takes_halves(op),
         "EVEN": is_even(op),
+        "ROWS": op is embedding_op,
         "PART": type(op.lowering) is lowering.View and op.lowering.span is not None,
-        "COMPILED": when_compiled(op) == "large",
     }
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 
 from typing import TypeGuard
 
-from staticflow.eager.costs import LARGE
 from staticflow.eager.fast.classes import Entry, SavedType, State, row_type, saved_type_example
-from staticflow.eager.fast.objects import count_elements, is_memory, is_tensor, tensor_of
+from staticflow.eager.fast.objects import is_memory, is_tensor, tensor_of
 from staticflow.native import cpython
 from staticflow.native.cpython import NONE, Array, Tuple, int_type, is_array, is_tuple, tuple_type
 from staticflow.native.language import Int32, Object, Owned, drop, hold, inline, native, space
@@ -77,21 +76,19 @@ def is_same_number(a: Object, b: Object) -> bool:
 
 
 @native
-def describe_value(kept: Object, edge: Object, any_size: bool) -> Owned[Object | None]:
+def describe_value(kept: Object, edge: Object) -> Owned[Object | None]:
     """A saved value of a vertex in the form that `staticflow.eager.vjp_plans.vjp_of` takes: a
     tensor that came by an edge, a shape and a dtype, a number, or None for a type that is the
-    cotangent's. Null where a tensor is large and ``any_size`` is false, where Python has to look at
-    the value, or with an error set."""
+    cotangent's. Null where Python has to look at the value, or with an error set."""
     if is_row(kept):
         array = open_saved(kept)
         if array is None:
             return None
-        small = any_size or count_elements(array) < LARGE
-        tensor = load_value(array, kept, edge) if small else None
+        tensor = load_value(array, kept, edge)
         drop(array)
         return tensor
     if is_saved_type(kept):
-        return describe_type(kept, any_size)
+        return describe_type(kept)
     return hold(kept)
 
 
@@ -116,14 +113,12 @@ def load_value(array: Array, kept: Tuple, edge: Object) -> Owned[Object | None]:
 
 
 @native
-def describe_type(kept: SavedType, any_size: bool) -> Owned[Object | None]:
-    """The shape and dtype that are kept of a tensor of the host, as a tuple; null of another, if it
-    is large but not of ``any_size``, or with an error set."""
+def describe_type(kept: SavedType) -> Owned[Object | None]:
+    """The shape and dtype that are kept of a tensor of the host, as a tuple; null of another, or
+    with an error set."""
     shape = kept.shape
     dtype = kept.dtype
     if kept.sf_gpu is not NONE or shape is None or dtype is None or not is_tuple(shape):
-        return None
-    if not any_size and not has_fewer(shape, LARGE):
         return None
     held = hold(shape)
     held_dtype = hold(dtype)

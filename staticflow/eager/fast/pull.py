@@ -2,8 +2,8 @@
 `staticflow.eager.vertex` give of a usual vertex.
 
 A vertex that is not usual is declined, and Python's method pulls it. The usual one is recorded by
-an op of the table, nothing of the step is to be recorded, its arrays are on the host and as they
-were when they were saved, and no program is to be made for large ones.
+an op of the table, nothing of the step is to be recorded, and its arrays are on the host and as
+they were when they were saved.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ from staticflow.native.language import (
 
 __all__ = ["Back", "is_entry", "place_of", "pull_entry"]
 
-COMPILED, PARTIALS = FLAGS["COMPILED"], FLAGS["PARTIALS"]
-PART, PLANNED = FLAGS["PART"], FLAGS["PLANNED"]
+PART, PARTIALS = FLAGS["PART"], FLAGS["PARTIALS"]
+PLANNED, ROWS = FLAGS["PLANNED"], FLAGS["ROWS"]
 
 BEFORE = 4
 """What `staticflow.eager.vjp_plans.vjp_of` takes before the arguments of the op."""
@@ -163,9 +163,10 @@ def pull_back(back: Back) -> Owned[Tuple | None]:
     found: Tuple | None = None
     if args is not None and has_flag(back.op, PART) and is_part_of_many(args):
         found = one_part(back)
+    elif args is not None and has_flag(back.op, ROWS) and is_of_large(args):
+        found = None  # as `staticflow.eager.row_gradient` looks at it
     elif args is not None and result is not None and is_row(args):
-        by_partials = entry.type is per_element_type and has_flag(back.op, PARTIALS)
-        if by_partials and array_of_ct(back).descr is not bfloat16:
+        if goes_by_partials(back):
             found = pull_by_partials(back, args, result)
         elif has_flag(back.op, PLANNED):
             found = pull_by_plan(back, args, result)
@@ -178,6 +179,12 @@ def pull_back(back: Back) -> Owned[Tuple | None]:
 def is_part_of_many(args: Object) -> bool:
     """Whether this is all that is kept of a tensor of so many elements that parts of it wait."""
     return is_row(args) and is_of_many(cpython.PyTuple_GetItem(args, 0), SMALL)
+
+
+@inline
+def is_of_large(args: Object) -> bool:
+    """Whether the first that is kept is the shape of a large tensor."""
+    return is_row(args) and is_of_many(cpython.PyTuple_GetItem(args, 0), LARGE)
 
 
 @native
@@ -198,12 +205,19 @@ def one_part(back: Back) -> Owned[Tuple | None]:
 # -- by partials ---------------------------------------------------------------------------------
 
 
+@inline
+def goes_by_partials(back: Back) -> bool:
+    """Whether the partials of an elementwise op run on the arrays, which are small."""
+    if back.entry.type is not per_element_type or not has_flag(back.op, PARTIALS):
+        return False
+    array = array_of_ct(back)
+    return array.descr is not bfloat16 and count_elements(array) < LARGE
+
+
 @native
 def pull_by_partials(back: Back, args: Tuple, result: Object) -> Owned[Tuple | None]:
-    """What the partials of an elementwise op give of small arrays; null if they are not small or
-    are changed, or with an error set."""
-    if count_elements(array_of_ct(back)) >= LARGE:
-        return None
+    """What the partials of an elementwise op give of small arrays; null if they are changed, or
+    with an error set."""
     values = space(Owned[Object], MOST + 2)
     known = open_values(values, back, args, result)
     found: Tuple | None = None
@@ -385,17 +399,14 @@ def keep_again(entry: Entry, args: Tuple, result: Object) -> None:
 @native
 def describe_values(values: Row[Owned[Object]], back: Back, args: Tuple, result: Object) -> int:
     """Write what `vjp_of` is called with, but attributes. How many these are: fewer if one has to
-    be looked at by Python, or is large and there may be a program for it."""
-    any_size = not has_flag(back.op, COMPILED)
-    if not any_size and count_elements(array_of_ct(back)) >= LARGE:
-        return 0
+    be looked at by Python."""
     values[0] = hold(back.op.name)
     needs = describe_needs(back.edges)
     if needs is None:
         return 1
     values[1] = needs
     values[2] = hold(back.ct)
-    out = describe_value(result, back.entry, True)
+    out = describe_value(result, back.entry)
     if out is None:
         return 3
     values[3] = out
@@ -403,7 +414,7 @@ def describe_values(values: Row[Owned[Object]], back: Back, args: Tuple, result:
     for i in range(cpython.PyTuple_Size(args)):
         kept = hold(cpython.PyTuple_GetItem(args, i))
         edge = hold(cpython.PyTuple_GetItem(back.edges, i))
-        value = describe_value(kept, edge, any_size)
+        value = describe_value(kept, edge)
         drop(kept)
         drop(edge)
         if value is None:

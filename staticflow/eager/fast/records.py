@@ -28,14 +28,14 @@ MOST = 32
 
 FLAGS = {name: 1 << i for i, name in enumerate(
     ("RECORDABLE", "PER_ELEMENT", "NUMBERS", "BY_NUMBER", "ANY_DTYPES", "TAIL", "VIEW", "REDUCES",
-     "PARTIALS", "PLANNED", "COMPILED", "HALVES", "EVEN", "PART")
+     "PARTIALS", "PLANNED", "HALVES", "EVEN", "PART", "ROWS")
 )}  # fmt: skip
 """What an op's flags say: it has a vjp; its vjp is one of `PerElementEntry`; numbers may stand
 beside its tensors, and reach what computes it as they are and not as arrays; its tensors are of any
 dtypes, or the first is; it gives a view; it reduces dims; the partials of its vjp run on arrays;
-calls of its vjp are remembered; for large arrays its vjp may be a program; so many floats of 16
-bits are as many as a large array to it; it takes no copies of arrays that do not lie in rows, but
-leaves them to NumPy; and it gives a part of its tensor, whose cotangent may wait for others."""
+calls of its vjp are remembered; so many floats of 16 bits are as many as a large array to it; it
+takes no copies of arrays that do not lie in rows, but leaves them to NumPy; it gives a part of its
+tensor, whose cotangent may wait for others; and the gradient of its table may be kept by rows."""
 
 OPS_ROOM = 1024
 """In a table of so many places ops are found by their addresses."""
