@@ -127,7 +127,7 @@ def overwrite(
         return False
     entry = program.executable.fast
     if program.order is not None:
-        return bool(entry(*_turned(arrays, program.order)) == ())
+        return bool(entry(*_turn(arrays, program.order)) == ())
     if entry(*arrays) != ():
         return False
     if len(arrays) == 1 + len(values) and names in _BESIDE and fn is not pow:
@@ -135,7 +135,7 @@ def overwrite(
     return True
 
 
-def _turned(arrays: Sequence[Array], order: tuple[int, ...]) -> list[Array]:
+def _turn(arrays: Sequence[Array], order: tuple[int, ...]) -> list[Array]:
     """Arrays with their dims in an order, but those of no dims."""
     return [in_dims(a, order) if a.ndim else a for a in arrays]
 
@@ -148,7 +148,7 @@ def _find(
     order of their dims are taken in that, which changes nothing where elements alone are computed
     of elements."""
     order = order_of(arrays)
-    x, *others = arrays if order is None else _turned(arrays, order)
+    x, *others = arrays if order is None else _turn(arrays, order)
     lie_well = lies_apart(x) and in_rows(x) and all(map(in_lines, others))
     if not lie_well or any(isinstance(a, np.generic) for a in values):
         return None

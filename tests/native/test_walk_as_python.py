@@ -104,6 +104,7 @@ class Outside:
             "is_tensor": lambda thing: hasattr(thing, "data"), "count_elements": lambda array: 4,
             "is_entry": lambda vertex: hasattr(vertex, "edges"), "pull_entry": self.pull,
             "is_output": lambda vertex: hasattr(vertex, "entry"),
+            "is_dict": lambda thing: isinstance(thing, Table),
             "PyDict_New": lambda: world.make(Table(world)),
         }  # fmt: skip
         for module in (cpython, followed, sums, walk):
@@ -135,6 +136,23 @@ class Outside:
             heapq.heappush(self.heap, given[1].number)
         elif made is not None and function is walk.heappop:
             heapq.heappop(self.heap)
+        elif made is not None and function in (sums.sum_cotangents, walk.whole_of):
+            drop_later(self.world)
+            return self.together(function, given)
+        return made
+
+    def together(self, function: Any, given: Row[Any]) -> Any:
+        """The parts of two rows as one row, or the whole of one."""
+        if function is walk.whole_of:
+            return self.world.make(ct(sum(one.value for one in given[0].items[1::2])))
+        both = [p for i in (0, 1) for p in getattr(given[i], "items", [given[i]])]
+        return self.row_of(*both)
+
+    def row_of(self, *things: Any) -> Any:
+        """A new tuple of things."""
+        made = self.world.make(Items(type=tuple_type, items=[*things]))
+        for one in things if made is not None else ():
+            one.references += 1
         return made
 
     def add(self, op: Any, both: Row[Any], *_: Any) -> Any:
@@ -152,11 +170,21 @@ class Outside:
         self.pulls.append((entry.serial.number, of.value))
         if entry.by_python:
             return None
+        if entry.takes_part:
+            return self.part(entry, of)
         found = self.tuple(len(edges.items))
         for i in range(len(edges.items) if found is not None else 0):
             of.references += 1
             found.items[i] = of
         return found
+
+    def part(self, entry: Any, of: Any) -> Any:
+        """What `pull.one_part` gives."""
+        pair = self.row_of(entry, of)
+        row = None if pair is None else self.row_of(pair)
+        if pair is not None:
+            pair.references -= 1
+        return row
 
 
 class Cotangent(Counted):
@@ -169,10 +197,11 @@ def ct(value: float) -> Any:
     return Cotangent(data=Counted(type=array_type, descr=FLOAT, value=value))
 
 
-def vertex(serial: int, *edges: Any, by_python: bool = False) -> Any:
+def vertex(serial: int, *edges: Any, by_python: bool = False, takes_part: bool = False) -> Any:
     row = Items(type=row_type, items=[*edges])
     number = Number(number=serial, type=int_type)
     made = Counted(type=entry_type, serial=number, edges=row, hooks=NONE, by_python=by_python)
+    made.takes_part = takes_part
     return made
 
 
@@ -306,11 +335,34 @@ def reached(thing: Any, found: dict[int, Any]) -> dict[int, Any]:
     return found
 
 
+def a_graph_of_parts() -> tuple[Any, Any]:
+    """A vertex to which three parts of another lead, two of a leaf to the leaf."""
+    x = a_leaf()
+    whole = vertex(1, x)
+    parts = [vertex(serial, whole, takes_part=True) for serial in (2, 3, 4)]
+    own = [vertex(serial, x, takes_part=True) for serial in (5, 6)]
+    return vertex(7, *parts, *own), x
+
+
+def test_parts_wait_until_the_walk_is_at_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    outside = Outside(world, monkeypatch)
+    top, x = a_graph_of_parts()
+    given, good = start(world, top)
+    assert good and given.vertex is None
+    assert outside.pulls == [(7, 1), (6, 1), (5, 1), (4, 1), (3, 1), (2, 1), (1, 3)]
+    of_x = given.leaves.get(x)  # in the order in which they came: two parts, and then the whole
+    assert [one.value for one in of_x.items[1:4:2]] == [1, 1]
+
+
+@pytest.mark.parametrize("graph", [a_graph, a_graph_of_parts])
 @pytest.mark.parametrize("fails", range(-1, 45))
-def test_nothing_is_lost_where_a_call_fails(monkeypatch: pytest.MonkeyPatch, fails: int) -> None:
+def test_nothing_is_lost_where_a_call_fails(
+    monkeypatch: pytest.MonkeyPatch, fails: int, graph: Any
+) -> None:
     world = World(fails)
     Outside(world, monkeypatch)
-    top, _ = a_graph()
+    top, _ = graph()
     before = {k: t.references for k, t in reached(top, {}).items()}
     given, good = start(world, top)
     assert good == (not 0 <= fails < world.calls)
@@ -409,6 +461,29 @@ def test_a_step_loses_nothing(monkeypatch: pytest.MonkeyPatch, fails: int, retai
         found.references -= 1
     before[id(args)] -= int(one.args is not args)
     assert {k: t.references for k, t in reached(args, {}).items()} == before
+    assert [thing for thing in world.leaks() if thing is not found] == []
+
+
+@pytest.mark.parametrize("fails", range(-1, 3))
+@pytest.mark.parametrize("size", [pull.SMALL, pull.SMALL - 1])
+def test_the_cotangent_of_a_part_waits(
+    monkeypatch: pytest.MonkeyPatch, size: int, fails: int
+) -> None:
+    world = World()
+    one = a_step(world, monkeypatch, recall=lambda *_: None)
+    pull.find_op(one.op).flags = pull.PART
+    one.args.items.reverse()  # now the shape is what is kept of the first
+    one.args.items[0].shape.items.append(Number(number=size, type=int_type))
+    before = {k: t.references for k, t in reached(one, {}).items()}
+    world.calls, world.fails, world.made = 0, fails, []
+    found = go_back(one)
+    failed = 0 <= fails < world.calls
+    assert (found is None) == (failed or size < pull.SMALL)
+    if found is not None:
+        ((vertex, of),) = [pair.items for pair in found.items]
+        assert vertex is one and of.value == 1.0
+        found.references -= 1
+    assert {k: t.references for k, t in reached(one, {}).items()} == before
     assert [thing for thing in world.leaks() if thing is not found] == []
 
 
