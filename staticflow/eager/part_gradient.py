@@ -126,7 +126,8 @@ class _Filling:
         dim, first, end = span
         if self.low == self.high:
             self.dim, self.low, self.high = dim, first, first
-        self._fill(end, first)
+        if end < self.low or first > self.high:
+            self._fill(end, first)
         low, high = self.low, self.high
         self.low, self.high = min(low, first), max(high, end)
         if end <= low or first >= high:
