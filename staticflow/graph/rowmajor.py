@@ -67,6 +67,8 @@ def _is_filled(target: Any, source: Any) -> bool:
     """Whether a copy puts one number into all of a large row-major array of its dtype."""
     if type(target) is not np.ndarray or target.size < _LARGE or any(source.strides):
         return False
+    if source.shape not in ((), target.shape):  # which NumPy broadcasts, or refuses
+        return False
     return bool(target.flags.c_contiguous and target.dtype == source.dtype)
 
 
