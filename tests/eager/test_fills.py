@@ -52,7 +52,15 @@ def test_parts_are_filled_and_no_more(dtype: str) -> None:
     def whole() -> Any:
         return sf.ones(300, 300, dtype=getattr(sf, dtype))
 
-    for part in (np.s_[:, ::2], np.s_[1:], np.s_[:, 3:9], np.s_[7], np.s_[:, 5], np.s_[1:, 1:]):
+    for part in (
+        np.s_[:, :],
+        np.s_[:, ::2],
+        np.s_[1:],
+        np.s_[:, 3:9],
+        np.s_[7],
+        np.s_[:, 5],
+        np.s_[1:, 1:],
+    ):
         for turned in (False, True):
             x = whole()
             seen = x.t() if turned else x

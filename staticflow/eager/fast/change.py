@@ -40,7 +40,7 @@ from staticflow.native.language import (
     unsigned_less,
     variable,
 )
-from staticflow.runtime.object_layout import CONTIGUOUS, WRITEABLE
+from staticflow.runtime.object_layout import CONTIGUOUS, FORTRAN, WRITEABLE
 
 __all__ = [
     "bump", "call_ufunc_into", "copy_array", "count_change", "has_vertex", "is_done_here",
@@ -177,7 +177,11 @@ def copy_array(array: Array, source: Array) -> bool:
     if source.ndim != 0:
         if not same_shape(array, source):
             return False
-    elif array.flags & CONTIGUOUS and _WORDS & bit_of(array) and array.descr is source.descr:
+    elif (
+        array.flags & (CONTIGUOUS | FORTRAN)
+        and _WORDS & bit_of(array)
+        and array.descr is source.descr
+    ):
         word = trust(source.data, Row[Int32], "an array of words, which has one element")[0]
         cpython.wmemset(
             trust(array.data, Row[Int32], "a row of words"), word, count_elements(array)

@@ -25,7 +25,7 @@ from staticflow.eager.fast.change import (
 )
 from staticflow.eager.fast.classes import Memory, State, Tensor, name_alpha
 from staticflow.eager.fast.entry import has_no_edge, is_like
-from staticflow.eager.fast.objects import operand_array, operand_tensor
+from staticflow.eager.fast.objects import lies_alike, operand_array, operand_tensor
 from staticflow.eager.fast.operands import (
     current_state,
     is_recording,
@@ -143,7 +143,8 @@ def compute_in_place(
     array = operand_array(target)  # as `scale` may exchange that of an operand
     if method.program is None:  # NumPy is slow at copies of transposed arrays
         source = operand_array(other)
-        return (few or is_in_rows(source)) and copy_array(array, source)
+        pays = few or is_in_rows(source) or lies_alike(array, source)
+        return pays and copy_array(array, source)
     ufunc = method.ufunc
     if by_numpy and ufunc is not None:
         return compute_by_ufunc(ufunc, array, other, state)

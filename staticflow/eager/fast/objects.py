@@ -36,7 +36,7 @@ from staticflow.runtime.new_objects import like
 
 __all__ = [
     "bit_of", "count_elements", "dtype_of", "has_flag", "is_memory", "is_tensor", "is_there",
-    "is_view", "new_row", "operand_array", "operand_tensor", "pair", "same_shape",
+    "is_view", "lies_alike", "new_row", "operand_array", "operand_tensor", "pair", "same_shape",
     "tensor_of", "tensors_of", "triple", "tuple_of_one",
 ]  # fmt: skip
 
@@ -93,6 +93,19 @@ def pair(x: Owned[Object], y: Owned[Object]) -> Owned[Tuple | None]:
     cpython.PyTuple_SetItem(things, 0, x)
     cpython.PyTuple_SetItem(things, 1, y)
     return things
+
+
+@native
+def lies_alike(a: Array, b: Array) -> bool:
+    """Whether two arrays have the same sizes and strides."""
+    if not same_shape(a, b):
+        return False
+    steps = a.strides
+    others = b.strides
+    for i in range(a.ndim):
+        if steps[i] != others[i]:
+            return False
+    return True
 
 
 @native
