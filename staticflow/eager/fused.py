@@ -82,8 +82,8 @@ class FusedProgram:
     """
 
     __slots__ = (
-        "_backward", "args", "back", "derivative", "fn", "forward", "operands", "order", "outputs",
-        "pack", "unread", "ways",
+        "_backward", "args", "back", "derivative", "fn", "forward", "gives_number", "operands",
+        "order", "outputs", "pack", "unread", "ways",
     )  # fmt: skip
 
     def __init__(
@@ -101,6 +101,7 @@ class FusedProgram:
         params = params_of(kinds)
         outputs, self.pack = trace(self.of if order is None else self._in_order, params)
         self.outputs = len(outputs)
+        self.gives_number = not any(o.tensor_type.ndim for o in outputs)
         self.derivative: Derivative | None = None
         self.ways: dict[tuple[bool | int, ...], Callable[..., Any]] = {}
         if not needs or not any(o.tensor_type.dtype.is_floating for o in outputs):
@@ -238,7 +239,9 @@ def _vjp(needs: Sequence[bool], cts: Any, out: Any, *args: Any, fused: FusedProg
     return [next(pulled) if need else None for need in needs]
 
 
-def fused_form(fn: Function, grad_name: str, only_large: bool, attends: bool) -> Function:
+def fused_form(
+    fn: Function, grad_name: str, only_large: bool, attends: bool, any_order: bool
+) -> Function:
     """What a fused function is called as."""
     passes = WITH_ATTENTION if attends else AS_WRITTEN
     keeps_order = only_large and not attends  # as its ops do
@@ -265,7 +268,7 @@ def fused_form(fn: Function, grad_name: str, only_large: bool, attends: bool) ->
                 key += data.shape, data.dtype
                 if alone and (a._vertex is not None or a._view is not None):
                     alone = False
-                if keeps_order and whole:
+                if whole and (keeps_order or (any_order and data.size >= LARGE)):
                     whole = data.flags.c_contiguous
             elif type(a) in _OF_GRAPHS:
                 return fn(*args)
@@ -279,7 +282,7 @@ def fused_form(fn: Function, grad_name: str, only_large: bool, attends: bool) ->
             needs = tuple([e is not None for e in edges])
             if True not in needs:
                 needs = ()
-        order = order_of(arrays) if keeps_order and not whole else None
+        order = None if whole else order_of(arrays)
         key += needs, order
         known = tuple(key)
         try:
@@ -288,6 +291,8 @@ def fused_form(fn: Function, grad_name: str, only_large: bool, attends: bool) ->
             return fn(*args)
         if program is UNMET:
             found = _find(fn, programs, args, arrays, needs, passes, order)
+            if order is not None and not keeps_order and not (found and found.gives_number):
+                found = _find(fn, programs, args, arrays, needs, passes, None)
             program = programs.remember(known, found)
         results = None if program is None else program.run(arrays)
         if results is None:
@@ -297,7 +302,7 @@ def fused_form(fn: Function, grad_name: str, only_large: bool, attends: bool) ->
         count = program.outputs
         made = tuple(map(tensor._wrap, results[:count]))
         out = made if program.pack else made[0]
-        if state.noted is not None and order is None:
+        if state.noted is not None and program.order is None:
             _note(call, op, program, needs, tensors, arrays, made if program.pack else out)
         if program.derivative is not None:
             held = list(map(save_value, tensors))

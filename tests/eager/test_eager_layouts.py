@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -100,3 +101,42 @@ def test_large_transposed_matrices_are_copied_by_programs(monkeypatch: pytest.Mo
             found = sf.linalg.slogdet(turned).logabsdet
             np.testing.assert_allclose(found.numpy(), np.linalg.slogdet(a)[1], 1e-12)
         assert (len(copied) == 5) == many
+
+
+LOSSES = (
+    "binary_cross_entropy", "binary_cross_entropy_with_logits", "huber_loss", "kl_div", "l1_loss",
+    "mse_loss", "smooth_l1_loss",
+)  # fmt: skip
+
+MORE_KEPT = ("binary_cross_entropy", "binary_cross_entropy_with_logits", "kl_div")
+"""Losses that keep for the way back what is as large as their operands."""
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_losses_of_columns_copy_none(name: str) -> None:
+    fn = getattr(sf.nn.functional, name)
+    a, b = (sf.rand(300, 250) * 0.8 + 0.1 for _ in range(2))
+
+    def run(turned: bool, reduction: str) -> tuple[Any, Any, int]:
+        x, y = a.clone().requires_grad_(), b.clone()
+        given = (x.t(), y.t()) if turned else (x, y)
+        fn(*given, reduction=reduction).sum()  # by which programs are compiled
+        tracemalloc.start()
+        try:
+            before, _ = tracemalloc.get_traced_memory()
+            out = fn(*given, reduction=reduction)
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        out.sum().backward()
+        return out.detach().numpy(), x.grad.numpy(), peak - before
+
+    for reduction in ("mean", "sum", "none"):
+        (wanted, of_wanted, _), (found, of_found, peak) = (
+            run(False, reduction),
+            run(True, reduction),
+        )
+        np.testing.assert_allclose(found.T, wanted, 1e-4)
+        np.testing.assert_allclose(of_found, of_wanted, 1e-4, 1e-9)
+        if reduction != "none" and name not in MORE_KEPT:
+            assert peak < a.numel()  # bytes: a fourth of an array

@@ -109,7 +109,7 @@ def mse_loss(input: Any, target: Any, reduction: str = "mean", weight: Any = Non
     return _mse_loss(input, target, reduction)
 
 
-@fused("MseLossBackward0")
+@fused("MseLossBackward0", any_order=True)
 def _mse_loss(input: Any, target: Any, reduction: str) -> Any:
     if check_reduction(reduction) == "mean":
         return mse_loss_op(input, target)
@@ -127,7 +127,7 @@ def l1_loss(input: Any, target: Any, reduction: str = "mean", weight: Any = None
     return _l1_loss(input, target, reduction)
 
 
-@fused("MeanBackward0")
+@fused("MeanBackward0", any_order=True)
 def _l1_loss(input: Any, target: Any, reduction: str) -> Any:
     return reduce(abs(input - target), reduction)
 
@@ -151,7 +151,7 @@ def huber_loss(
     return _huber_loss(input, target, reduction, delta)
 
 
-@fused("HuberLossBackward0")
+@fused("HuberLossBackward0", any_order=True)
 def _huber_loss(input: Any, target: Any, reduction: str, delta: float) -> Any:
     return reduce(_huber(input, target, delta), reduction)
 
@@ -170,7 +170,7 @@ def smooth_l1_loss(input: Any, target: Any, reduction: str = "mean", beta: float
     return _smooth_l1_loss(input, target, reduction, beta)
 
 
-@fused("SmoothL1LossBackward0")
+@fused("SmoothL1LossBackward0", any_order=True)
 def _smooth_l1_loss(input: Any, target: Any, reduction: str, beta: float) -> Any:
     return reduce(_huber(input, target, beta) / beta, reduction)
 
@@ -203,7 +203,7 @@ def binary_cross_entropy(
     return loss
 
 
-@fused("BinaryCrossEntropyBackward0")
+@fused("BinaryCrossEntropyBackward0", any_order=True)
 def _bce(input: Any, target: Any, weight: Any, reduction: str) -> Any:
     each = bce_op(input, target)
     return reduce(each if weight is None else each * weight, reduction)
@@ -224,7 +224,7 @@ def binary_cross_entropy_with_logits(
     return _bce_with_logits(input, target, weight, reduction, pos_weight)
 
 
-@fused("BinaryCrossEntropyWithLogitsBackward0")
+@fused("BinaryCrossEntropyWithLogitsBackward0", any_order=True)
 def _bce_with_logits(input: Any, target: Any, weight: Any, reduction: str, pos_weight: Any) -> Any:
     # -log(1 - sigmoid(x)) = x - log(sigmoid(x))
     soft = -logsigmoid(input)
@@ -246,7 +246,7 @@ def kl_div(input: Any, target: Any, reduction: str = "mean", log_target: bool = 
     return _kl_div(input, target, reduction, log_target)
 
 
-@fused("KlDivBackward0")
+@fused("KlDivBackward0", any_order=True)
 def _kl_div(input: Any, target: Any, reduction: str, log_target: bool) -> Any:
     if log_target:
         each = exp(target) * (target - input)

@@ -31,8 +31,8 @@ class EagerSide:
       somebody else has, and the others as they are.
     - ``versions`` tells how often the memory of each of some tensors was changed in place.
     - ``expression`` gives the symbol of a tensor with a history.
-    - ``fused(fn, grad_name, only_large, attends)`` and ``in_place(fn, count, by_element)`` are the
-      forms of `staticflow.ops.declaring.fused`.
+    - ``fused(fn, grad_name, only_large, attends, any_order)`` and ``in_place(fn, count,
+      by_element)`` are the forms of `staticflow.ops.declaring.fused`.
     - ``copy_saved(changes)`` copies what the tape has saved of tensors that are about to take other
       values, of pairs of both.
     - ``step_rows(table, step)`` puts ``step(rows, gradients)`` in the place of the rows of a
@@ -49,7 +49,7 @@ class EagerSide:
     own: Callable[[list[Any]], list[Any]]
     versions: Callable[[Sequence[Any]], list[int]]
     expression: Callable[[Any], Any]
-    fused: Callable[[Form, str, bool, bool], Form]
+    fused: Callable[[Form, str, bool, bool, bool], Form]
     in_place: Callable[[Form, int, bool], Callable[..., Callable[..., bool]]]
     copy_saved: Callable[[Sequence[tuple[Any, Any]]], None]
     step_rows: Callable[[Any, Callable[[Any, Any], Any]], bool]

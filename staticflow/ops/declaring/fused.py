@@ -33,7 +33,9 @@ FUSED: list[Fused] = []
 """All of them."""
 
 
-def fused(grad_name: str, only_large: bool = False, attends: bool = False) -> Callable[[F], F]:
+def fused(
+    grad_name: str, only_large: bool = False, attends: bool = False, any_order: bool = False
+) -> Callable[[F], F]:
     """``fn(*args)`` of tensors, symbols and hashable values, that gives a tensor or a tuple of
     them, which may be a named one, and of the tensors asks shapes and dtypes only.
 
@@ -41,7 +43,9 @@ def fused(grad_name: str, only_large: bool = False, attends: bool = False) -> Ca
     are inside `autocast`, too. Sizes other than 1 are
     unknown to it as a rule, and what it checks of them it checks before anything is computed. If it
     is fused ``only_large``, small tensors go through its ops, which other calls have compiled. One
-    that ``attends`` never has the weights of its attention in memory, forward or backward.
+    that ``attends`` never has the weights of its attention in memory, forward or backward. What
+    one gives in ``any_order`` is, if it has no dims, the same whatever the order of the dims of its
+    tensors: large ones are taken as they lie.
     """
 
     def mark(fn: F) -> F:
@@ -51,7 +55,7 @@ def fused(grad_name: str, only_large: bool = False, attends: bool = False) -> Ca
         def call(*args: Any) -> Any:
             form = marked.form
             if form is None:
-                form = marked.form = eager.fused(fn, grad_name, only_large, attends)
+                form = marked.form = eager.fused(fn, grad_name, only_large, attends, any_order)
             return form(*args)
 
         FUSED.append(marked)
