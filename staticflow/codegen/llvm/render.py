@@ -89,6 +89,7 @@ from staticflow.graph.dtypes import bool_, float16, int64
 
 __all__ = [
     "LOOK",
+    "RUNS_ONCE",
     "called_in",
     "join_kernels",
     "looks",
@@ -107,7 +108,7 @@ _ATTRIBUTES = 'nounwind "prefer-vector-width"="512" "min-legal-vector-width"="51
 
 _VECTOR = re.compile(r"<\d+ x ")
 
-_RUNS_ONCE = " noinline optnone"
+RUNS_ONCE = " noinline optnone"
 """Of a function that only says what threads are to share: it takes LLVM 0.4 of the time without
 optimisation, and is a few moves more."""
 
@@ -125,11 +126,15 @@ def render_module(
     return join_kernels(render_kernel(kernel, target, inside=inside) for kernel in kernels)
 
 
-def join_kernels(texts: Iterable[str]) -> str:
-    """The text of several kernels from that of each."""
+def join_kernels(texts: Iterable[str], callers: str = "") -> str:
+    """The text of several kernels from that of each, with the declarations that it needs, and that
+    the text of ``callers`` needs, which stand elsewhere."""
     text = "\n".join(texts)
-    called = "".join(f"{declaration}\n" for declaration in _declare_called(text))
-    return f"{DECLARATIONS}\n{called}{text}" if called or may_stop(text) or WANTED in text else text
+    every = text + callers
+    called = "".join(f"{declaration}\n" for declaration in _declare_called(every))
+    if called or may_stop(every) or WANTED in every:
+        return f"{DECLARATIONS}\n{called}{text}"
+    return text
 
 
 def render_kernel(
@@ -221,7 +226,7 @@ class KernelWriter:
         body = str(self.text)
         head = f"define internal i32 @{name}({', '.join(parameters)}) {_ATTRIBUTES}"
         if "call i32 @parallel(" in body and not self.has_loops and not _VECTOR.search(body):
-            head += _RUNS_ONCE
+            head += RUNS_ONCE
         head += _COUNTED if self.has_rare else ""
         return f"{head} {{\n{body}}}\n"
 

@@ -18,12 +18,15 @@ allocates nothing (`staticflow.codegen.llvm.arena`).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from staticflow.codegen.llvm.addresses import Places
 from staticflow.codegen.llvm.arena import CELL, arena_text, header_bytes, make_room
+from staticflow.codegen.llvm.callers import Caller, take_caller
 from staticflow.codegen.llvm.index import IndexWriter
+from staticflow.codegen.llvm.modules import SMALL
 from staticflow.codegen.llvm.probes import Probes
 from staticflow.codegen.llvm.render import LOOK, join_kernels, looks, may_stop, render_kernel
 from staticflow.codegen.llvm.repeats import write_choose, write_repeat
@@ -101,10 +104,13 @@ def render_routine(
         for k in program.kernels
     }
     stopping = {name for name, text in texts.items() if may_stop(text)}
-    kernels = join_kernels(texts.values())
+    callers = {} if probes is not None else _take_callers(program, texts)
+    kernels = join_kernels(texts.values(), "\n".join(s for c in callers.values() for s in c.lines))
     if probes is not None:
         kernels = probes.around_parts(kernels, sum(1 for _ in walk_steps(program.steps)))
-    run = RunWriter(program, layout, table, updated, stopping, keeps_arena, probes, poison).write()
+    run = RunWriter(
+        program, layout, table, updated, stopping, callers, keeps_arena, probes, poison
+    ).write()
     asks = sum(isinstance(s, Ask) for s in walk_steps(program.steps))
     answers = "".join(f"@answer{i} = external global i8\n" for i in range(asks))
     ask = f"{answers}declare i1 @ask(ptr, ptr, ptr)\n" if asks else ""
@@ -113,6 +119,21 @@ def render_routine(
     )
     text = f"{arena}\n{LOOK}{ask}{iterations}\n{kernels}\n{run}"
     return text if program.flushes is None else flush_subnormals(text, program.flushes)
+
+
+def _take_callers(program: Routine, texts: dict[str, str]) -> dict[str, Caller]:
+    """The kernels that stand where they are launched, taken out of the ``texts`` of all; none of a
+    long text, of which other modules have a part."""
+    if sum(map(len, texts.values())) >= SMALL:
+        return {}
+    launched = Counter(s.kernel for s in walk_steps(program.steps) if isinstance(s, Launch))
+    found: dict[str, Caller] = {}
+    for name, text in texts.items():
+        if launched[name] == 1:
+            texts[name], caller = take_caller(text)
+            if caller is not None:
+                found[name] = caller
+    return found
 
 
 class RunWriter:
@@ -125,6 +146,7 @@ class RunWriter:
         table: Sequence[Size],
         updated: Collection[int],
         stopping: Collection[str],
+        callers: Mapping[str, Caller],
         keeps_arena: bool,
         probes: Probes | None,
         poison: Poison | None,
@@ -134,6 +156,7 @@ class RunWriter:
         self.kernels = {k.name: k for k in program.kernels}
         self.looking = {k.name for k in program.kernels if looks(k)}
         self.stopping = stopping  # kernels that may return `INTERRUPTED`
+        self.callers = callers  # kernels that are written where they are launched
         self.overwrites = False
         self.asked = 0  # of the answers, which are in the order of the steps
         self.probes, self.poison = probes, poison
@@ -333,10 +356,14 @@ class RunWriter:
         """Launch a kernel on arrays at these addresses."""
         text = self.text
         kernel = self.kernels[step.kernel]
-        args = [f"ptr {array}" for array in arrays]
-        args += [f"i64 {self.indices.value(s)}" for s in step.sizes]
-        args += ["ptr %call"] if kernel.name in self.looking else []
-        status = text.op(f"call i32 @{step.kernel}({', '.join(args)})")
+        sizes = [self.indices.value(s) for s in step.sizes]
+        caller = self.callers.get(step.kernel)
+        if caller is not None:
+            status = caller.write(text, [*arrays, *sizes])
+        else:
+            args = [f"ptr {array}" for array in arrays] + [f"i64 {size}" for size in sizes]
+            args += ["ptr %call"] if kernel.name in self.looking else []
+            status = text.op(f"call i32 @{step.kernel}({', '.join(args)})")
         if kernel.name in self.looking or (kernel.name in self.stopping and not self.overwrites):
             going = text.op(f"icmp ne i32 {status}, {INTERRUPTED}")
             self._go_on_if(going, str(INTERRUPTED))
