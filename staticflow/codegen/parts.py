@@ -24,17 +24,21 @@ from staticflow.graph.dims import Size
 __all__ = ["loops_in", "operands_of", "sizes_of", "totals_of", "walk"]
 
 
-def walk(block: Block) -> Iterator[Stmt]:
+def walk(block: Block) -> list[Stmt]:
     """Every statement of a block and of the blocks nested in it, outer before inner."""
-    stack = [*reversed(block)]
-    while stack:
-        stmt = stack.pop()
-        yield stmt
+    found: list[Stmt] = []
+    _walk(block, found)
+    return found
+
+
+def _walk(block: Block, found: list[Stmt]) -> None:
+    for stmt in block:
+        found.append(stmt)
         if isinstance(stmt, Loop):
-            stack += reversed(stmt.body)
+            _walk(stmt.body, found)
         elif isinstance(stmt, If):
-            stack += reversed(stmt.orelse)
-            stack += reversed(stmt.then)
+            _walk(stmt.then, found)
+            _walk(stmt.orelse, found)
 
 
 def loops_in(block: Block) -> Iterator[Loop]:
@@ -94,6 +98,6 @@ def _fields_of(kind: type) -> _Fields:
 
 def totals_of(loop: Loop) -> dict[Reg, str]:
     """The registers from outside a loop that its body accumulates into, each with its primitive."""
-    own = {s.reg.name for s in walk(loop.body) if isinstance(s, (Let, Var))}
-    changes = (s for s in walk(loop.body) if isinstance(s, Accumulate))
-    return {s.reg: s.op for s in changes if s.reg.name not in own}
+    stmts = walk(loop.body)
+    own = {s.reg.name for s in stmts if isinstance(s, (Let, Var))}
+    return {s.reg: s.op for s in stmts if isinstance(s, Accumulate) and s.reg.name not in own}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
+from operator import is_not
 from typing import Any, TypeVar
 
 from staticflow.codegen.kernel import (
@@ -124,14 +125,14 @@ def _rewrite(part: Any, change: Mapping[type, Callable[[Any], Any]]) -> Any:
     if kind in change:
         return change[kind](part)
     if kind is tuple:
-        items = tuple(_rewrite(item, change) for item in part)
-        return part if all(a is b for a, b in zip(items, part, strict=True)) else items
+        items = tuple([_rewrite(item, change) for item in part])
+        return items if any(map(is_not, items, part)) else part
     names = _FIELDS.get(kind)
     if names is None:
         return part
     old = [getattr(part, name) for name in names]
     new = [_rewrite(value, change) for value in old]
-    return part if all(a is b for a, b in zip(new, old, strict=True)) else kind(*new)
+    return kind(*new) if any(map(is_not, new, old)) else part
 
 
 def copy_block(block: Block, sizes: Mapping[Sym, Size], names: Names | None = None) -> Block:

@@ -77,13 +77,14 @@ def schedule_cpu(lowered: Lowered, target: Target) -> Kernel:
             if beside > 1:
                 kernel, wide = split(kernel, var, lanes * beside)
                 if wide is not None:
-                    kernel = vectorize(kernel, wide, lanes * beside)
+                    kernel = vectorize(kernel, wide, lanes * beside, is_checked=True)
             beside = _beside(body, var)
             strip = max(_STRIP, lanes)
             kernel, variables = strips(kernel, var, strip)
             width = lanes * beside if variables == [var] else lanes
             for inner in variables:
-                kernel = vectorize(kernel, inner, _fitting(find_loop(kernel, inner), width))
+                fitting = _fitting(find_loop(kernel, inner), width)
+                kernel = vectorize(kernel, inner, fitting, is_checked=inner == var)
     return stream_stores(kernel, target) if innermost else kernel
 
 

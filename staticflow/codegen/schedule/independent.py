@@ -28,14 +28,15 @@ def memory_conflict(loop: Loop, among: Container[str] | None = None) -> str | No
     """
     if is_provably_ge(loop.lo + 1, loop.hi):
         return None  # there is one iteration at most
-    inner = frozenset(s for s in map(symbol_of, walk(loop.body)) if s is not None)
+    stmts = walk(loop.body)
+    inner = frozenset(s for s in map(symbol_of, stmts) if s is not None)
     accessed: dict[str, list[Size]] = {}
-    for stmt in walk(loop.body):
+    for stmt in stmts:
         part = stmt.expr if isinstance(stmt, Let) else stmt
         if isinstance(part, (Load, Store)):
             accessed.setdefault(part.buffer, []).append(part.index)
-    own = {s.name for s in walk(loop.body) if isinstance(s, Local)}
-    stores = (s.buffer for s in walk(loop.body) if isinstance(s, Store))
+    own = {s.name for s in stmts if isinstance(s, Local)}
+    stores = (s.buffer for s in stmts if isinstance(s, Store))
     stored = dict.fromkeys(name for name in stores if name not in own)
     for buffer in stored:
         if among is not None and buffer not in among:

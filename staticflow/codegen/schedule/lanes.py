@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from staticflow.codegen.kernel import (
     Accumulate,
     Active,
@@ -47,11 +49,11 @@ def obstacle(loop: Loop) -> str | None:
         return "its iterations are the threads of a grid"
     if loop.going is not None:
         return "it asks before each iteration"
-    own = {s.reg.name for s in walk(loop.body) if isinstance(s, (Let, Var))}
-    own |= own_arrays(loop.body)
-    vectors = vector_registers(loop.body, loop.var)
-    folds = {s.reg for s in walk(loop.body) if isinstance(s, Let) and isinstance(s.expr, Fold)}
-    for stmt in walk(loop.body):
+    stmts = walk(loop.body)
+    own = {s.reg.name for s in stmts if isinstance(s, (Let, Var))} | _arrays_among(stmts)
+    vectors = _vectors_among(stmts, loop.var)
+    folds = {s.reg for s in stmts if isinstance(s, Let) and isinstance(s.expr, Fold)}
+    for stmt in stmts:
         if (
             isinstance(stmt, If)
             and not is_vector(stmt.cond, vectors)
@@ -119,12 +121,15 @@ def _leaves_traces(stmt: If, own: set[str]) -> bool:
 def accumulator_obstacle(body: Block, own: set[str]) -> str | None:
     """Accumulators from outside the loop take one kind of combination, and are not read in it."""
     ops: dict[str, str] = {}
-    for stmt in walk(body):
+    stmts = walk(body)
+    for stmt in stmts:
         if not isinstance(stmt, Accumulate) or stmt.reg.name in own:
             continue
         if ops.setdefault(stmt.reg.name, stmt.op) != stmt.op:
             return f"%{stmt.reg.name} is combined in two ways"
-    read = {a.name for s in walk(body) for a in operands_of(s) if isinstance(a, Reg)}
+    if not ops:
+        return None
+    read = {a.name for s in stmts for a in operands_of(s) if isinstance(a, Reg)}
     both = sorted(read & ops.keys())
     return f"%{both[0]} is accumulated and read in one iteration" if both else None
 
@@ -137,11 +142,15 @@ def is_vector(arg: Operand, vectors: set[str | Sym]) -> bool:
 def vector_registers(body: Block, var: Sym) -> set[str | Sym]:
     """The registers, by name, and the symbols bound in ``body`` whose value differs from iteration
     to iteration."""
+    return _vectors_among(walk(body), var)
+
+
+def _vectors_among(stmts: Sequence[Stmt], var: Sym) -> set[str | Sym]:
     vectors: set[str | Sym] = set()
-    own = {s.reg.name for s in walk(body) if isinstance(s, (Let, Var))}
-    arrays = own_arrays(body)
+    own = {s.reg.name for s in stmts if isinstance(s, (Let, Var))}
+    arrays = _arrays_among(stmts)
     made: list[tuple[str | Sym, set[str | Sym]]] = []  # of which others each is made
-    for stmt in walk(body):
+    for stmt in stmts:
         if isinstance(stmt, Bind):
             made.append((stmt.sym, {a.name for a in operands_of(stmt) if isinstance(a, Reg)}))
         if not isinstance(stmt, (Let, Var, Set, Accumulate)) or stmt.reg.name not in own:
@@ -166,7 +175,11 @@ def vector_registers(body: Block, var: Sym) -> set[str | Sym]:
 
 def own_arrays(body: Block) -> set[str]:
     """The names of the arrays that each iteration has for itself."""
-    return {s.name for s in walk(body) if isinstance(s, Local)}
+    return _arrays_among(walk(body))
+
+
+def _arrays_among(stmts: Sequence[Stmt]) -> set[str]:
+    return {s.name for s in stmts if isinstance(s, Local)}
 
 
 def looks_up(body: Block) -> bool:

@@ -54,7 +54,7 @@ from staticflow.graph.dtypes import DType, bool_, int64
 __all__ = ["is_vectorizable", "vectorize", "vectorize_whole"]
 
 
-def vectorize(kernel: Kernel, var: Sym, width: int) -> Kernel:
+def vectorize(kernel: Kernel, var: Sym, width: int, is_checked: bool = False) -> Kernel:
     """The kernel whose loop over ``var`` handles ``width`` iterations at a time.
 
     Full vectors run in a loop of step ``width``; what is left, if anything, runs in one vector
@@ -62,7 +62,8 @@ def vectorize(kernel: Kernel, var: Sym, width: int) -> Kernel:
     by parts has the rest in one of them. With a constant number of iterations, only what is needed
     of both is there.
     ``width`` may exceed the machine's vectors: the back end splits them, which gives a sum several
-    accumulators. Combinations of floats are reordered.
+    accumulators. Combinations of floats are reordered. What keeps the loop from lanes is looked for
+    unless it ``is_checked`` that nothing does.
 
     Raises `VerifyError` where the loop cannot be vectorised, and says why: there is no such loop,
     its step is not 1 or its kind ``grid``; there is a vector in it, a `Set` of a register from
@@ -71,7 +72,7 @@ def vectorize(kernel: Kernel, var: Sym, width: int) -> Kernel:
     iterations may touch the same element.
     """
     loop = find_loop(kernel, var)
-    fault = obstacle(loop)
+    fault = None if is_checked else obstacle(loop)
     if width < 2:
         fault = f"the width must be at least 2, not {width}"
     _refuse(kernel, var, fault)
@@ -192,9 +193,10 @@ def _goes_one_by_one(body: Block, var: Sym) -> bool:
     to the next, each lane that may be off is a branch of its own, and so are most of what is loaded
     so, or where a symbol says. Iterations that do little are as fast one by one, and a tenth of the
     code."""
-    strides = (coefficient(s.index, var) for s in walk(body) if isinstance(s, Store))
-    is_little = sum(isinstance(s, Let) for s in walk(body)) <= _LITTLE
-    looks_up = any(isinstance(s, Bind) for s in walk(body))
+    stmts = walk(body)
+    strides = (coefficient(s.index, var) for s in stmts if isinstance(s, Store))
+    is_little = sum(isinstance(s, Let) for s in stmts) <= _LITTLE
+    looks_up = any(isinstance(s, Bind) for s in stmts)
     return is_little and (looks_up or any(stride not in (0, 1, -1) for stride in strides))
 
 
