@@ -259,14 +259,51 @@ class LoopWriter:
             totals, full = self._add_parts(run, due, start, count, size, loops)
             pairs = zip(due, totals, strict=True)
             return [k.var(k.cast(k.freeze(t), self.total_dtype(r))) for r, t in pairs], full
-        sums, full = run(start, (rest, *loops[1:]))
         known = isinstance(count, int)
+        if not known and self._goes_alone(loops):
+            return self._add_parts_and_rest(run, due, start, count, size, loops)
+        sums, full = run(start, (rest, *loops[1:]))
         with nullcontext() if known else k.when(k.compare("gt", k.index_value(count), 0)):
             totals, _ = self._add_parts(run, due, start + rest, count, size, loops)
             for r, total, last in zip(due, totals, sums, strict=True):
                 k.accumulate(total, r.op.lowering.combine, k.cast(last, total.dtype))
                 k.set(last, k.cast(k.freeze(total), last.dtype))
         return sums, full
+
+    def _goes_alone(self, loops: Shape) -> bool:
+        """Whether the sum over ``loops`` is neither that of a row of several that may go side by
+        side, loop by loop (`schedule.phases`), nor of columns side by side, which take up to five
+        times as long where the number of their rows is chosen in a loop, nor that of a team."""
+        is_row = len(loops) == 1 and prod(self.nest.outer.loops) != 1
+        return not (is_row or self.part == _PART or self.target.teams)
+
+    def _add_parts_and_rest(
+        self,
+        run: Run,
+        due: list[Node],
+        start: Size,
+        count: Size,
+        size: int,
+        loops: Shape,
+    ) -> tuple[list[Reg], Index]:
+        """The sums of ``count`` parts of ``size`` and of what is left, which lies before them, in
+        one loop: the code of a part is there once."""
+        k, rest = self.k, loops[0] - count * size
+        totals = [self.accumulator(r, float64 if rounds(r) else None) for r in due]
+        with k.loop("part", count + 1) as number:
+            is_whole = k.compare("lt", k.index_value(number), k.index_value(count))
+
+            def choose(whole: Size, last: Size, name: str, upper: Size) -> Size:
+                a, b = k.index_value(whole), k.index_value(last)
+                return k.bind(k.apply("select", is_whole, a, b), name, upper=upper)
+
+            first = choose(rest + number * size, 0, "first", loops[0] + 1)
+            length = choose(size, rest, "length", size + 1)
+            found, full = run(start + first, (length, *loops[1:]))
+            for r, total, more in zip(due, totals, found, strict=True):
+                k.accumulate(total, r.op.lowering.combine, k.cast(k.freeze(more), total.dtype))
+        pairs = zip(due, totals, strict=True)
+        return [k.var(k.cast(k.freeze(t), self.total_dtype(r))) for r, t in pairs], full
 
     def _add_parts(
         self,
