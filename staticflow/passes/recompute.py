@@ -11,13 +11,14 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 
 from staticflow.graph.node import Node
-from staticflow.ops.basics.arithmetic import add, cast, eq, ge, gt, le, lt, mul, ne, neg, sub
+from staticflow.ops.basics.arithmetic import add, cast, div, eq, ge, gt, le, lt, mul, ne, neg, sub
 from staticflow.ops.declaring.lowering import Elementwise, Reduce
 
 __all__ = ["find_recomputed", "read_instead"]
 
 _CHEAP = (add, sub, mul, neg, cast, eq, ne, lt, le, gt, ge)
-"""What costs less than to load the result."""
+"""What costs less than to load the result, as a quotient does that reads no array at all: it is of
+numbers and sizes, and computed once, outside of the loops."""
 
 _MOST = 4
 """Operations that are done again for one value."""
@@ -68,7 +69,7 @@ def _instead_of(
         elif unit_of(node) is not own:
             instead[node] = None
             large += 1
-        elif node.op not in _CHEAP:
+        elif node.op not in _CHEAP and not (node.op is div and not arrays[node]):
             return None
         else:
             fresh = [s for s in arrays[node] if s not in seen]

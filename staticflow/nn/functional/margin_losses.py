@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from staticflow.errors import ArgumentError, DTypeError, ShapeError
-from staticflow.graph.dtypes import int64
+from staticflow.graph.dtypes import int32
 from staticflow.graph.locs import format_locs, here
 from staticflow.nn.functional.losses import binary_cross_entropy_with_logits, reduce
-from staticflow.ops.along.class_losses import check_classes, class_hits, sum_chosen
+from staticflow.ops.along.class_losses import check_classes, class_hits
 from staticflow.ops.basics.arithmetic import clamp, minimum, where
 from staticflow.ops.basics.autocast import by_autocast
 from staticflow.ops.basics.creation import iota
@@ -115,14 +115,15 @@ def _multilabel_margin(input: Any, target: Any, reduction: str) -> Any:
     if single:
         input, target = input.unsqueeze(0), target.unsqueeze(0)
     count = input.shape[1]
-    each = iota.beside(input, shape=(count,), dim=0, dtype=int64)
+    each = iota.beside(input, shape=(count,), dim=0, dtype=int32)
     first = where(target < 0, each, count).amin(1, keepdim=True)  # the end of the named classes
     named = each < first
     classes = check_classes(input, where(named, target, 0), None, "multilabel_margin_loss")
-    hit = (unsqueeze(classes, -1) == each) & unsqueeze(named, -1)
-    right = sum_chosen(hit, unsqueeze(input, 1), 2)
-    counts = unsqueeze(named, -1) & ~hit.any(1, keepdim=True)
-    losses = where(counts, relu(1 - right + unsqueeze(input, 1)), 0.0).sum((1, 2)) / count
+    named_here = (unsqueeze(classes.to(int32), -1) == each) & unsqueeze(named, -1)
+    times = named_here.to(input.dtype).sum(1)  # how often each class is named
+    margins = relu(1 - unsqueeze(input, 2) + unsqueeze(input, 1))  # of each class beside each other
+    counts = unsqueeze(times > 0, 2) & unsqueeze(times == 0, 1)
+    losses = where(counts, unsqueeze(times, 2) * margins, 0.0).sum((1, 2)) / count
     return reduce(losses.squeeze(0) if single else losses, reduction)
 
 
