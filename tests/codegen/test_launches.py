@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+import numpy as np
 import pytest
 
 import staticflow as sf
@@ -64,3 +65,19 @@ def test_a_run_is_cut_into_blocks_and_not_optimised_without_loops() -> None:
     with pytest.raises(sf.errors.IndexRangeError):
         long(sf.full((3,), 2.0), sf.tensor([7]))
     assert [w[0].item() for w in weights] == [2.0 * i for i in range(80)]
+
+
+def test_a_kernel_that_only_says_what_is_shared_stands_where_it_is_launched() -> None:
+    """It is a function where it is launched at two places."""
+    x, y = (sf.placeholder((None,), name=name) for name in "xy")
+    once, twice = sf.compile([x], x.abs()), sf.compile([x, y], [x.abs(), y.abs()])
+    for step, places in ((once, 1), (twice, 2)):
+        kernels, run = step.source("llvm").split("define i64 @run")
+        assert kernels.count("define internal i32 @map0.0(") == 1
+        assert ("define internal i32 @map0(" in kernels) == (places == 2)
+        assert ("call i32 @parallel(ptr @map0.0," in run) == (places == 1)
+        assert run.count("call i32 @map0(") == (places if places == 2 else 0)
+        arrays = [np.linspace(-1, 1, 10 ** (4 * i), dtype=np.float32) for i in range(places)]
+        found = step(*arrays)
+        for got, a in zip(found if places == 2 else [found], arrays, strict=True):
+            np.testing.assert_array_equal(got.numpy(), np.abs(a))

@@ -47,6 +47,35 @@ def test_over_several_dims(shape: tuple[int, ...], layout: str) -> None:
         np.testing.assert_allclose(run(x).numpy(), np.float32(1.1), 2e-5)
 
 
+WHOLE: dict[str, Callable[[Any], Any]] = {
+    "sum": lambda x: x.sum(),
+    "squares": lambda x: (x * x).mean(),
+    "rows": lambda x: x.reshape(-1, 3).sum(),
+    "pairs": lambda x: (x[:, None] * x[:2]).sum(),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("form", WHOLE)
+def test_sums_of_unknown_length_are_those_of_known(form: str, dtype: str) -> None:
+    """What is left of the last part is one of the parts there: the bits are the same."""
+    draw = np.random.default_rng(0)
+    x = sf.placeholder((None,), dtype, name="x")
+    opened = sf.compile([x], WHOLE[form](x))
+    for n in (3, 9, 24, 27, 4095, 4098, 12_288, 16_386, 70_002):
+        a = draw.standard_normal(n).astype(dtype)
+        known = sf.placeholder((n,), dtype, name="x")
+        step = sf.compile([known], WHOLE[form](known))
+        np.testing.assert_array_equal(opened(a).numpy(), step(a).numpy())
+
+
+def test_a_part_of_a_sum_of_unknown_length_is_there_once() -> None:
+    """In whole vectors, and in one with lanes off."""
+    x = sf.placeholder((None,), name="x")
+    text = sf.compile([x], x.sum()).source("kernels")
+    assert text.count("load p0[") == 2
+
+
 PRODUCTS: dict[str, Callable[[Any], Any]] = {
     "dot": lambda x: x[0] @ x[0],
     "matmul": lambda x: x @ x.T,
