@@ -69,6 +69,7 @@ def _spread(writer: KernelWriter, stmt: Loop) -> None:
     is chosen as the program runs; the part runs the others in order.
     """
     text, value = writer.text, writer.indices.value
+    writer.shared += 1
     nest = _nest_of(writer, stmt)
     uses = uses_of(stmt.body, stmt.var)
     buffers = [Field("ptr", name := local(f"b.{b}"), name) for b in uses.buffers]
@@ -196,7 +197,7 @@ def _write_in_order(writer: KernelWriter, stmt: Loop) -> None:
     """Write a loop bottom-tested, entered only if it runs at all; what the body sets is a phi at
     its head, and one behind the loop where that can be reached both ways."""
     text = writer.text
-    writer.has_loops = True
+    shared = writer.shared
     lo, hi = writer.indices.value(stmt.lo), writer.indices.value(stmt.hi)
     between = _iterations_between_looks(writer, stmt)
     before, head, done = text.block, text.new_block("loop"), text.new_block("done")
@@ -214,6 +215,7 @@ def _write_in_order(writer: KernelWriter, stmt: Loop) -> None:
     with writer.indices.scope(before, induction=induction):
         writer.indices.define(stmt.var, variable)
         last = writer.write_nested(stmt.body, carried)
+    writer.has_loops |= writer.shared == shared and not _is_little(stmt)
     latch = text.block
     multiples = [] if induction is None else induction.multiples
     sums = [text.op(f"add i64 {name}, {more}") for name, _, more in multiples]
@@ -245,6 +247,12 @@ def _write_in_order(writer: KernelWriter, stmt: Loop) -> None:
         count = text.fresh("count")
         done.phis.append(phi(count, I64, [(lo, before), (following, latch)]))
         text.do(f"store i64 {count}, ptr @counted")
+
+
+def _is_little(loop: Loop) -> bool:
+    """Whether a loop has few iterations of few statements at all sizes."""
+    has_loops = any(isinstance(s, Loop) for s in loop.body)
+    return len(loop.body) <= _SOME and not has_loops and is_provably_ge(_FEW, loop.hi - loop.lo)
 
 
 def _go_on(writer: KernelWriter, head: BasicBlock, look: str) -> None:

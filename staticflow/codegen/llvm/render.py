@@ -215,7 +215,9 @@ class KernelWriter:
         self.registers: dict[str, Value] = {}
         self.worker = "0"  # where the innermost parallel loop around is run in order
         self.folds: set[Operand] = set()
-        self.has_rare = self.has_loops = False
+        self.has_rare = False
+        self.has_loops = False  # other than those of few iterations, or of loops that are shared
+        self.shared = 0  # loops
         self.result = "0"  # where the statements end
         self.counted: Loop | None = None
 

@@ -24,7 +24,7 @@ from staticflow.codegen.maths.scalars import Scalars
 from staticflow.codegen.primitives import identity
 from staticflow.codegen.target import Target
 from staticflow.graph.dim_queries import symbols_of
-from staticflow.graph.dims import Size, Sym, floor_div, prod
+from staticflow.graph.dims import Size, Sym, dim_min, floor_div, prod
 from staticflow.graph.dtypes import DType, float32, float64
 from staticflow.graph.graph import Graph
 from staticflow.graph.node import Node
@@ -233,7 +233,7 @@ class LoopWriter:
                 k.store(scratch.name, number, k.cast(k.freeze(total), scratch.dtype))
         sums = [self.accumulator(r) for r in due]
         if due:
-            with k.loop("block", blocks.count) as number:
+            with k.loop("block", dim_min(blocks.count, blocks.most)) as number:
                 for r, scratch, total in zip(due, blocked, sums, strict=True):
                     k.accumulate(total, r.op.lowering.combine, k.load(scratch.name, number))
         self.scratch += blocked
