@@ -54,7 +54,9 @@ from staticflow.graph.dtypes import DType, bool_, int64
 __all__ = ["is_vectorizable", "vectorize", "vectorize_whole"]
 
 
-def vectorize(kernel: Kernel, var: Sym, width: int, is_checked: bool = False) -> Kernel:
+def vectorize(
+    kernel: Kernel, var: Sym, width: int, is_checked: bool = False, narrow: int | None = None
+) -> Kernel:
     """The kernel whose loop over ``var`` handles ``width`` iterations at a time.
 
     Full vectors run in a loop of step ``width``; what is left, if anything, runs in one vector
@@ -63,7 +65,8 @@ def vectorize(kernel: Kernel, var: Sym, width: int, is_checked: bool = False) ->
     of both is there.
     ``width`` may exceed the machine's vectors: the back end splits them, which gives a sum several
     accumulators. Combinations of floats are reordered. What keeps the loop from lanes is looked for
-    unless it ``is_checked`` that nothing does.
+    unless it ``is_checked`` that nothing does. What is left of an outermost parallel loop of
+    unknown length runs in ``narrow`` vectors, if that is given.
 
     Raises `VerifyError` where the loop cannot be vectorised, and says why: there is no such loop,
     its step is not 1 or its kind ``grid``; there is a vector in it, a `Set` of a register from
@@ -77,7 +80,8 @@ def vectorize(kernel: Kernel, var: Sym, width: int, is_checked: bool = False) ->
         fault = f"the width must be at least 2, not {width}"
     _refuse(kernel, var, fault)
     is_outermost = any(stmt is loop for stmt in kernel.body)
-    return replace_loop(kernel, var, _vectorize_loop(loop, width, Names(kernel), is_outermost))
+    made = _vectorize_loop(loop, width, Names(kernel), is_outermost, narrow)
+    return replace_loop(kernel, var, made)
 
 
 def vectorize_whole(kernel: Kernel, var: Sym, width: int) -> Kernel:
@@ -115,13 +119,17 @@ def is_vectorizable(kernel: Kernel, var: Sym) -> bool:
 # -- the vectorised loop ---------------------------------------------------------------------------
 
 
-def _vectorize_loop(loop: Loop, width: int, names: Names, is_outermost: bool) -> Block:
+def _vectorize_loop(
+    loop: Loop, width: int, names: Names, is_outermost: bool, narrow: int | None = None
+) -> Block:
     count = dim_max(loop.hi - loop.lo, 0)
     full = floor_div(count, width) * width
     outer = totals_of(loop)
     sums = _sums(outer, width, names)
     lanes = _Lanes(loop.var, width, names, sums)
     if is_outermost and loop.kind == "parallel" and not isinstance(count, int) and full != count:
+        if narrow is not None:
+            return _with_narrow_rest(loop, width, narrow, names)
         whole = _with_rest(loop, width, names, lanes)
         return (*lanes.blocks[0], whole)
     block: list[Stmt] = []
@@ -186,6 +194,27 @@ def _with_rest(loop: Loop, width: int, names: Names, lanes: _Lanes) -> Loop:
         If(is_full, main, tail, mostly=True),
     )
     return replace(loop, body=vectors, step=width)
+
+
+def _with_narrow_rest(loop: Loop, width: int, narrow: int, names: Names) -> Block:
+    """A parallel loop of vectors, whose last iteration is a loop of ``narrow`` ones where fewer
+    iterations are left."""
+    (copy,) = copy_block((loop,), {}, names)
+    assert isinstance(copy, Loop)
+    first = Dim.of(loop.var)
+    wide, few = (
+        _Lanes(own.var, lanes, names, {}) for own, lanes in ((loop, width), (copy, narrow))
+    )
+    rest = _with_rest(replace(copy, lo=first, kind="serial"), narrow, names, few)
+    is_full, left = Reg(names.fresh(f"{loop.var.name}_full"), bool_), Index(loop.hi - first)
+    count = Reg(names.fresh(f"{loop.var.name}_left"), int64)
+    main = wide.iterations(loop.body, first, None)
+    vectors = (
+        Let(count, left),
+        Let(is_full, Apply("ge", (count, Const(width, int64)))),
+        If(is_full, main, (*few.blocks[0], rest), mostly=True),
+    )
+    return (*wide.blocks[0], replace(loop, body=vectors, step=width))
 
 
 def _goes_one_by_one(body: Block, var: Sym) -> bool:
