@@ -76,7 +76,8 @@ def _spread(writer: KernelWriter, stmt: Loop) -> None:
     symbols = [
         Field("i64", value(Dim.of(s)), local(f"s{i}.{s}")) for i, s in enumerate(uses.symbols)
     ]
-    kept = {r: writer.registers[r] for r in uses.registers}
+    wide = [r for r in uses.registers if r in writer.splats]
+    kept = {r: writer.splats[r][0] if r in wide else writer.registers[r] for r in uses.registers}
     registers = [Field(str(v.type), v.name, local(f"r.{r}")) for r, v in kept.items()]
     named = {"%lo": stmt.lo, "%hi": stmt.hi}
     known = {n: size for n, size in named.items() if _is_plain(size, uses.symbols)}
@@ -90,7 +91,11 @@ def _spread(writer: KernelWriter, stmt: Loop) -> None:
     part.worker = "%worker"
     load_fields(part.text, "%struct", struct)
     for (r, v), field in zip(kept.items(), registers, strict=True):
-        part.registers[r] = Value(field.name, v.dtype, v.lanes)
+        loaded = Value(field.name, v.dtype, v.lanes)
+        if r in wide:
+            part.splats[r] = loaded, writer.splats[r][1]
+        else:
+            part.registers[r] = loaded
     lo, hi = (part.indices.value(known[n]) if n in known else n for n in named)
     _write_in_order(part, _with_share(part, nest, lo, hi, [i for i, _ in levels]))
     name = f"{writer.kernel.name}.{len(writer.parts)}"

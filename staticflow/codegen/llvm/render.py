@@ -213,6 +213,7 @@ class KernelWriter:
         )
         self.buffers = {b.name: b for b in kernel.buffers}
         self.registers: dict[str, Value] = {}
+        self.splats: dict[str, tuple[Value, int]] = {}  # at the beginning, by what and how many
         self.worker = "0"  # where the innermost parallel loop around is run in order
         self.folds: set[Operand] = set()
         self.has_rare = False
@@ -245,11 +246,24 @@ class KernelWriter:
         """The value of a register or constant."""
         if isinstance(operand, Const):
             return constant(operand.value, operand.dtype, operand.lanes)
-        return self.registers[operand.name]
+        return self.register(operand.name)
+
+    def register(self, name: str) -> Value:
+        """The value that a register has by now. A number in all lanes that is bound where the
+        function begins is made once it is read: a part that threads share makes its own."""
+        found = self.registers.get(name)
+        if found is None:
+            value, lanes = self.splats[name]
+            with self.text.at(self.text.entry):
+                found = self.registers[name] = splat(self.text, value, lanes)
+        return found
 
     # -- statements --------------------------------------------------------------------------
 
     def let(self, stmt: Let) -> None:
+        if isinstance(stmt.expr, Splat) and self.text.block is self.text.entry:
+            self.splats[stmt.reg.name] = self.operand(stmt.expr.arg), stmt.reg.lanes
+            return
         self.registers[stmt.reg.name] = _EXPRESSIONS[type(stmt.expr)](self, stmt.expr, stmt.reg)
 
     def var(self, stmt: Var) -> None:
@@ -342,7 +356,7 @@ class KernelWriter:
         reads = find_reads(body) if stmt.cond in self.folds and entry else None
         if reads is None:
             return self.write_nested(body, entry)
-        return self._write_apart(body, {name: self.registers[name] for name in reads}, entry)
+        return self._write_apart(body, {name: self.register(name) for name in reads}, entry)
 
     def _write_apart(
         self, body: Block, reads: dict[str, Value], entry: dict[str, Value]
