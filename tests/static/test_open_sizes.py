@@ -235,3 +235,22 @@ def test_a_part_of_one_or_none_is_squeezed_as_it_is_stretched():
     assert program(sf.ones(3, 2)).shape == (3,)
     with pytest.raises(ShapeError, match=r"squeeze: the size of dim 1 of .* must be equal, but"):
         program(sf.ones(3, 1))
+
+
+@pytest.mark.parametrize(
+    "bounds", ["-1:", "-2:-1", "1:3:2", "3:1:-2", "-1:-4:-3", "-3::3", "5:9:7"]
+)
+def test_a_slice_of_one_or_none_is_squeezed_and_stretched(bounds: str):
+    """Whatever its bounds count from, and however long its steps are."""
+    key = slice(*(int(b) if b else None for b in bounds.split(":")))
+    x = sf.placeholder((None, 3), name="x")
+    parts = sf.compile([x], [x[key], x[key].flip(0)])
+    meeting = sf.compile([x], [x[key].squeeze(0) + x, x[key] * x])
+    for rows in range(9):
+        values = np.random.default_rng(rows).random((rows, 3), np.float32)
+        for part in parts(values):
+            np.testing.assert_array_equal(part.numpy(), values[key])
+        if len(values[key]) == 1:
+            total, product = meeting(values)
+            np.testing.assert_array_equal(total.numpy(), values[key][0] + values)
+            np.testing.assert_array_equal(product.numpy(), values[key] * values)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from math import inf
 from typing import Any
 
 from staticflow.data_classes import dataclass
@@ -196,7 +197,22 @@ def bounds(key: slice, n: Size) -> Bounds:
         return _back(key, n, -by)
     lo = _clip(key.start, n, 0)
     hi = dim_max(_clip(key.stop, n, n), lo)
-    return Bounds(lo, ceil_div(hi - lo, by), by)
+    return Bounds(lo, _count(hi - lo, by, _apart(key.start, key.stop)), by)
+
+
+def _apart(low: Any, high: Any) -> float:
+    """How far apart two bounds of a slice are at most, if they count from one end."""
+    if isinstance(low, int) and isinstance(high, int) and (low < 0) == (high < 0):
+        return high - low
+    return inf
+
+
+def _count(span: Size, by: int, most: float) -> Size:
+    """How many elements there are in steps of ``by``: one at most where a step is as long as the
+    ``span``, which is no longer than ``most``."""
+    if isinstance(span, Dim) and (most <= by or (by > 1 and is_provably_ge(by, span))):
+        return span if is_provably_ge(1, span) else dim_min(span, 1)
+    return ceil_div(span, by)
 
 
 def _back(key: slice, n: Size, by: int) -> Bounds:
@@ -204,7 +220,7 @@ def _back(key: slice, n: Size, by: int) -> Bounds:
     ``below``."""
     below = _clip(key.stop, n, 0, behind=1)
     above = dim_max(_clip(key.start, n, n, behind=1), below)
-    size = ceil_div(above - below, by)
+    size = _count(above - below, by, _apart(key.stop, key.start))
     # where there are none the last would lie above the dim
     last = below if by == 1 else dim_min(above - 1 - (size - 1) * by, above)
     return Bounds(last, size, by, back=True)
