@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+import staticflow as sf
+from staticflow.torch.table import REASONS, why_refused
+
 torch = pytest.importorskip("torch", reason="which operations are core is said by PyTorch")
 
 SCRIPT = Path(__file__).parents[1] / "reference" / "make_torch.py"
@@ -22,6 +25,13 @@ def test_the_page_has_every_operation() -> None:
     shown = made.PAGE.read_text().split(made.BEGIN)[1].split(made.END)[0]
     assert shown == made.table(), "run python tests/reference/make_torch.py"
     assert not [name for name in made.ROWS if not exists(name)]
+
+
+def test_no_function_that_is_here_is_said_to_be_missing() -> None:
+    rooms = (sf, sf.linalg, sf.special, sf.nn.functional)
+    for name in (n for n in REASONS if why_refused(n) == "there is no such function here"):
+        own = name.split(".")[1].removeprefix("linalg_").removeprefix("special_")
+        assert not [room for room in rooms if hasattr(room, own)], name
 
 
 def exists(name: str) -> bool:

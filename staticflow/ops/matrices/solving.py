@@ -305,7 +305,7 @@ cholesky_op = Op(
 
 def cholesky(A: Any, *, upper: bool = False) -> Any:
     """The lower triangular L with ``L @ L.mT = A`` for positive definite matrices (..., n, n) in
-    float32 or float64, or with ``upper`` its transpose.
+    float32 or float64, or with ``upper`` its transpose; only that triangle of A is read.
 
     Raises `LinAlgError` for another matrix, also when a program runs.
 
@@ -314,5 +314,4 @@ def cholesky(A: Any, *, upper: bool = False) -> Any:
     tensor([[2., 0.],
             [1., 2.]])
     """
-    lower = cholesky_op(A)
-    return mT(lower) if upper else lower
+    return mT(cholesky_op(mT(A))) if upper else cholesky_op(A)

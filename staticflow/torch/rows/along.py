@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from staticflow.ops.along.counts import histc
+from staticflow.eager.creation import full
+from staticflow.ops.along.counts import bincount, histc, histogram
 from staticflow.ops.along.cumulative import cummax, cummin, cumprod, cumsum, logcumsumexp
 from staticflow.ops.along.extremes import amax, amin, argmax, argmin, max, min
 from staticflow.ops.along.multiplication import prod
 from staticflow.ops.along.order import sort, topk
 from staticflow.ops.along.ranks import kthvalue, median, nanmedian
+from staticflow.ops.along.sets import unique, unique_consecutive
 from staticflow.ops.along.softmax import log_softmax, logsumexp, softmax
 from staticflow.ops.along.sorted_search import bucketize, searchsorted
 from staticflow.ops.basics.reduce import all, any, mean, sum
 from staticflow.ops.statistics.moments import std, var, var_mean, vector_norm
 from staticflow.ops.statistics.samples import mode
-from staticflow.torch.rows.row import Rows, cast_to, each
+from staticflow.torch.rows.row import Rows, cast_to, each, later
 
 __all__ = ["ALONG"]
 
@@ -114,6 +116,36 @@ def _as_tuple(fn: Callable[..., Any]) -> Any:
     return row
 
 
+def _histogram(
+    x: Any, bins: int, *, range: Any = None, weight: Any = None, density: bool = False
+) -> tuple[Any, ...]:
+    return tuple(histogram(x, bins, range=range, weight=weight, density=density))
+
+
+_NOTHING = later(full, (0,), 0, dtype="int64")
+
+
+def _distinct(found: Any, inverse: bool, counts: bool) -> tuple[Any, ...]:
+    """What `unique` gives, with nothing in place of what is not asked for."""
+    values, *rest = found if isinstance(found, tuple) else (found,)
+    more = iter(rest)
+    return values, next(more) if inverse else _NOTHING, next(more) if counts else _NOTHING
+
+
+def _unique(
+    x: Any, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False
+) -> tuple[Any, ...]:
+    found = unique(x, sorted, return_inverse, return_counts)
+    return _distinct(found, return_inverse, return_counts)
+
+
+def _unique_consecutive(
+    x: Any, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+) -> tuple[Any, ...]:
+    found = unique_consecutive(x, return_inverse, return_counts, dim)
+    return _distinct(found, return_inverse, return_counts)
+
+
 def _logsumexp(x: Any, dim: Any, keepdim: bool = False) -> Any:
     return logsumexp(x, tuple(dim), keepdim)
 
@@ -153,6 +185,10 @@ ALONG: Rows = {
     "aten.nanmedian.default": nanmedian,
     "aten.nanmedian.dim": _as_tuple(nanmedian),
     "aten.histc.default": histc,
+    "aten.bincount.default": bincount,
+    "aten.histogram.bin_ct": _histogram,
+    "aten._unique2.default": _unique,
+    "aten.unique_consecutive.default": _unique_consecutive,
     "aten.linalg_vector_norm.default": _vector_norm,
     "aten.searchsorted.Tensor": searchsorted,
     "aten.searchsorted.Scalar": searchsorted,

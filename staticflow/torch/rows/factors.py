@@ -9,8 +9,10 @@ from staticflow.eager.creation import full
 from staticflow.ops.basics.arithmetic import clone
 from staticflow.ops.basics.axes import transpose
 from staticflow.ops.matrices.determinants import det, slogdet
+from staticflow.ops.matrices.exponential import matrix_exp
 from staticflow.ops.matrices.factors import eigh, eigvalsh, qr, svd, svdvals
 from staticflow.ops.matrices.lu import lower_factor, lu_factor, lu_solve, permutation, upper_factor
+from staticflow.ops.matrices.reflections import cholesky_inverse, householder_product
 from staticflow.ops.matrices.singular_values import pinv
 from staticflow.ops.matrices.solving import (
     cholesky,
@@ -102,11 +104,6 @@ def _pinv(A: Any, atol: Any = None, rtol: Any = None, hermitian: bool = False) -
     return pinv(A, None, hermitian, atol=atol, rtol=rtol)
 
 
-def _cholesky_inverse(L: Any, upper: bool = False) -> Any:
-    factor = transpose(L, -2, -1) if upper else L
-    return inv(factor @ transpose(factor, -2, -1))
-
-
 def _triangular_solve(
     B: Any, A: Any, upper: bool = True, transpose_: bool = False, unitriangular: bool = False
 ) -> tuple[Any, ...]:
@@ -120,7 +117,9 @@ FACTORS: Rows = {
     "aten.linalg_cholesky_ex.default": _cholesky_ex,
     "aten.cholesky.default": lambda A, upper=False: cholesky(A, upper=upper),
     "aten.cholesky_solve.default": cholesky_solve,
-    "aten.cholesky_inverse.default": _cholesky_inverse,
+    "aten.cholesky_inverse.default": cholesky_inverse,
+    "aten.linalg_householder_product.default": householder_product,
+    "aten.linalg_matrix_exp.default": matrix_exp,
     "aten.triangular_solve.default": _triangular_solve,
     "aten._linalg_det.default": _det,
     "aten._linalg_slogdet.default": _slogdet,

@@ -12,10 +12,11 @@ from staticflow.errors import SymbolicError
 from staticflow.graph.locs import format_locs, here
 from staticflow.nn.functional.embedding import embedding, embedding_bag
 from staticflow.ops.along.extremes import argmax
+from staticflow.ops.along.places import nonzero_static
 from staticflow.ops.along.sorted_search import searchsorted
 from staticflow.ops.basics.arithmetic import where
 from staticflow.ops.basics.view import reshape, unsqueeze
-from staticflow.ops.indexing.data_dependent import nonzero
+from staticflow.ops.indexing.data_dependent import masked_select, nonzero
 from staticflow.ops.indexing.gather_ops import gather, scatter_add
 from staticflow.ops.indexing.index_functions import index_add, index_select
 from staticflow.ops.indexing.mask_ops import masked_scatter
@@ -170,7 +171,9 @@ INDEXING: Rows = {
     "aten.scatter_add.default": scatter_add,
     "aten.scatter_reduce.two": _scatter_reduce,
     "aten.masked_scatter.default": masked_scatter,
+    "aten.masked_select.default": masked_select,
     "aten.nonzero.default": nonzero,
+    "aten.nonzero_static.default": nonzero_static,
     "aten.embedding.default": _embedding,
     "aten._embedding_bag.default": _embedding_bag,
     "aten._embedding_bag_forward_only.default": _embedding_bag_forward_only,
