@@ -44,6 +44,7 @@ from staticflow.passes.cluster import cluster, is_checked
 from staticflow.passes.cluster_bodies import Bodies
 from staticflow.passes.contraction import Contraction
 from staticflow.passes.down_columns import writes_down_columns
+from staticflow.passes.nests import is_worked_out
 from staticflow.passes.recompute import find_recomputed, read_instead
 from staticflow.passes.rewrite import Counts
 from staticflow.passes.row_totals import adds_rows_up, are_in_place, has_shape_of_total, row_shapes
@@ -89,6 +90,13 @@ def fuse(graph: Graph, counts: Counts) -> Graph:
         """Whether a kernel would write across its rows; not what others can work out ``anew``."""
         return _writes_across(joint, arrays, readers, groups, results, anew)
 
+    def fits(producer: Group, consumer: Group, joint: Group) -> bool:
+        """Whether what is read of a producer is at hand where it is read."""
+        if joint.kind == "nest":
+            made, domain = producer.members, producer.domain
+            return is_worked_out(made, domain, consumer.members, readers, results)
+        return _reads_in_place(producer, consumer, joint, arrays, plain)
+
     def join_all(anew: bool) -> None:
         merged = True
         while merged:
@@ -108,7 +116,7 @@ def fuse(graph: Graph, counts: Counts) -> Graph:
                         joint = None
                     if (
                         joint is None
-                        or not _reads_in_place(other, mine, joint, arrays, plain)
+                        or not fits(other, mine, joint)
                         or _reads_many(other, mine, arrays, groups)
                         or not units.contract(other, mine, joint)
                     ):
@@ -287,7 +295,11 @@ def _own_group(node: Node, kept: set[Node]) -> Group | None:
 def _joint(producer: Group, consumer: Group) -> Group | None:
     """The group that two would make, by their kinds and domains; None if they cannot."""
     kinds = (producer.kind, consumer.kind)
-    if len(producer.members) + len(consumer.members) > MOST_MEMBERS or not _OWN.isdisjoint(kinds):
+    if len(producer.members) + len(consumer.members) > MOST_MEMBERS:
+        return None
+    if kinds == ("map", "nest") and not (producer.checks or producer.chosen):
+        return Group("nest", (), ())
+    if not _OWN.isdisjoint(kinds):
         return None
     checks = producer.checks + consumer.checks
     joint = _joint_shape(producer, consumer) if checks <= _MOST_CHECKS else None

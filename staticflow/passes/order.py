@@ -58,6 +58,7 @@ SIMPLIFY = (
 INTO_KERNELS = (
     "copy_strided",
     "cut_views",
+    "read_padded",
     "fuse",
     "scalar_loops",
 )
@@ -141,9 +142,9 @@ ORDER = (
         "it takes operations, and the other prepares or makes kernels of them",
     ),
     Before(
-        ("copy_strided", "cut_views"),
+        ("copy_strided", "cut_views", "read_padded"),
         ("fuse", "scalar_loops"),
-        "it copies what operations take, and a kernel takes what it was made for",
+        "it prepares what operations take, and a kernel takes what it was made for",
     ),
     Before(("fuse",), ("scalar_loops",), "a loop that is a kernel is no operation"),
 )

@@ -37,6 +37,7 @@ from staticflow.passes.loops.unswitch import unswitch
 from staticflow.passes.narrow_products import narrow_products
 from staticflow.passes.order import PASSES, check_numerics, passes_for
 from staticflow.passes.order_products import order_products
+from staticflow.passes.read_padded import read_padded
 from staticflow.passes.rewrite import Counts, Pass, each_region, rewrite
 from staticflow.passes.row_blocks import row_blocks
 from staticflow.passes.row_products import row_products
@@ -116,6 +117,7 @@ RUNS: dict[str, Pass] = {
     "fold": fold_constants,
     "copy_strided": copy_strided,
     "cut_views": cut_views,
+    "read_padded": read_padded,
     "fuse": fuse,
     "scalar_loops": scalar_loops,
     "write_attention": write_attention,

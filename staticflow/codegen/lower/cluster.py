@@ -32,7 +32,7 @@ from staticflow.graph.dtypes import bool_
 from staticflow.graph.graph import Graph
 from staticflow.graph.node import Node, item
 from staticflow.graph.types import TensorType, types_of
-from staticflow.ops.declaring.lowering import Reduce
+from staticflow.ops.declaring.lowering import Elementwise, Reduce
 
 __all__ = ["Lowered", "lower_cluster"]
 
@@ -163,7 +163,8 @@ def _lower_nest(c: _Cluster) -> Lowered:
     node = first.args[0] if first.op is item else first  # of several results, all are outputs
     nest = Nest(c.k, node, c.names, c.outs, c.types, c.target)
     nest.emit(node.op.lowering)
-    bits = max(t.dtype.bits for t in types_of(node.type))
+    works = any(isinstance(n.op.lowering, Elementwise) for n in c.body.nodes)
+    bits = _bits(c.body) if works else max(t.dtype.bits for t in types_of(node.type))
     kernel = c.k.kernel("nest")
     if nest.looks:
         kernel = kernel.with_body(without_unused(kernel.body))

@@ -81,7 +81,7 @@ cat_op = Op(
     infer=_cat_infer,
     reference=lambda xp, *xs, dim: xp.concatenate(xs, axis=dim),
     vjp=_cat_vjp,
-    lowering=LoopNest(_cat_emit),
+    lowering=LoopNest(_cat_emit, inlines=True),
     promote="common",
     numpy="alone",
     exact=True,

@@ -122,7 +122,7 @@ embed_op: Op = Op(
     vjp=per_arg(
         lambda ct, out, x, *, shape, start, step: slice_op(ct, start=start, size=x.shape, step=step)
     ),
-    lowering=LoopNest(_embed_emit),
+    lowering=LoopNest(_embed_emit, inlines=True),
     numpy="small",
     exact=True,
     grad_name="SliceBackward0",

@@ -139,10 +139,12 @@ class LoopNest:
     one of argument 0, at positions that the others, index tensors, name, may be worked out where
     it is read: ``source(index, *shapes, **attrs)`` gives for an element at ``index`` where each of
     the others is read, and the `Place` in argument 0; None where they name more than elements.
-    ``checks`` has one check of each of them then, in order."""
+    ``checks`` has one check of each of them then, in order. One that ``inlines`` reads each element
+    of an argument once, row by row, so that it may be worked out there."""
 
     emit: Callable[..., None]
     updates: bool = False
+    inlines: bool = False
     checks: Callable[..., Sequence[IndexCheck]] | None = None
     source: Callable[..., tuple[Sequence[Index], Place] | None] | None = None
 
