@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from staticflow.codegen.gemm.plan import Column, Span, column_panels, main_rows, row_blocks
+from staticflow.codegen.gemm.plan import Column, Panel, Span, column_panels, main_rows, row_blocks
 from staticflow.codegen.gemm.tile import each
 from staticflow.codegen.lower.tasks import bind_index, enough_tasks
 from staticflow.codegen.lower.window_products import emit_window_products, is_window_product
@@ -65,17 +65,12 @@ def emit_correlate(
     ):
         for row_span, height in cut_spans(rows, max(1, min(fit, _MOST_ROWS))):
             for block in _blocks(k, row_span, per):
-                for columns, panel in panels:
-                    for col in each(k, "x", columns):
-                        own = panel.columns(col, last)
-                        for span, count in row_blocks(per_group, target, widest * height):
-                            for o in each(k, "o", span):
-                                for y in each(k, "y", block):
-                                    base = g * w.shape[1]
-                                    tile = _Tile(n, g * per_group + o, count, base, lead, y, height)
-                                    _emit_tile(
-                                        work, x, w, node.tensor_type.shape, tile, own, finish
-                                    )
+                for at in _columns(k, panels, last):
+                    for o, count in _channels(k, per_group, target, widest * height):
+                        for y in each(k, "y", block):
+                            base = g * w.shape[1]
+                            tile = _Tile(n, g * per_group + o, count, base, lead, y, height)
+                            _emit_tile(work, x, w, node.tensor_type.shape, tile, at, finish)
     return 0
 
 
@@ -102,6 +97,25 @@ def _blocks(k: Scalars, span: Span, per: Size) -> Iterator[Span]:
     for block in each(k, "block", Span(0, ceil_div(span.hi - span.lo, step), 1), "parallel"):
         lo = span.lo + block * step
         yield Span(lo, dim_min(lo + step, span.hi), span.step)
+
+
+def _columns(
+    k: Scalars, panels: Sequence[tuple[Span, Panel]], last: Size
+) -> Iterator[list[Column]]:
+    """Loops over the ``last`` positions of a row, some vectors at a time."""
+    for span, panel in panels:
+        for col in each(k, "x", span):
+            yield panel.columns(col, last)
+
+
+def _channels(
+    k: Scalars, channels: Size, target: Target, vectors: int
+) -> Iterator[tuple[Size, int]]:
+    """Loops over channels of the output, as many at a time as fit into registers where each takes
+    so many ``vectors``; give the first and how many there are."""
+    for span, count in row_blocks(channels, target, vectors):
+        for o in each(k, "o", span):
+            yield o, count
 
 
 def _rows_written_out(kernel: Sequence[Size]) -> int:
