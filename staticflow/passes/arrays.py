@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from staticflow.graph.dim_queries import coefficient, symbols_of
-from staticflow.graph.dims import Sym
+from staticflow.graph.dims import Sym, prod
 from staticflow.graph.graph import Graph
 from staticflow.graph.node import Node, item
 from staticflow.ops.basics.view import contiguous_op
@@ -28,7 +28,9 @@ from staticflow.passes.access import (
     source_of,
 )
 
-__all__ = ["AXES", "MOST_MEMBERS", "arrays_in_memory", "arrays_read_by", "operand_strides"]
+__all__ = [
+    "AXES", "MOST_MEMBERS", "arrays_in_memory", "arrays_read_by", "operand_strides", "rows_behind",
+]  # fmt: skip
 
 MOST_MEMBERS = 48
 """Ops in one kernel; beyond that registers spill and nothing is gained."""
@@ -51,7 +53,8 @@ def arrays_in_memory(graph: Graph) -> set[Node]:
             wanted += [node.args[i] for i in matrices if operand_strides(node, i) is None]
         elif isinstance(lowering, LoopNest):
             args = node.args[:1] if chooses_element(node) else node.args
-            wanted += [a for a in args if not _reads_plainly(a)]
+            made = [a for a in args if lowering.inlines and _is_made_for_it(graph, a)]
+            wanted += [a for a in args if a not in made and not _reads_plainly(a)]
         elif not isinstance(lowering, Elementwise | View | Reduce) and node.op is not item:
             wanted += node.args
     while wanted:
@@ -72,6 +75,27 @@ def _reads_plainly(node: Node) -> bool:
     shape = node.tensor_type.shape
     _, index = source_of(node, canonical_index(shape, AXES[: len(shape)]))
     return all(map(is_polynomial, index))
+
+
+def rows_behind(node: Node) -> Node | None:
+    """What a chain of views shows each row of, once and as a row; None if it is any other."""
+    shape = node.tensor_type.shape
+    index = canonical_index(shape, AXES[: len(shape)])
+    source, at = source_of(node, index)
+    inner = source.tensor_type.shape
+    is_row = shape[-1:] == inner[-1:] and index[-1:] == at[-1:] and prod(shape) == prod(inner)
+    return source if is_row and all(map(is_polynomial, at)) else None
+
+
+def _is_made_for_it(graph: Graph, node: Node) -> bool:
+    """Whether views show rows of what is computed element by element, and nobody else reads it: a
+    nest may work it out."""
+    source = rows_behind(node)
+    if source is None or not isinstance(source.op.lowering, Elementwise):
+        return False
+    while node is not source and len(graph.users[node]) == 1 and node not in graph.outputs:
+        node = node.args[0]
+    return node is source
 
 
 def arrays_read_by(node: Node, kept: set[Node]) -> list[Node]:

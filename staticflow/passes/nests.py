@@ -12,6 +12,7 @@ from staticflow.graph.node import Node
 from staticflow.graph.types import Shape
 from staticflow.ops.declaring.lowering import LoopNest
 from staticflow.passes.access import is_inline
+from staticflow.passes.arrays import rows_behind
 
 __all__ = ["fills_vectors", "is_worked_out"]
 
@@ -57,7 +58,7 @@ def _reads_once(reader: Node, node: Node, is_nest: bool) -> bool:
     be, but in its place."""
     through = [a for a in reader.args if _is_seen_in(a, node)]
     if is_nest:
-        return through == [node]
+        return len(through) == 1 and rows_behind(through[0]) is node
     return {*through} == {node} and reader.tensor_type.shape == node.tensor_type.shape
 
 
