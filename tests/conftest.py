@@ -33,6 +33,8 @@ KEPT = "STATICFLOW_TEST_KEPT"
 
 _STATUS = pytest.StashKey[int]()
 
+_THREADS = sf.get_num_threads()
+
 
 def pytest_configure(config: pytest.Config) -> None:
     """The day is one for the whole run: workers inherit it, also those that start after midnight.
@@ -81,8 +83,11 @@ def pytest_report_header() -> str:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """What a test draws is its own on each day, whichever tests ran before it in the process."""
+    """What a test draws is its own on each day, and it begins with as many threads as the first,
+    whichever tests ran before it in the process."""
     sf.manual_seed(zlib.crc32(f"{today()} {item.nodeid}".encode()))
+    if sf.get_num_threads() != _THREADS:
+        sf.set_num_threads(_THREADS)
 
 
 @pytest.fixture(scope="session", autouse=True)
