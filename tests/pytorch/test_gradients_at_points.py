@@ -50,14 +50,18 @@ OTHER: dict[str, str] = {
     **dict.fromkeys(("digamma", "polygamma", "psi"), "have nine digits in PyTorch"),
     **dict.fromkeys(("cholesky_inverse", "cholesky_solve", "det", "eigh", "lu", "logdet", "qr", "slogdet", "svd"), "are of singular matrices"),
     **dict.fromkeys(("acosh", "arccosh"), "have slopes where they are not defined in PyTorch"),
+    **dict.fromkeys(("compile", "cond", "from_dlpack", "initial_seed", "load", "manual_seed", "save", "seed", "vmap", "while_loop"), "are no functions of tensors"),
     "hardsigmoid": "has a slope of a sixth in float32 in PyTorch",
 }  # fmt: skip
 """Functions whose gradients are others, and why."""
 
+SWITCHES = ("are_", "get_", "is_", "set_", "use_")
+"""How the names of functions begin that ask for the state of the library or change it."""
+
 
 def functions() -> Iterator[tuple[str, Any, Any]]:
     for prefix, (ours, theirs) in MODULES.items():
-        for name in sorted(n for n in dir(ours) if n[0] != "_"):
+        for name in sorted(n for n in dir(ours) if not n.startswith(("_", *SWITCHES))):
             fn = getattr(theirs, name, None)
             if callable(fn) and not isinstance(fn, type) and name not in OTHER:
                 yield prefix + name, getattr(ours, name), fn
