@@ -91,7 +91,7 @@ def _is_made_for_it(graph: Graph, node: Node) -> bool:
     """Whether views show rows of what is computed element by element, and nobody else reads it: a
     nest may work it out."""
     source = rows_behind(node)
-    if source is None or not isinstance(source.op.lowering, Elementwise):
+    if source is None or type(source.op.lowering) is not Elementwise:
         return False
     while node is not source and len(graph.users[node]) == 1 and node not in graph.outputs:
         node = node.args[0]

@@ -11,7 +11,7 @@ from __future__ import annotations
 from staticflow.graph.graph import Graph, rebuild
 from staticflow.graph.node import Node
 from staticflow.ops.basics.slicing import embed_op, slice_op
-from staticflow.ops.declaring.lowering import Checked, Elementwise
+from staticflow.ops.declaring.lowering import Elementwise
 from staticflow.ops.symbols.symbol import Symbol
 from staticflow.passes.access import is_inline
 from staticflow.passes.nests import fills_vectors
@@ -33,8 +33,7 @@ def read_padded(graph: Graph, counts: Counts) -> Graph:
     def visit(node: Node, args: tuple[Node, ...]) -> Node:
         if node in made:
             return made[node]
-        if not (node.op is embed_op and outer.get(node.args[0]) is node):
-            args = tuple(inside.get(a, new) for a, new in zip(node.args, args, strict=True))
+        args = tuple(inside.get(a, new) for a, new in zip(node.args, args, strict=True))
         new = with_args(node, args)
         whole = outer.get(node)
         if whole is not None:
@@ -56,8 +55,8 @@ def _is_read_inside(graph: Graph, whole: Node) -> bool:
     if any(by != 1 for by in whole.attrs["step"]) or not fills_vectors(row):
         return False
     others = [u for u in graph.users[x] if u is not whole]
-    return bool(others) and all(_is_elementwise(u) and u.args.count(x) for u in others)
+    return bool(others) and all(map(_is_elementwise, others))
 
 
 def _is_elementwise(node: Node) -> bool:
-    return isinstance(node.op.lowering, Elementwise) and not isinstance(node.op.lowering, Checked)
+    return type(node.op.lowering) is Elementwise

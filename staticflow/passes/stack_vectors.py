@@ -83,6 +83,7 @@ def _stacks(levels: Mapping[Node, int]) -> dict[Node, Sequence[Node]]:
 def _with_stacks(
     graph: Graph, levels: Mapping[Node, int], stacks: Mapping[Node, Sequence[Node]]
 ) -> Graph:
+    """The graph with each stack in the place of its products."""
     new: dict[Node, Node] = {p: p for p in graph.params}
     for node in sorted(levels, key=levels.__getitem__):  # all vectors of a stack before it
         if node in stacks:

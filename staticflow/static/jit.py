@@ -115,9 +115,11 @@ class _Kind:
     def gives_result_of(self, given: Sequence[Tensor], recording: bool) -> bool:
         """Whether a call gives what its program does, as long as none of ``given`` has another
         history."""
-        is_one = len(self.traced.outputs) == 1 and self.structure.kind is None
-        changing = self.traced.captured if recording and any(self.traced.reached) else ()
-        return is_one and not changing and not self.has_history(given, recording)
+        if len(self.traced.outputs) != 1 or self.structure.kind is not None:
+            return False
+        if recording and any(self.traced.reached) and self.traced.captured:
+            return False  # which may come to have a history
+        return not self.has_history(given, recording)
 
     def call_again(self, program: Program | None, args: tuple[Tensor, ...], recording: bool) -> Any:
         """What the function gives of tensors that are its arguments, by the ``program`` for their
@@ -156,8 +158,10 @@ class _Kind:
 
 
 _Met: TypeAlias = tuple[_Kind, Program, Program | None, Program | None]
-"""What is known of calls with some sizes: their kind, a program that has run for them, the one for
-their sizes if it keeps nothing for a gradient, and that again where it is all that a call does."""
+"""What a jitted function remembers of a call, for later ones with arguments of the same sizes: the
+kind; a program that ran, by which the kind says whether it still holds; the program for these
+sizes, None where calls keep values for a gradient; and that program once more where its result is
+all that a call gives, else None."""
 
 
 class Jitted:

@@ -179,11 +179,17 @@ NO_SIZES: Mapping[str, str] = {
         "elements of rows whose pairs are gone through, and rows, on both sides of which tests/codegen/test_pairs.py is": (
             "codegen.schedule.pairs._MOST", "codegen.schedule.pairs._BLOCK", "codegen.schedule.pairs._LEAST", "codegen.schedule.pairs._WRITTEN_OUT",
         ),
+        "elements of a row that is put somewhere, on both sides of which tests/passes/test_nests.py is": (
+            "passes.nests._VECTOR",
+        ),
+        "elements of a matrix, and vectors that it is multiplied with, on both sides of which tests/passes/test_stack_vectors.py is": (
+            "passes.stack_vectors._LEAST", "passes.stack_vectors._MOST",
+        ),
         "counts statements, terms or nodes of a program": (
             "passes.partition.partition.DEEPEST",
             "codegen.lower.saved_row._COSTLY", "codegen.schedule.cpu._SHORT", "codegen.schedule.vectorize._LITTLE", "codegen.schedule.short_loops._MOST", "codegen.lower.short_rows._MOST_STATEMENTS", "codegen.maths.division._MOST_SHIFTS",
             "codegen.program.traffic._GUESS", "codegen.program.traffic._A_CALL", "codegen.program.packing._MANY", "passes.dump._MOST",
-            "passes.loops.unroll._MOST_NODES", "passes.loops.pair_scans._MOST_NODES", "passes.stack_vectors._LEAST", "passes.nests._VECTOR", "passes.stack_vectors._MOST", "passes.loops.unswitch._MOST_NODES", "passes.powers._MOST_PRODUCTS", "passes.narrow_products._DEEP", "passes.narrow_products._MOST", "codegen.llvm.routine._IN_REGISTERS", "codegen.llvm.routine._STEPS_OF_A_BLOCK", "codegen.llvm.stretches._LEAST", "codegen.llvm.stretches._LONGEST",
+            "passes.loops.unroll._MOST_NODES", "passes.loops.pair_scans._MOST_NODES", "passes.loops.unswitch._MOST_NODES", "passes.powers._MOST_PRODUCTS", "passes.narrow_products._DEEP", "passes.narrow_products._MOST", "codegen.llvm.routine._IN_REGISTERS", "codegen.llvm.routine._STEPS_OF_A_BLOCK", "codegen.llvm.stretches._LEAST", "codegen.llvm.stretches._LONGEST",
             "codegen.program.layout._WORK", "codegen.program.memory_order._PARTS",
             "codegen.program.node_order._EXAMPLE", "passes.fuse._EXAMPLE", "codegen.lower.loop_dims._EXAMPLE", "codegen.work._MEMORY", "codegen.schedule.runs._BYTES.zero",
             "codegen.work._SLOW.quotient", "codegen.work._SLOW.remainder", "codegen.work._VECTOR",

@@ -53,6 +53,14 @@ def symbols() -> tuple[Any, Any, Any]:
     return a, x, y
 
 
+@pytest.mark.parametrize(("rows", "products"), [(127, 2), (128, 1)])
+def test_a_small_matrix_is_read_for_each_vector(rows: int, products: int) -> None:
+    a = sf.placeholder((rows, 64), "float64", name="a")
+    x, y = (sf.placeholder((64,), "float64", name=n) for n in "xy")
+    program = sf.compile([a, x, y], (a @ x, a @ y))
+    assert program.explain("routine").count("contract") == products
+
+
 def test_what_needs_the_other_stays_apart() -> None:
     a, x, y = symbols()
     once = a @ x

@@ -35,7 +35,7 @@ def test_one_triangle_is_read(name: str, upper: bool) -> None:
     half = rng.random((5, 5)) + np.eye(5)
     a = half @ half.T + 5 * np.eye(5) + np.triu(rng.random((5, 5)), 1)
 
-    class Module(torch.nn.Module):  # type: ignore[name-defined,misc]
+    class Module(torch.nn.Module):
         def forward(self, a: Any) -> Any:
             return READERS[name](torch, a, upper)
 

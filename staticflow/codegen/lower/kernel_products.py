@@ -4,7 +4,7 @@ Its rows are the channels of the input with all offsets of a window, its columns
 output, and its inner dimension are the positions of all images, block by block. Of a block the
 output's part is copied with channels side by side, in panels as the tiles of `gemm.tile` take them;
 the input is read where it lies, one element at a time, so that windows cost nothing. Sums wait in
-memory until all blocks are done, and are then turned as the kernel lies.
+memory from block to block; with the last one they are turned as the kernel lies, strip by strip.
 
 Threads share the rows of the product where there are many, and each copies the output. Where there
 are few, they share the positions: each part of these, which are as many as the sizes say, has sums
@@ -135,7 +135,7 @@ class _KernelProduct:
         self.width: int = -(-self.columns // self.panel.width) * self.panel.width
         self.tile = even_rows(self.rows, len(self.panel.lanes), work.target)
         self.tiles = -(-self.rows // self.tile)
-        self.strip = self.tile * work.lanes // gcd(self.tile, work.lanes)
+        self.strip = self.tile * work.lanes // gcd(self.tile, work.lanes)  # whole tiles and vectors
         self.block = max(_LEAST_POSITIONS, min(_POSITIONS, _BLOCK // self.width))
         batch, _, *outer, last = self.y.shape
         self.positions = Positions(batch, tuple(outer), last)

@@ -128,5 +128,5 @@ def pdist(input: Any, p: float = 2.0) -> Any:
             f"sf.cdist(x, x), at {format_locs(here())}"
         )
     first, second = np.triu_indices(rows, 1)
-    # (two matrices of all pairs of rows would be d times as large)
+    # all n * n distances are less to write than the two rows of each of n * (n - 1) / 2 pairs
     return cdist(input, input, p)[first, second]

@@ -2,7 +2,7 @@
 needs the other, are one loop.
 
 It reads each row, or the matrix, once and goes round once for both, and what they compute of a row
-may be one kernel. Two solutions by conjugate gradients of one system of 500 equations take 0.6 of
+may be one kernel. Two solutions by conjugate gradients of one system of 500 equations take half
 the time.
 """
 
