@@ -202,8 +202,15 @@ def store(
 ) -> None:
     """The lanes of ``value`` to their elements; at or past ``bound`` memory is not touched."""
     text = indices.text
-    place = _place(indices, buffer, index, value.lanes, bound)
     raw = _to_memory(text, value)
+    if isinstance(bound, int) and bound < value.lanes and bound % 2 and _is_integer(buffer):
+        # LLVM 22.1 stores a lane that is alone in its register as wide as it was before it was
+        # narrowed, over its neighbours (llvm/llvm-project#179489): none is left alone.
+        bound -= 1
+        _store_lane(text, _place(indices, buffer, index, value.lanes, None), raw, bound)
+        if not bound:
+            return
+    place = _place(indices, buffer, index, value.lanes, bound)
     if place.backward:
         place, raw = _forward(text, place), _in_reverse(text, place.type, raw)
     if place.mask is not None:
@@ -211,10 +218,18 @@ def store(
     elif place.contiguous:
         text.do(f"store {place.type} {raw}, ptr {place.address()}, align {place.align}")
     else:
-        element = memory_type(buffer.dtype)
         for lane in range(value.lanes):
-            one = text.op(f"extractelement {place.type} {raw}, i64 {lane}")
-            text.do(f"store {element} {one}, ptr {place.address(lane)}, align {place.align}")
+            _store_lane(text, place, raw, lane)
+
+
+def _is_integer(buffer: Buffer) -> bool:
+    return memory_type(buffer.dtype).scalar.startswith("i")
+
+
+def _store_lane(text: FunctionText, place: _Place, raw: str, lane: int) -> None:
+    element = memory_type(place.buffer.dtype)
+    one = text.op(f"extractelement {place.type} {raw}, i64 {lane}")
+    text.do(f"store {element} {one}, ptr {place.address(lane)}, align {place.align}")
 
 
 def store_past(indices: IndexWriter, buffer: Buffer, index: Size, value: Value, past: str) -> None:
