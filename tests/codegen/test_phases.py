@@ -301,3 +301,13 @@ def test_views_and_threads(view: str, known: bool) -> None:
         np.testing.assert_array_equal(one, other)
         scale = np.abs(wanted.numpy()).max()
         np.testing.assert_allclose(one / scale, wanted.numpy() / scale, 1e-5, 1e-5)
+
+
+@pytest.mark.parametrize("length", [40, 1000, 5000])
+def test_rows_of_one_element_each_are_computed_in_phases(length: int) -> None:
+    """Where all elements of a row are one, what is computed of it is much beside a loop, as beside
+    that over a block of a long row, which is in the loop over rows."""
+    column = np.linspace(-3.0, 3.0, 40, dtype=np.float32)[:, None]
+    x = sf.from_numpy(column).expand(40, length)
+    got = x.logsumexp(1).numpy()
+    np.testing.assert_allclose(got, column[:, 0] + np.log(length), rtol=1e-5)

@@ -65,7 +65,11 @@ def in_phases(kernel: Kernel, inner: Sequence[Sym], lanes: int) -> tuple[Kernel,
     phase, and the variables of the loops over these rows that are to be lanes, all at once. A
     vector has so many ``lanes``."""
     found: list[Sym] = []
-    for around in [*_loops_around(kernel.body, inner)]:
+    for var in [loop.var for loop in _loops_around(kernel.body, inner)]:
+        # (as it is by now: the loop around it may have been written anew)
+        around = next((a for a in _loops_around(kernel.body, inner) if a.var == var), None)
+        if around is None:
+            continue
         near = _NEAR if _computes_much(around) else _NEAR // 2
         lengths, longest = _lengths(around), near // _bytes_of_element(kernel, around)
         known = set().union(*map(symbols_of, lengths)).issubset(kernel.sizes)
