@@ -11,6 +11,7 @@ import numpy as np
 from staticflow.eager.costs import LARGE
 from staticflow.eager.device import is_writeable
 from staticflow.eager.memory import Memory, note_exchange
+from staticflow.eager.noted_programs import note_change
 from staticflow.eager.numbers import number_beside
 from staticflow.eager.overwrite import copy_into, overwrite
 from staticflow.eager.saved import copy_if_on
@@ -59,12 +60,12 @@ def regenerate(t: Tensor, view: View) -> None:
     if t._vertex is LEAF or not view.leads_back or view.base._memory is not t._memory:
         return  # a leaf of its own, apart from the history of the base, or of the base's old data
     state = thread.state
-    before = state.recording, state.tracing
+    before = state.recording, state.tracing, state.noted
     try:
-        state.recording, state.tracing = True, False
+        state.recording, state.tracing, state.noted = True, False, None
         t._vertex = replay(view.base, view.steps)._vertex
     finally:
-        state.recording, state.tracing = before
+        state.recording, state.tracing, state.noted = before
 
 
 def take_shape(x: Tensor, fn: Callable[..., Any], args: Any, kwargs: Any) -> Tensor:
@@ -113,7 +114,7 @@ def _overwritten_at_once(x: Tensor, fn: Callable[..., Any], args: Any, kwargs: A
     state = thread.state
     others = [a for a in _flat((*args, *kwargs.values())) if hasattr(a, "__sf_mode__")]
     if (
-        not state.usual
+        not (state.usual or state.noted is not None)
         or not is_open(x)
         or not all(type(a) is type(x) and type(a._data) is np.ndarray for a in others)
         or (state.recording and any(a.requires_grad for a in others))
@@ -122,7 +123,11 @@ def _overwritten_at_once(x: Tensor, fn: Callable[..., Any], args: Any, kwargs: A
     arrays = list(map(_array_of, args))
     named = {name: _array_of(a) for name, a in kwargs.items()}
     x._bump()
-    return overwrite(fn, x._data, arrays, named) or _take_back_count(x)
+    done = overwrite(fn, x._data, arrays, named)
+    if done is None:
+        return _take_back_count(x)
+    note_change(x, others, done)
+    return True
 
 
 def _flat(given: Iterable[Any]) -> Iterator[Any]:
@@ -152,6 +157,7 @@ def is_recorded(x: Tensor) -> bool:
 
 def copy_(x: Tensor, other: Any, non_blocking: bool = False) -> Tensor:
     """Take the elements of ``other``, broadcast and cast."""
+    thread.state.note_more()
     if is_number(other):
         other = fitting(other, x.dtype, f"an assignment to {TensorType(x.dtype, x.shape)}")
     value = other if isinstance(other, Symbol) else x._of(other, x.dtype)
@@ -183,6 +189,7 @@ def assign(
     compute ``value``, and may have kept what is overwritten. A value that ``replaces`` was not
     computed from the old elements: those get a gradient of zeros. Errors call it ``what``.
     """
+    thread.state.note_more()
     if _copied_at_once(x, value):
         return x
     if isinstance(value, Symbol):
@@ -293,6 +300,7 @@ def stored_at(x: Tensor, numbers: Any, value: Any) -> bool:
                 b = b.reshape(())
     except (TypeError, ValueError, OverflowError):
         return False
+    thread.state.note_more()
     x._bump()
     try:
         if numbers is ...:
@@ -317,6 +325,8 @@ def fill_(x: Tensor, value: Any) -> Tensor:
 def zero_(x: Tensor) -> Tensor:
     """0 everywhere, in place."""
     if thread.state.usual and stored_at(x, ..., False):
+        return x
+    if x._data.size >= LARGE and _overwritten_at_once(x, _fill, (0,), {}):
         return x
     return assign(x, fill(x, 0), what="zero_")
 

@@ -1,19 +1,20 @@
 """Programs as steps of plans: a program that a remembered call runs is an op to who notes its ops.
 
 What makes a plan (`staticflow.eager.fast.plans`) knows ops alone. While ops are noted, a program of
-tensors is noted as `program_op`, with a `ProgramCall` as its attribute, and native code runs it
-from then on (`staticflow.eager.fast.program_calls`).
+tensors is noted as `program_op`, with a `ProgramCall` as its attribute, or a `ChangeCall` where it
+overwrites one, and native code runs it from then on (`staticflow.eager.fast.program_calls`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NoReturn
 
 import numpy as np
 
 from staticflow.data_classes import dataclass
+from staticflow.eager.overwrite import Overwriting
 from staticflow.eager.programs import run
 from staticflow.errors import IndexRangeError, SymbolicError
 from staticflow.graph.locs import format_locs, here
@@ -22,7 +23,7 @@ from staticflow.ops.declaring.eager_side import eager
 from staticflow.ops.declaring.thread import thread
 from staticflow.runtime.executable import Executable
 
-__all__ = ["ProgramCall", "note_program", "program_op", "run_noted"]
+__all__ = ["ChangeCall", "ProgramCall", "note_change", "note_program", "program_op", "run_noted"]
 
 Array = np.ndarray[Any, Any]
 
@@ -52,6 +53,17 @@ def _refuse(*_: Any, **__: Any) -> NoReturn:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class ChangeCall:
+    """A call of a program that writes new elements into its first tensor. ``entry`` takes the
+    arrays of the tensors, those that have dims with these in an ``order``, unless that is None; and
+    an array ``instead`` of some of them, by their index, for numbers."""
+
+    entry: Callable[..., Any]
+    order: tuple[int, ...] | None
+    instead: Mapping[int, Array]
+
+
 program_op = Op(
     name="program", doc="What a compiled program gives.",
     infer=_refuse, reference=_refuse, vjp=None,
@@ -59,13 +71,31 @@ program_op = Op(
 
 
 def note_program(
-    call: ProgramCall, tensors: Sequence[Any], arrays: Sequence[Array], out: Any
+    call: ProgramCall | ChangeCall, tensors: Sequence[Any], arrays: Sequence[Array], out: Any
 ) -> None:
     """Note that a program of tensors, which are on ``arrays``, gave ``out``, if anybody wants to
     know."""
     noted = thread.state.noted
     if noted is not None:
         noted.append((program_op, tensors, arrays, {"program": call}, out))
+
+
+def note_change(x: Any, others: Sequence[Any], done: Overwriting) -> None:
+    """Note what a program put into the tensor ``x``, computed of it and of ``others``, if anybody
+    wants to know."""
+    state = thread.state
+    if state.noted is None:
+        return
+    if any(a._data is x._data and a is not x for a in others):  # and another time may not be
+        state.note_more()
+        return
+    apart = (a for a in others if a is not x)
+    numbers = {i: done.arrays[i] for i in done.numbers}
+    # (where the program takes a number, x stands among the tensors)
+    tensors = [x if i in (0, *numbers) else next(apart) for i in range(len(done.arrays))]
+    program = done.program
+    call = ChangeCall(program.executable.fast, program.order, numbers)
+    note_program(call, tensors, [a._data for a in tensors], x)
 
 
 def run_noted(

@@ -48,7 +48,7 @@ from staticflow.runtime.executable import Executable
 from staticflow.runtime.once import once
 from staticflow.runtime.threads import get_num_threads
 
-__all__ = ["add_into", "copy_into", "make_copy", "overwrite", "programs_of"]
+__all__ = ["Overwriting", "add_into", "copy_into", "make_copy", "overwrite", "programs_of"]
 
 Array = np.ndarray[Any, Any]
 Function = Callable[..., Any]
@@ -81,14 +81,24 @@ def programs_of(fn: Function) -> Programs[_Program]:
     return Programs()
 
 
+@dataclass(frozen=True, slots=True)
+class Overwriting:
+    """What was put into an array: by which ``program``, given it and the other ``arrays``, of which
+    those with the indices of ``numbers`` stand for numbers."""
+
+    program: _Program
+    arrays: Sequence[Array]
+    numbers: Sequence[int]
+
+
 def overwrite(
     fn: Function, x: Array, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
-) -> bool:
-    """Put ``fn(x, *args, **kwargs)``, a function of ops, into ``x``. False, with nothing done, if
+) -> Overwriting | None:
+    """Put ``fn(x, *args, **kwargs)``, a function of ops, into ``x``. None, with nothing done, if
     ``x`` is not large or there is no program for it. Tensors are given as their arrays, and several
     as a tuple of these."""
     if x.size < LARGE or type(x) is not np.ndarray:
-        return False
+        return None
     dtype = x.dtype
     if fn is pow and len(args) == 1 and not kwargs:
         by_one = power_by(args[0], dtype)
@@ -99,9 +109,11 @@ def overwrite(
     names = tuple(kwargs) if kwargs else ()
     values: list[Any] = [*args, *kwargs.values()] if kwargs else [*args]
     arrays = [x]
+    numbers: list[int] = []
     key: list[Any] = [names, dtype, x.shape, x.strides]
     for i, a in enumerate(values):
         if floating and (even or not is_apart(a) if type(a) is float else even and type(a) is int):
+            numbers.append(len(arrays))
             arrays.append(as_array(a, dtype))
             values[i] = NUMBER
             key.append(NUMBER)
@@ -120,19 +132,20 @@ def overwrite(
     try:
         program = programs.by_call.get(call, UNMET)
     except TypeError:  # an operand that has no hash
-        return False
+        return None
     if program is UNMET:
         program = programs.remember(call, _find(fn, arrays, values, names))
     if program is None:
-        return False
+        return None
     entry = program.executable.fast
     if program.order is not None:
-        return bool(entry(*_turn(arrays, program.order)) == ())
+        done = entry(*_turn(arrays, program.order)) == ()
+        return Overwriting(program, arrays, numbers) if done else None
     if entry(*arrays) != ():
-        return False
+        return None
     if len(arrays) == 1 + len(values) and names in _BESIDE and fn is not pow:
         programs.latest.value = entry
-    return True
+    return Overwriting(program, arrays, numbers)
 
 
 def _turn(arrays: Sequence[Array], order: tuple[int, ...]) -> list[Array]:
@@ -191,7 +204,7 @@ def _goes_by_element(graph: Graph) -> bool:
     (value,) = graph.outputs
     rank = value.tensor_type.ndim
     for n in toposort([value]):
-        known = n.op is param or (n.op is constant and not n.tensor_type.ndim)
+        known = n.op is param or (not n.args and not n.tensor_type.ndim)
         even = n.op is expand_op and n.args[0].tensor_type.ndim in (0, rank)
         if not (known or even or type(n.op.lowering) is Elementwise):
             return False
@@ -260,8 +273,8 @@ def _copy_by_program(target: Array, source: Array) -> bool:
         source = source[tuple([slice(1) if s == 0 and n > 1 else slice(None) for n, s in steps])]
     alike = source.size == 1 or (source.shape == target.shape and in_order(source))
     if alike and in_order(target):  # whatever the dims
-        return overwrite(_spread, target.reshape(-1), (source.reshape(-1),))
-    return overwrite(_spread, target, (source,))
+        return overwrite(_spread, target.reshape(-1), (source.reshape(-1),)) is not None
+    return overwrite(_spread, target, (source,)) is not None
 
 
 def _spread(x: Any, value: Any) -> Any:

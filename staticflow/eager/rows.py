@@ -32,10 +32,13 @@ def in_order(a: Any) -> bool:
 
 def in_rows(a: Any) -> bool:
     """Whether ``a`` is an array of rows, each of neighbours in memory or of every other element
-    (or so), or of one again and again: a row-major one, part of a wider one, an expanded one."""
+    (or so), or of one, perhaps again and again: a row-major one, part of a wider one, a column, an
+    expanded one."""
     if not isinstance(a, np.ndarray):
         return False
-    return a.flags.c_contiguous or (_is_line(a, a.ndim - 1) and _is_forward(a))
+    if a.flags.c_contiguous:
+        return True
+    return (a.shape[-1] == 1 or _is_line(a, a.ndim - 1)) and _is_forward(a)
 
 
 def in_lines(a: Any) -> bool:
@@ -44,7 +47,7 @@ def in_lines(a: Any) -> bool:
         return False
     if a.flags.c_contiguous:
         return True
-    return _is_forward(a) and any([_is_line(a, dim) for dim in range(a.ndim)])
+    return _is_forward(a) and (a.shape[-1] == 1 or any([_is_line(a, dim) for dim in range(a.ndim)]))
 
 
 def in_known_rows(a: Any) -> bool:

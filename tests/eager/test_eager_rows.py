@@ -178,3 +178,32 @@ def test_strides_are_in_the_text_of_a_graph() -> None:
     text = print_graph(graph)
     assert "%x: f32[x_0, 63] strides [x_s0, 1]" in text and "f32[x_0, 63] = neg" in text
     assert print_graph(parsed(text)) == text
+
+
+TURNED: dict[str, tuple[int, ...]] = {
+    "rows": (0, 1, 2), "columns": (2, 1, 0), "last first": (2, 0, 1), "first last": (1, 2, 0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("side", [40, 41])
+@pytest.mark.parametrize("order", TURNED)
+def test_one_row_or_column_is_read_as_it_lies_beside_others(
+    order: str, side: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever order the dims lie in: 40 ** 3 elements are below `LARGE`, and 41 ** 3 above."""
+    copied: list[Any] = []
+    monkeypatch.setattr(kernels, "make_copy", lambda a: copied.append(a) or a.copy())
+    dims = TURNED[order]
+    rng = np.random.default_rng(side)
+    a, b = (rng.standard_normal((side,) * 3, np.float32) for _ in range(2))
+    x, y = (sf.from_numpy(v.transpose(np.argsort(dims)).copy()).permute(dims) for v in (a, b))
+    for part in (np.s_[:1], np.s_[:, 1:2], np.s_[:, :, 2:3], np.s_[:1, :1], np.s_[0, :, 3:4]):
+        for threads in (1, 2):
+            sf.set_num_threads(threads)
+            for _ in range(3):
+                np.testing.assert_array_equal((x + y[part]).numpy(), a + b[part])
+                np.testing.assert_allclose(sf.hypot(x, y[part]), np.hypot(a, b[part]), 1e-6)
+                changed = sf.from_numpy(x.numpy().copy(order="K"))
+                assert changed.stride() == x.stride()
+                np.testing.assert_array_equal(changed.sub_(y[part]).numpy(), a - b[part])
+    assert not copied

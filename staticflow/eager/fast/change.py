@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from staticflow.eager.costs import BEYOND, LARGE, NEAR, SHORT, SPREAD
 from staticflow.eager.fast.classes import Memory, State, Tensor, bfloat16, multiply, one
-from staticflow.eager.fast.compute import call_in_context, kernel_at, try_compute
+from staticflow.eager.fast.compute import call_in_context, kernel_at, run_kernel, try_compute
 from staticflow.eager.fast.entry import has_no_edge
 from staticflow.eager.fast.line import user_line
 from staticflow.eager.fast.objects import (
@@ -18,8 +18,13 @@ from staticflow.eager.fast.objects import (
     operand_tensor,
     same_shape,
 )
-from staticflow.eager.fast.operands import open_number, open_operand
-from staticflow.eager.fast.records import InPlace, KnownOp, Operand
+from staticflow.eager.fast.operands import (
+    current_state,
+    is_recording,
+    open_number,
+    open_operand,
+)
+from staticflow.eager.fast.records import MOST, InPlace, KnownOp, Operand, Step
 from staticflow.eager.fast.view import base_of, memory_of
 from staticflow.graph.dtypes import DTYPES
 from staticflow.native import cpython
@@ -32,19 +37,23 @@ from staticflow.native.language import (
     Row,
     constant,
     drop,
+    drop_row,
     hold,
+    inline,
     native,
     space,
     take,
     trust,
     unsigned_less,
     variable,
+    zero_row,
 )
 from staticflow.runtime.object_layout import CONTIGUOUS, FORTRAN, WRITEABLE
 
 __all__ = [
     "bump", "call_ufunc_into", "copy_array", "count_change", "has_vertex", "is_done_here",
-    "is_free", "is_in_rows", "no_op", "open_source", "open_target", "run_program", "scale",
+    "is_free", "is_in_rows", "no_op", "open_source", "open_target", "run_change", "run_program",
+    "scale",
 ]  # fmt: skip
 
 
@@ -69,8 +78,17 @@ def open_target(method: InPlace, operand: Operand, recording: bool) -> Owned[Mem
     nothing of that is recorded; null if not. Its operand is opened."""
     if not open_operand(operand):
         return None
+    if bit_of(operand_array(operand)) & method.dtypes == 0:
+        return None
+    return open_memory(operand, recording)
+
+
+@native
+def open_memory(operand: Operand, recording: bool) -> Owned[Memory | None]:
+    """The memory of the tensor that an opened operand is, if its elements may be changed and
+    nothing of that is recorded; null if not."""
     array = operand_array(operand)
-    if bit_of(array) & method.dtypes == 0 or not is_open(array):
+    if not is_open(array):
         return None
     memory = memory_of(operand_tensor(operand), array)
     if memory is None:
@@ -121,17 +139,18 @@ def open_source(method: InPlace, operand: Operand, target: Operand, recording: b
         return open_number(no_op, operand, target)
     if operand_array(operand).descr is not operand_array(target).descr:
         return False
-    return not recording or has_no_edge(operand)
+    return not recording or operand.object is target.object or has_no_edge(operand)
 
 
 @native
-def is_done_here(method: InPlace, array: Array, size: int) -> bool:
+def is_done_here(method: InPlace, array: Array, size: int, scaled: bool) -> bool:
     """Whether a method can be done here.
 
     NumPy does a ufunc, or a copy, of a small array, and a ufunc of a large one that does not lie in
-    rows, of which there is no program. What a program did of a large array it does again. NumPy
-    copies a large array, a very large one on one thread alone; but not of bfloat16, whose elements
-    it copies one by one, nor fills one that is more than the caches hold.
+    rows, but not with an operand that it would scale before. What a program did of a large array in
+    rows it does again. NumPy copies a large array, a very large one on one thread alone; but not of
+    bfloat16, whose elements it copies one by one. Of large arrays those alone are filled here whose
+    elements are words in a row, no more than the caches hold.
     """
     by_numpy = method.ufunc is not None
     copies = method.program is None
@@ -139,13 +158,13 @@ def is_done_here(method: InPlace, array: Array, size: int) -> bool:
         return by_numpy or copies
     if not is_in_rows(array):
         if by_numpy:
-            return True
+            return not scaled
     elif kernel_at(method.program) is not None:
         return True
     if not copies or (size >= SPREAD and threads.wanted != 1) or array.descr is bfloat16:
         return False
     fills = method.constant is not None or method.number != 0
-    return not fills or size < BEYOND  # beyond the caches
+    return not fills or (size < BEYOND and is_row_of_words(array))
 
 
 @native
@@ -177,17 +196,19 @@ def copy_array(array: Array, source: Array) -> bool:
     if source.ndim != 0:
         if not same_shape(array, source):
             return False
-    elif (
-        array.flags & (CONTIGUOUS | FORTRAN)
-        and _WORDS & bit_of(array)
-        and array.descr is source.descr
-    ):
+    elif is_row_of_words(array) and array.descr is source.descr:
         word = trust(source.data, Row[Int32], "an array of words, which has one element")[0]
         cpython.wmemset(
             trust(array.data, Row[Int32], "a row of words"), word, count_elements(array)
         )
         return True
     return cpython.PyArray_CopyInto(array, source) == 0
+
+
+@native
+def is_row_of_words(array: Array) -> bool:
+    """Whether the elements of an array are words that lie one after the other."""
+    return array.flags & (CONTIGUOUS | FORTRAN) != 0 and _WORDS & bit_of(array) != 0
 
 
 @native
@@ -216,6 +237,58 @@ def run_program(method: InPlace, arrays: Row[Object], count: int) -> bool:
     done = nothing is not None
     drop(nothing)
     drop(program)
+    return done
+
+
+# -- by the step of a plan ----------------------------------------------------------------------
+
+
+@native
+def run_change(step: Step, objects: Row[Object], count: int) -> Owned[Object | None]:
+    """The first of some tensors, which the program of a step has overwritten; null if it may not
+    be, or the program declines, with nothing done, or with an error set."""
+    kernel = step.compute
+    if kernel is None or count > MOST:
+        return None
+    state = current_state()
+    if state is None:
+        return None
+    operands = zero_row(Operand, count, MOST)
+    done = change_opened(step, kernel, operands, objects, count, is_recording(state))
+    drop_row(operands, count)
+    drop(state)
+    good = done and cpython.PyErr_Occurred() is None
+    return hold(objects[0]) if good else None
+
+
+@inline
+def change_opened(
+    step: Step,
+    kernel: Object,
+    operands: Row[Operand],
+    objects: Row[Object],
+    count: int,
+    recording: bool,
+) -> bool:
+    """Whether a program overwrites the first of some objects, tensors of which nothing is recorded,
+    which are taken up as operands. An error may be set if it was done, too."""
+    arrays = space(Object, count, MOST)
+    for i in range(count):
+        operand = operands[i]
+        operand.object = objects[i]
+        beside = objects[i] is not objects[0]
+        if not open_operand(operand) or (recording and beside and not has_no_edge(operand)):
+            return False
+        arrays[i] = operand_array(operand)
+    memory = open_memory(operands[0], recording)
+    if memory is None:
+        return False
+    nothing = run_kernel(step, kernel, arrays, count)
+    done = nothing is not None
+    drop(nothing)
+    if done:
+        bump(memory)
+    drop(memory)
     return done
 
 

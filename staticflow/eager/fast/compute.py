@@ -32,7 +32,7 @@ from staticflow.runtime.object_layout import CONTIGUOUS
 
 __all__ = [
     "call_in_context", "compute_call", "compute_in_order", "is_unrecorded", "kernel_at",
-    "try_compute",
+    "run_kernel", "try_compute",
 ]  # fmt: skip
 
 RECORDABLE, NUMBERS = FLAGS["RECORDABLE"], FLAGS["NUMBERS"]

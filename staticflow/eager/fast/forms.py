@@ -123,7 +123,7 @@ def fast_forms(
     recalled = builtins("recall_at", plans.addresses)
     direct = {**builtins("call_op_at", addresses), **{op: recalled[op] for op in kernels}}
     by_shape = {fn: recalled[m.written] for fn, m in BY_SHAPE.items() if m.written in recalled}
-    changes = in_place_table([*in_place.values()], {**direct, **by_shape})
+    changes = in_place_table([*in_place.values()], {**direct, **by_shape}, plans.add)
 
     numbers: dict[str, Mapping[Any, int]] = {
         "method": {op: number for number, op in enumerate(ops) if op in methods},

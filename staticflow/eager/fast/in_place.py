@@ -2,7 +2,7 @@
 
 If nothing of it is recorded, NumPy puts the result where it belongs, or, of large arrays, the
 program that did so last (`staticflow.eager.overwrite`); or what a function gives is copied
-(`copy_value_of`). All else goes to `staticflow.eager.in_place`.
+(`copy_value_of`). All else goes to `staticflow.eager.in_place`, of a large array by a plan.
 """
 
 from __future__ import annotations
@@ -25,7 +25,12 @@ from staticflow.eager.fast.change import (
 )
 from staticflow.eager.fast.classes import Memory, State, Tensor, name_alpha
 from staticflow.eager.fast.entry import has_no_edge, is_like
-from staticflow.eager.fast.objects import lies_alike, operand_array, operand_tensor
+from staticflow.eager.fast.objects import (
+    count_elements,
+    lies_alike,
+    operand_array,
+    operand_tensor,
+)
 from staticflow.eager.fast.operands import (
     current_state,
     is_recording,
@@ -33,9 +38,10 @@ from staticflow.eager.fast.operands import (
     open_number,
     open_operand,
 )
+from staticflow.eager.fast.recall import recall
 from staticflow.eager.fast.records import InPlace, Operand
 from staticflow.native import cpython
-from staticflow.native.cpython import Tuple
+from staticflow.native.cpython import Tuple, is_array
 from staticflow.native.language import (
     Inside,
     Object,
@@ -70,9 +76,18 @@ def call_in_place(
     good = done and cpython.PyErr_Occurred() is None
     drop_row(operands, 3)
     drop(state)
+    if left and is_large(tensor):
+        return recall(method.general, tensor, args, count, names)
     if left:
-        return forward(method.general, tensor, None, args, count, names)
+        return forward(method.general.itself, tensor, None, args, count, names)
     return hold(tensor) if good else None
+
+
+@inline
+def is_large(tensor: Tensor) -> bool:
+    """Whether a tensor is on a large array of the host."""
+    array = tensor.data
+    return array is not None and is_array(array) and count_elements(array) >= LARGE
 
 
 @inline
@@ -129,7 +144,7 @@ def compute_in_place(
     factor = operands[2]
     array = operand_array(target)
     scaled = factor.object is not None
-    if not is_done_here(method, array, target.size):
+    if not is_done_here(method, array, target.size, scaled):
         return False
     few = target.size < LARGE
     by_numpy = method.ufunc is not None and (few or not is_in_rows(array))

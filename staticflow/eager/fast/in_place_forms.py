@@ -78,12 +78,15 @@ def in_place_methods(inherited: Mapping[str, Any]) -> dict[str, InPlaceMethod]:
 
 
 def in_place_table(
-    methods: Sequence[InPlaceMethod], forms: Mapping[Callable[..., Any], Callable[..., Any]]
+    methods: Sequence[InPlaceMethod],
+    forms: Mapping[Callable[..., Any], Callable[..., Any]],
+    remember: Callable[[Callable[..., Any]], int],
 ) -> Any:
-    """What native code knows of the methods. ``forms`` are those of functions that are native."""
+    """What native code knows of the methods. ``forms`` are those of functions that are native, and
+    ``remember`` gives the address of what it knows of one more, whose calls are remembered."""
     table = (InPlaceRecord * len(methods))()
     for row, m in zip(table, methods, strict=True):
-        row.general = id(m.general)
+        row.general = remember(m.general)
         row.ufunc = None if m.ufunc is None else id(m.ufunc)
         row.count, row.scaled, row.number = m.count, m.scaled, m.number
         row.constant = None if m.constant is None else id(m.constant)

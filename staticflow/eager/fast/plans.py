@@ -34,7 +34,7 @@ from staticflow.eager.fast.records import (
 )
 from staticflow.eager.kernels import KernelCall
 from staticflow.eager.memory import note_exchange
-from staticflow.eager.noted_programs import ProgramCall, program_op
+from staticflow.eager.noted_programs import ChangeCall, ProgramCall, program_op
 from staticflow.eager.rows import in_dims
 from staticflow.eager.vertex import LEAF
 from staticflow.graph.dtypes import BY_PYTHON
@@ -200,7 +200,7 @@ class Planner:
             step.results = len(result) if type(result) is tuple else 0
             _plan_step(plan, step, op, operands, arrays, attrs, result)
             for r in results:
-                positions[id(r)] = count
+                positions.setdefault(id(r), count)  # one that was changed stays where it was
                 count += 1
         given = out if isinstance(out, tuple) else (out,)
         if not positions.keys() >= set(map(id, given)):
@@ -269,7 +269,11 @@ def _plan_step(
     kernel, or what fills an array."""
     arrays = [a if hasattr(o, "_vertex") else o for o, a in zip(operands, on, strict=True)]
     if op is program_op:
-        _plan_program(plan, step, attrs["program"])
+        call = attrs["program"]
+        if isinstance(call, ChangeCall):
+            _plan_change(plan, step, call, arrays)
+        else:
+            _plan_program(plan, step, call)
         return
     if type(result) is not tuple and result._view is not None:
         array, part = arrays[0], result._data
@@ -331,8 +335,8 @@ def _plan_kernel(
 
 def _is_program(noted: Any) -> bool:
     """Whether what was noted is the call of a program, of which something may be recorded."""
-    op, *_ = noted
-    return op is program_op
+    op, _, _, attrs, _ = noted
+    return op is program_op and isinstance(attrs["program"], ProgramCall)
 
 
 def _plan_program(plan: PlanOwner, step: Any, call: ProgramCall) -> None:
@@ -347,6 +351,15 @@ def _plan_program(plan: PlanOwner, step: Any, call: ProgramCall) -> None:
         otherwise=id(call.otherwise),
     )
     step.program = plan.hold(record)
+
+
+def _plan_change(plan: PlanOwner, step: Any, call: ChangeCall, arrays: Sequence[_Array]) -> None:
+    """Let a program overwrite the first of arrays like these."""
+    order = call.order
+    orders = None if order is None else [order if a.ndim else () for a in arrays]
+    kernel = KernelCall(call.entry, orders, instead=call.instead)
+    _plan_kernel(plan, step, kernel, arrays, ())
+    step.changes = 1
 
 
 def _without_memory(array: _Array) -> _Array:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from staticflow.eager.fast.apply import apply
 from staticflow.eager.fast.calls import clear_error, forward
-from staticflow.eager.fast.change import count_change
+from staticflow.eager.fast.change import count_change, run_change
 from staticflow.eager.fast.classes import Memory, Tensor, name_hasten
 from staticflow.eager.fast.key import WORDS, describe_call, hash_of, pack_key
 from staticflow.eager.fast.objects import (
@@ -199,6 +199,8 @@ def run_step(step: Step, values: Row[Owned[Object]]) -> Owned[Object | None]:
     operands = space(Object, count, MOST_VALUES)
     for i in range(count):
         operands[i] = values[which[i]]
+    if step.changes != 0:
+        return run_change(step, operands, count)
     program = step.program
     if program is not None:
         return call_program(step, program, operands, count)

@@ -159,6 +159,7 @@ class Step(Record):
     vector: Object | None  # that `compute` takes for the second operand
     by_numpy: Object | None  # the function that computes it else, of arrays alone
     program: ProgramStep | None  # what is known of the call of a program
+    changes: Byte  # whether `compute` overwrites the first operand
 
 
 class Call(Record):
@@ -212,7 +213,7 @@ class Slot(Record, shared=True):
 class InPlace(Record):
     """What native code knows of an in-place method."""
 
-    general: Object  # what does what is not usual
+    general: Remembered  # what does what is not usual
     ufunc: Object | None
     count: int  # of operands beside the tensor itself, 0 or 1
     constant: Object | None  # that a copy takes if it has no operand
