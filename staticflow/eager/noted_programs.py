@@ -56,8 +56,8 @@ def _refuse(*_: Any, **__: Any) -> NoReturn:
 @dataclass(frozen=True, slots=True)
 class ChangeCall:
     """A call of a program that writes new elements into its first tensor. ``entry`` takes the
-    arrays of the tensors, those that have dims with these in an ``order``, unless that is None; and
-    an array ``instead`` of some of them, by their index, for numbers."""
+    arrays of the tensors, those of as many dims as an ``order`` has with their dims in that, unless
+    it is None; and an array ``instead`` of some of them, by their index, for numbers."""
 
     entry: Callable[..., Any]
     order: tuple[int, ...] | None

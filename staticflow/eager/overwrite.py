@@ -31,13 +31,15 @@ from staticflow.eager.programs import (
     position,
     trace,
 )
-from staticflow.eager.rows import in_dims, in_lines, in_order, in_rows, lies_apart, order_of
+from staticflow.eager.rows import in_lines, in_order, in_rows, lies_apart, order_of
+from staticflow.eager.turned import turn
 from staticflow.graph.dtypes import BY_NUMPY, bfloat16
 from staticflow.graph.graph import Graph, exactly
 from staticflow.graph.node import constant, param, toposort
 from staticflow.graph.rowmajor import copy_to, repeats_few
 from staticflow.ops.basics.arithmetic import add, cast, clone, maximum, minimum, mul
-from staticflow.ops.basics.expand import expand, expand_op
+from staticflow.ops.basics.axes import permute, permute_op
+from staticflow.ops.basics.expand import expand
 from staticflow.ops.declaring.lowering import Elementwise, Generate, LoopNest, View
 from staticflow.ops.declaring.thread import thread
 from staticflow.ops.elementwise import variants
@@ -67,8 +69,8 @@ _BESIDE = ((), ("alpha",))
 
 @dataclass(frozen=True, slots=True)
 class _Program:
-    """What overwrites an array; arrays that have dims are given with these in an ``order``, unless
-    it is None."""
+    """What overwrites an array; arrays of as many dims as an ``order`` has are given with these in
+    that, unless it is None."""
 
     executable: Executable
     order: tuple[int, ...] | None
@@ -149,8 +151,8 @@ def overwrite(
 
 
 def _turn(arrays: Sequence[Array], order: tuple[int, ...]) -> list[Array]:
-    """Arrays with their dims in an order, but those of no dims."""
-    return [in_dims(a, order) if a.ndim else a for a in arrays]
+    """Arrays, those of as many dims as an order has with their dims in that."""
+    return [a.transpose(order) if a.ndim == len(order) else a for a in arrays]
 
 
 def _find(
@@ -158,8 +160,7 @@ def _find(
 ) -> _Program | None:
     """The program for arguments of these ``values``, the last by ``names``; None if there is none,
     as where arrays do not lie so that it may write there, or read. Arrays that all lie in another
-    order of their dims are taken in that, which changes nothing where elements alone are computed
-    of elements."""
+    order of their dims are taken in that, and so is what the function gives."""
     order = order_of(arrays)
     x, *others = arrays if order is None else _turn(arrays, order)
     lie_well = lies_apart(x) and in_rows(x) and all(map(in_lines, others))
@@ -181,9 +182,13 @@ def _compile(
     first = len(marked) - len(names)  # of those by name
 
     def call(*operands: Symbol) -> Any:
+        if order is not None:
+            back = tuple(np.argsort(order).tolist())
+            operands = tuple([permute(s, back) if s.ndim == len(order) else s for s in operands])
         values = fill(marked, operands)
         named = dict(zip(names, values[first:], strict=True))
-        return fn(operands[0], *values[:first], **named)
+        found = fn(operands[0], *values[:first], **named)
+        return found if order is None else turn(found, order)
 
     from staticflow.passes.decompose import decompose  # imported where something is compiled
     from staticflow.passes.rewrite import Counts
@@ -194,21 +199,9 @@ def _compile(
     if value.dtype.category > target.dtype.category or value.ndim != target.ndim:
         return None
     graph = decompose(close_over(params, [_cast(value, target).node]), Counts())
-    if not (_stays_in_place(graph) if order is None else _goes_by_element(graph)):
+    if not _stays_in_place(graph):
         return None
     return _Program(compile_graph(graph), order)
-
-
-def _goes_by_element(graph: Graph) -> bool:
-    """Whether the new value is computed by element, whatever the order of the dims."""
-    (value,) = graph.outputs
-    rank = value.tensor_type.ndim
-    for n in toposort([value]):
-        known = n.op is param or (not n.args and not n.tensor_type.ndim)
-        even = n.op is expand_op and n.args[0].tensor_type.ndim in (0, rank)
-        if not (known or even or type(n.op.lowering) is Elementwise):
-            return False
-    return value.op is not param
 
 
 def _stays_in_place(graph: Graph) -> bool:
@@ -220,7 +213,7 @@ def _stays_in_place(graph: Graph) -> bool:
     if updates and value.args[0] is not graph.params[0]:
         return False
     rest = toposort(value.args[1:] if updates else [value])
-    return value.op is not param and all(
+    return value.op not in (param, permute_op) and all(
         type(n.op.lowering) in _FUSED or n.op in (param, constant) for n in rest
     )
 

@@ -2,7 +2,8 @@
 
 A program takes such arrays in the order in which they lie. What it computes of them is in the order
 of the dims that its function knows, and would be turned by a copy at the end. Here the operations
-themselves are turned, as far as they go by element or take a part, down to the arrays.
+themselves are turned, as far as they go by element, take a part, or put elements along a dim, down
+to the arrays.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ from staticflow.ops.basics.axes import permute_op
 from staticflow.ops.basics.expand import expand_op
 from staticflow.ops.basics.slicing import embed_op, slice_op
 from staticflow.ops.declaring.lowering import Elementwise
+from staticflow.ops.indexing.gather_ops import scatter_add_op
+from staticflow.ops.indexing.index_ops import index_add_op, index_copy_op, index_put_op
+from staticflow.ops.indexing.scatter_ops import scatter_op, scatter_reduce_op
 from staticflow.ops.symbols.symbol import Symbol
 
 __all__ = ["turn"]
@@ -23,6 +27,12 @@ Order = tuple[int, ...]
 
 _BY_DIM = frozenset((embed_op, expand_op, slice_op))
 """Ops whose attributes have an entry for each dim."""
+
+_ALONG_DIM = frozenset((scatter_add_op, scatter_op, scatter_reduce_op))
+"""Ops of tensors of as many dims, which they treat alike but for the one that they go along."""
+
+_ROWS_PUT = frozenset((index_add_op, index_copy_op, index_put_op))
+"""Ops that put values, along the dims that they name, where index tensors say."""
 
 
 def turn(y: Symbol, order: Order) -> Symbol:
@@ -49,6 +59,14 @@ def _turn_operation(y: Node, order: Order, known: dict[Node, Node]) -> Node:
         args = [_turn_node(a, order, known) if n else a for a, n in zip(y.args, ranks, strict=True)]
         attrs = y.attrs if by_element else _turn_attrs(y.attrs, order)
         return make_node(y.op, tuple(args), attrs, y.locs)
+    if y.op in _ALONG_DIM and set(ranks) == {rank}:
+        args = [_turn_node(a, order, known) for a in y.args]
+        return make_node(y.op, tuple(args), {**y.attrs, "dim": order.index(y.attrs["dim"])}, y.locs)
+    if y.op in _ROWS_PUT and ranks == [rank, rank, 1]:
+        (dim,) = y.attrs["dims"]
+        x, values, index = y.args
+        args = [_turn_node(x, order, known), _turn_node(values, order, known), index]
+        return make_node(y.op, tuple(args), {**y.attrs, "dims": (order.index(dim),)}, y.locs)
     return make_node(permute_op, (y,), {"dims": order})
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -126,9 +127,47 @@ def test_in_the_same_memory_of_columns(name: str, made: list[Any]) -> None:
     np.testing.assert_array_equal(x.numpy(), changed)
     np.testing.assert_array_equal(memory.numpy(), changed.T)
     np.testing.assert_array_equal(y.numpy(), b)
-    if name in BY_ELEMENT:
+    if name in BY_ELEMENT or name in ("index_fill", "scatter", "row", "fill", "zero"):
         (program,) = made
         assert all(buffer.shape == () for buffer in program.program.buffers)
+
+
+ALONG: dict[str, Callable[..., Any]] = {
+    "scatter": lambda x, dim, index, rows, src: x.scatter_(dim, index, src),
+    "scatter of a number": lambda x, dim, index, rows, src: x.scatter_(dim, index, 2.5),
+    "scatter_add": lambda x, dim, index, rows, src: x.scatter_add_(dim, index, src),
+    "prod": lambda x, dim, index, rows, src: x.scatter_reduce_(dim, index, src, "prod"),
+    "amax": lambda x, dim, index, rows, src: x.scatter_reduce_(dim, index, src, "amax"),
+    "index_add": lambda x, dim, index, rows, src: x.index_add_(dim, rows, src),
+    "index_copy": lambda x, dim, index, rows, src: x.index_copy_(dim, rows, src),
+    "index_fill": lambda x, dim, index, rows, src: x.index_fill_(dim, rows, 2.5),
+}
+
+
+@pytest.mark.parametrize("order", [*itertools.permutations(range(3))])
+@pytest.mark.parametrize("name", ALONG)
+def test_elements_are_put_along_a_dim_of_turned_arrays(
+    name: str, order: tuple[int, ...], made: list[Any]
+) -> None:
+    """Of places that come again the last element stays, and sums are added up in one order."""
+    shape, rng = (33, 34, 35), np.random.default_rng(0)
+    back = np.argsort(order)
+
+    def turned(a: Any) -> Any:
+        return sf.from_numpy(a.transpose(order).copy()).permute(*back)
+
+    for dim in range(3):
+        a, src = drawn(*shape), drawn(*shape, seed=1)
+        index = rng.integers(0, shape[dim] // 2, shape)
+        rows = sf.from_numpy(rng.integers(0, shape[dim] // 2, shape[dim]))
+        whole = sf.from_numpy(a.copy())
+        ALONG[name](whole, dim, sf.from_numpy(index), rows, sf.from_numpy(src))
+        made.clear()
+        x = turned(a)
+        assert ALONG[name](x, dim, turned(index), rows, turned(src)).stride() == turned(a).stride()
+        np.testing.assert_array_equal(x.numpy(), whole.numpy())
+        assert made or order == (0, 1, 2)
+        assert all(b.shape == () for program in made for b in program.program.buffers)
 
 
 def test_what_depends_on_places_is_not_computed_of_turned_arrays(made: list[Any]) -> None:

@@ -356,7 +356,7 @@ def _plan_program(plan: PlanOwner, step: Any, call: ProgramCall) -> None:
 def _plan_change(plan: PlanOwner, step: Any, call: ChangeCall, arrays: Sequence[_Array]) -> None:
     """Let a program overwrite the first of arrays like these."""
     order = call.order
-    orders = None if order is None else [order if a.ndim else () for a in arrays]
+    orders = None if order is None else [order if a.ndim == len(order) else () for a in arrays]
     kernel = KernelCall(call.entry, orders, instead=call.instead)
     _plan_kernel(plan, step, kernel, arrays, ())
     step.changes = 1

@@ -135,7 +135,8 @@ def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: float = 1
 
     Raises `IndexRangeError` for an index outside ``[0, input.shape[dim])``.
     """
-    scaled = source if alpha == 1 else source * alpha
+    is_one = isinstance(alpha, int | float) and alpha == 1
+    scaled = source if is_one else source * alpha
     return add_wide(
         lambda x, source: _into(index_add_op, x, dim, index, source, accumulate=True), input, scaled
     )

@@ -96,9 +96,9 @@ def scatter(
     value: Any = None,
     reduce: str | None = None,
 ) -> Any:
-    """``input`` with ``src[i, j]`` (or a number, ``value``) put at ``[i, index[i, j]]`` for
-    ``dim=1``; with ``reduce="add"`` or ``"multiply"`` combined with what is there. ``input`` is not
-    changed.
+    """``input`` with ``src[i, j]`` (or ``value``, a number or a tensor of no dims) put at
+    ``[i, index[i, j]]`` for ``dim=1``; with ``reduce="add"`` or ``"multiply"`` combined with what
+    is there. ``input`` is not changed.
 
     Raises `IndexRangeError` for an index outside ``[0, input.shape[dim])``.
 
@@ -108,7 +108,7 @@ def scatter(
     """
     at = normalize_dim(dim, input.ndim, "scatter")
     src = value if src is None else src
-    if not hasattr(src, "shape"):
+    if not hasattr(src, "shape") or (src.ndim == 0 and index.ndim > 0):
         src = expand(filling(src, input, "scatter"), index.shape)
     if reduce is None:
         return put_as_vectors(scatter_op, input, index, src, dim=at)
