@@ -49,7 +49,7 @@ from staticflow.graph.dtypes import get_default_dtype
 from staticflow.graph.graph import exactly
 from staticflow.graph.op import Op
 from staticflow.graph.open_size import OpenSize
-from staticflow.ops.basics.axes import permute
+from staticflow.ops.basics.axes import permute, permute_op
 from staticflow.ops.declaring.by_shape import REMEMBERING
 from staticflow.ops.declaring.eager_side import eager
 from staticflow.ops.declaring.thread import autocasting, thread
@@ -74,7 +74,8 @@ class FusedProgram:
 
     ``args`` are the arguments, with positions for tensors. The program ``forward`` gives the
     outputs and behind them, where a gradient is needed, the residuals of the ``derivative``. With
-    an ``order`` all that has as many dims is taken and given with its dims in that order.
+    an ``order`` all that has as many dims is taken and given with its dims in that order; if it is
+    ``in_any_order``, no result has to be copied for that.
 
     ``ways`` has the native entries of the programs back: by whether each operand is needed, False
     for each residual, and the numbers of the outputs whose cotangents are given, if these are a
@@ -82,7 +83,7 @@ class FusedProgram:
     """
 
     __slots__ = (
-        "_backward", "args", "back", "derivative", "fn", "forward", "gives_number", "operands",
+        "_backward", "args", "back", "derivative", "fn", "forward", "in_any_order", "operands",
         "order", "outputs", "pack", "unread", "ways",
     )  # fmt: skip
 
@@ -101,7 +102,8 @@ class FusedProgram:
         params = params_of(kinds)
         outputs, self.pack = trace(self.of if order is None else self._in_order, params)
         self.outputs = len(outputs)
-        self.gives_number = not any(o.tensor_type.ndim for o in outputs)
+        turned = (o.tensor_type.ndim == 0 or o.op is not permute_op for o in outputs)
+        self.in_any_order = order is None or all(turned)
         self.derivative: Derivative | None = None
         self.ways: dict[tuple[bool | int, ...], Callable[..., Any]] = {}
         if not needs or not any(o.tensor_type.dtype.is_floating for o in outputs):
@@ -291,7 +293,7 @@ def fused_form(
             return fn(*args)
         if program is UNMET:
             found = _find(fn, programs, args, arrays, needs, passes, order)
-            if order is not None and not keeps_order and not (found and found.gives_number):
+            if order is not None and not keeps_order and not (found and found.in_any_order):
                 found = _find(fn, programs, args, arrays, needs, passes, None)
             program = programs.remember(known, found)
         results = None if program is None else program.run(arrays)
@@ -302,7 +304,7 @@ def fused_form(
         count = program.outputs
         made = tuple(map(tensor._wrap, results[:count]))
         out = made if program.pack else made[0]
-        if state.noted is not None and program.order is None:
+        if state.noted is not None and (program.order is None or not (needs or program.pack)):
             _note(call, op, program, needs, tensors, arrays, made if program.pack else out)
         if program.derivative is not None:
             held = list(map(save_value, tensors))
@@ -337,7 +339,8 @@ def _note(
     wanted = sum(1 << i for i, need in enumerate(needs) if need)
     otherwise = partial(_call_filled, call, program.args)
     several = program.pack is not None
-    noted = ProgramCall(program.forward.fast, otherwise, program.outputs, several, wanted, example)
+    entry, order = program.forward.fast, program.order
+    noted = ProgramCall(entry, otherwise, program.outputs, several, wanted, example, order)
     note_program(noted, tensors, arrays, out)
 
 

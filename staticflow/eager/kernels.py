@@ -51,7 +51,15 @@ from staticflow.ops.symbols.symbol import Symbol, results_of
 from staticflow.runtime.executable import Executable
 from staticflow.runtime.once import once
 
-__all__ = ["NETWORKS", "KernelCall", "kernels_of", "permute_arrays", "prepare", "sizes_known"]
+__all__ = [
+    "NETWORKS",
+    "KernelCall",
+    "Order",
+    "kernels_of",
+    "permute_arrays",
+    "prepare",
+    "sizes_known",
+]
 
 Array = np.ndarray[Any, Any]
 Order = tuple[int, ...]

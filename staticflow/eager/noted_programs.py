@@ -36,7 +36,8 @@ class ProgramCall:
 
     The gradients that are ``wanted``, a bit for each tensor, are those of an entry of the tape that
     is like the ``example``, and keeps the tensors and the results behind the outputs. Without an
-    example nothing is recorded.
+    example nothing is recorded; then the arrays of as many dims as an ``order`` has are taken, and
+    its only result is given, with these in that, unless it is None.
     """
 
     entry: Callable[..., Any]
@@ -45,6 +46,7 @@ class ProgramCall:
     is_tuple: bool
     wanted: int = 0
     example: Any = None
+    order: tuple[int, ...] | None = None
 
 
 def _refuse(*_: Any, **__: Any) -> NoReturn:

@@ -105,11 +105,14 @@ def test_large_transposed_matrices_are_copied_by_programs(monkeypatch: pytest.Mo
 
 LOSSES = (
     "binary_cross_entropy", "binary_cross_entropy_with_logits", "huber_loss", "kl_div", "l1_loss",
-    "mse_loss", "smooth_l1_loss",
+    "mse_loss", "smooth_l1_loss", "poisson_nll_loss", "hinge_embedding_loss", "soft_margin_loss",
 )  # fmt: skip
 
 MORE_KEPT = ("binary_cross_entropy", "binary_cross_entropy_with_logits", "kl_div")
 """Losses that keep for the way back what is as large as their operands."""
+
+COPIED = ("binary_cross_entropy",)
+"""Losses that are, as they are traced, no operations by element."""
 
 
 @pytest.mark.parametrize("name", LOSSES)
@@ -140,3 +143,28 @@ def test_losses_of_columns_copy_none(name: str) -> None:
         np.testing.assert_allclose(of_found, of_wanted, 1e-4, 1e-9)
         if reduction != "none" and name not in MORE_KEPT:
             assert peak < a.numel()  # bytes: a fourth of an array
+
+
+@pytest.mark.parametrize("rows", [299, 300])
+@pytest.mark.parametrize("name", LOSSES)
+def test_losses_of_each_of_many_columns_copy_none(name: str, rows: int) -> None:
+    """Nor what they give, which lies as the columns do: of 300 rows, above `LARGE`, in the call
+    that native code makes, too."""
+    fn = getattr(sf.nn.functional, name)
+    a, b = (sf.rand(rows, LARGE // 299) * 0.8 + 0.1 for _ in range(2))
+    wanted = fn(a, b, reduction="none").numpy()
+    x, y = a.t().contiguous().t(), b.t().contiguous().t()
+    for threads in (1, 2):
+        sf.set_num_threads(threads)
+        for _ in range(4):
+            tracemalloc.start()
+            try:
+                before, _ = tracemalloc.get_traced_memory()
+                found = fn(x, y, reduction="none")
+                _, peak = tracemalloc.get_traced_memory()
+            finally:
+                tracemalloc.stop()
+            np.testing.assert_allclose(found.numpy(), wanted, 1e-6, 1e-7)
+    if rows == 300 and name not in COPIED:
+        assert found.stride() == x.stride()
+        assert peak - before < 4.5 * a.numel()

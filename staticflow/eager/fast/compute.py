@@ -31,8 +31,8 @@ from staticflow.native.language import (
 from staticflow.runtime.object_layout import CONTIGUOUS
 
 __all__ = [
-    "call_in_context", "compute_call", "compute_in_order", "is_unrecorded", "kernel_at",
-    "run_kernel", "try_compute",
+    "call_in_context", "compute_call", "compute_in_order", "compute_taken", "is_unrecorded",
+    "kernel_at", "run_kernel", "try_compute",
 ]  # fmt: skip
 
 RECORDABLE, NUMBERS = FLAGS["RECORDABLE"], FLAGS["NUMBERS"]

@@ -32,7 +32,7 @@ from staticflow.eager.fast.records import (
     TakenArrayRecord,
     TakingRecord,
 )
-from staticflow.eager.kernels import KernelCall
+from staticflow.eager.kernels import KernelCall, Order
 from staticflow.eager.memory import note_exchange
 from staticflow.eager.noted_programs import ChangeCall, ProgramCall, program_op
 from staticflow.eager.rows import in_dims
@@ -273,7 +273,7 @@ def _plan_step(
         if isinstance(call, ChangeCall):
             _plan_change(plan, step, call, arrays)
         else:
-            _plan_program(plan, step, call)
+            _plan_program(plan, step, call, arrays, result)
         return
     if type(result) is not tuple and result._view is not None:
         array, part = arrays[0], result._data
@@ -339,10 +339,19 @@ def _is_program(noted: Any) -> bool:
     return op is program_op and isinstance(attrs["program"], ProgramCall)
 
 
-def _plan_program(plan: PlanOwner, step: Any, call: ProgramCall) -> None:
-    """Write what is known of a call of a program."""
+def _plan_program(
+    plan: PlanOwner, step: Any, call: ProgramCall, arrays: Sequence[_Array], result: Any
+) -> None:
+    """Write what is known of a call of a program of arrays like these."""
     plan.held.append(call)
-    plan.compute_by(step, call.entry)
+    order = call.order
+    if order is None:
+        plan.compute_by(step, call.entry)
+    else:
+        out = result._data
+        back = tuple(np.argsort(order).tolist()) if out.ndim == len(order) else None
+        kernel = KernelCall(call.entry, _in_order(arrays, order), back)
+        _plan_kernel(plan, step, kernel, arrays, (out,))
     record = ProgramStepRecord(
         example=None if call.example is None else id(call.example),
         outputs=call.outputs,
@@ -355,11 +364,15 @@ def _plan_program(plan: PlanOwner, step: Any, call: ProgramCall) -> None:
 
 def _plan_change(plan: PlanOwner, step: Any, call: ChangeCall, arrays: Sequence[_Array]) -> None:
     """Let a program overwrite the first of arrays like these."""
-    order = call.order
-    orders = None if order is None else [order if a.ndim == len(order) else () for a in arrays]
+    orders = None if call.order is None else _in_order(arrays, call.order)
     kernel = KernelCall(call.entry, orders, instead=call.instead)
     _plan_kernel(plan, step, kernel, arrays, ())
     step.changes = 1
+
+
+def _in_order(arrays: Sequence[_Array], order: Order) -> list[Order]:
+    """In what order of dims each array is taken: those of as many dims as an order has in that."""
+    return [order if a.ndim == len(order) else () for a in arrays]
 
 
 def _without_memory(array: _Array) -> _Array:

@@ -10,7 +10,7 @@ from staticflow.eager.fast.classes import (
     fixed_memory,
     zero,
 )
-from staticflow.eager.fast.compute import compute_in_order
+from staticflow.eager.fast.compute import compute_in_order, compute_taken
 from staticflow.eager.fast.entry import attach, find_edges, number_entry, save_value
 from staticflow.eager.fast.objects import (
     new_row,
@@ -95,7 +95,11 @@ def compute_and_record(
     arrays = space(Object, call.count, MOST)
     for i in range(call.count):
         arrays[i] = operand_array(call.operands[i])
-    data = compute_in_order(kernel, arrays, call.count)
+    taking = step.taking
+    if taking is None:
+        data = compute_in_order(kernel, arrays, call.count)
+    else:
+        data = compute_taken(taking, kernel, arrays, call.count)
     if data is None:
         clear_error()  # Python's way raises it again
         return None

@@ -272,7 +272,7 @@ def poisson_nll_loss(
     return _poisson_nll(input, target, log_input, full, eps, reduction)
 
 
-@fused("MeanBackward0")
+@fused("MeanBackward0", any_order=True)
 def _poisson_nll(
     input: Any, target: Any, log_input: bool, full: bool, eps: float, reduction: str
 ) -> Any:
@@ -307,7 +307,7 @@ def _has_none_below(x: Any) -> Any:
     return logical_not(x < 0).all()
 
 
-@fused("MeanBackward0")
+@fused("MeanBackward0", any_order=True)
 def _gaussian_nll(input: Any, target: Any, var: Any, full: bool, eps: float, reduction: str) -> Any:
     if var.ndim == input.ndim - 1:
         var = var.unsqueeze(-1)

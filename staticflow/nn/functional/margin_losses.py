@@ -47,7 +47,7 @@ def margin_ranking_loss(
     return _margin_ranking(input1, input2, target, margin, reduction)
 
 
-@fused("MeanBackward0")
+@fused("MeanBackward0", any_order=True)
 def _margin_ranking(input1: Any, input2: Any, target: Any, margin: float, reduction: str) -> Any:
     return reduce(clamp(-target * (input1 - input2) + margin, min=0), reduction)
 
@@ -60,7 +60,7 @@ def hinge_embedding_loss(
     return _hinge_embedding(input, target, margin, reduction)
 
 
-@fused("MeanBackward0")
+@fused("MeanBackward0", any_order=True)
 def _hinge_embedding(input: Any, target: Any, margin: float, reduction: str) -> Any:
     far = where(target == 1, 0.0, clamp(margin - input, min=0))
     near = where(target == -1, 0.0, input)
@@ -73,7 +73,7 @@ def soft_margin_loss(input: Any, target: Any, reduction: str = "mean") -> Any:
     return _soft_margin(input, target, reduction)
 
 
-@fused("SoftMarginLossBackward0")
+@fused("SoftMarginLossBackward0", any_order=True)
 def _soft_margin(input: Any, target: Any, reduction: str) -> Any:
     return reduce(-logsigmoid(target * input), reduction)
 

@@ -44,8 +44,8 @@ def fused(
     unknown to it as a rule, and what it checks of them it checks before anything is computed. If it
     is fused ``only_large``, small tensors go through its ops, which other calls have compiled. One
     that ``attends`` never has the weights of its attention in memory, forward or backward. What
-    one gives in ``any_order`` is, if it has no dims, the same whatever the order of the dims of its
-    tensors: large ones are taken as they lie.
+    one gives in ``any_order``, if it has no dims or is computed by element, does not depend on the
+    order of the dims of its tensors: large ones are taken as they lie.
     """
 
     def mark(fn: F) -> F:
