@@ -194,9 +194,10 @@ def a_plan(words: Row[int], count: int) -> Plan:
     """A product of two tensors, what is largest in it as a pair, and both as a tuple of a class."""
     product = KnownOp(object=lambda world: world.make(Counted()))
     largest = KnownOp(object=pair_of_results)
+    rest: Any = {"attrs": None, "program": None, "changes": 0}
     steps = [
-        Step(op=product, attrs=None, count=2, operands=Row([0, 1]), results=0, program=None),
-        Step(op=largest, attrs=None, count=2, operands=Row([3, 2]), results=2, program=None),
+        Step(op=product, count=2, operands=Row([0, 1]), results=0, **rest),
+        Step(op=largest, count=2, operands=Row([3, 2]), results=2, **rest),
     ]
     return Plan(
         key=words, words=count, numbers=Row([Counted()]), number_count=1, steps=Row(steps),
