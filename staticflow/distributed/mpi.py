@@ -49,6 +49,13 @@ LONG = 1 << 20
 """Bytes of a message that is long."""
 MEASURING = 8
 """How many ranks measure messages together at most."""
+TURN = 0.25
+"""Seconds from rank to rank in which they tell their errors: of one that several have the first
+one tells and ends all."""
+TURNS = 8
+"""The ranks that have a turn of their own; those behind them have the last one."""
+TOLD = 0.1
+"""Seconds that mpirun is left to pass on an error before it says itself that all end."""
 NAP = 50e-6
 """Seconds between two looks from then on."""
 
@@ -205,10 +212,16 @@ class _MPI(Communicator):
                 self.take(r, "the end")
         self.finish()
 
+    def wait_to_tell(self) -> None:
+        """Wait for this rank's turn to tell its error, until which one before it may end all."""
+        time.sleep(TURN * min(self.rank, TURNS))
+
     def end_all(self, kind: type[BaseException], error: BaseException) -> None:
-        """End all ranks, since this one ended by an error."""
-        why = f": {error}" if str(error) else ""  # a KeyboardInterrupt says nothing
+        """End all ranks, since this one ended by an error, of which the first line is said again."""
+        first = str(error).partition("\n")[0]
+        why = f": {first}" if first else ""  # a KeyboardInterrupt says nothing
         self._say(f"ended by {kind.__name__}{why}; all ranks end")
+        time.sleep(TOLD)
         self._mpi.COMM_WORLD.Abort(1)
 
 
@@ -262,6 +275,7 @@ def join() -> None:
     def end_all(
         kind: type[BaseException], error: BaseException, traceback: TracebackType | None
     ) -> None:
+        joined.wait_to_tell()
         before(kind, error, traceback)
         joined.end_all(kind, error)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import zlib
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
@@ -17,11 +18,12 @@ from staticflow.eager.tensor import Tensor
 from staticflow.errors import RankError, SymbolicError
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.basics.arithmetic import stop_gradient
-from staticflow.ops.declaring.communicator import current
+from staticflow.ops.declaring.communicator import Array
 from staticflow.ops.symbols.captured import note_part, part_of
 
 __all__ = [
-    "Part", "checksum", "keep_part", "keep_part_of_parameter", "refuse_other_elements",
+    "Part", "checksum", "find_odd_rank", "keep_part", "keep_part_of_parameter",
+    "refuse_other_elements",
 ]  # fmt: skip
 
 
@@ -90,12 +92,32 @@ def checksum(tensor: Tensor) -> int:
     return zlib.crc32(own.reshape(-1).view(np.uint8).data)
 
 
-def refuse_other_elements(what: str, names: Sequence[str], rank: int) -> NoReturn:
-    """Raise the error of tensors of these names that have other elements on another rank."""
-    more = f" and {len(names) - 1} others" if len(names) > 1 else ""
+def find_odd_rank(told: Sequence[Any]) -> tuple[int, int] | None:
+    """The first of the ranks, which have ``told`` these, that has told something else than most,
+    and the first of most; None where all have told the same. Of two halves that of rank 0 is most.
+
+    >>> find_odd_rank([7, 7, 3, 7]), find_odd_rank([1, 2]), find_odd_rank([5, 5])
+    ((2, 0), (1, 0), None)
+    """
+    counts = Counter(told)
+    if len(counts) == 1:
+        return None
+    usual = max(counts, key=lambda each: counts[each])  # which are in the order of the ranks
+    return next(r for r, each in enumerate(told) if each != usual), told.index(usual)
+
+
+def refuse_other_elements(what: str, names: Sequence[str], told: Sequence[Array]) -> None:
+    """Raise `RankError` where a rank has told another checksum than most of any of the tensors of
+    these names."""
+    found = find_odd_rank([numbers.tobytes() for numbers in told])
+    if not found:
+        return
+    odd, usual = found
+    differ = np.flatnonzero(told[odd] != told[usual]).tolist()
+    more = f" and {len(differ) - 1} others" if len(differ) > 1 else ""
     raise RankError(
-        f"{what}: on rank {rank} the tensor {names[0]!r}{more} has other elements than on rank "
-        f"{current().rank}; seed all ranks alike (sf.manual_seed), or broadcast from one, at "
+        f"{what}: on rank {odd} the tensor {names[differ[0]]!r}{more} has other elements than on "
+        f"rank {usual}; seed all ranks alike (sf.manual_seed), or broadcast from one, at "
         f"{format_locs(here())}"
     )
 

@@ -97,11 +97,9 @@ def _hold_alike(tensors: Sequence[Any]) -> None:
     communicator, own = current(), np.array([checksum(t) for t in tensors], np.uint64)
     ranks = range(communicator.size)
     label = f"split_parameters of {len(own)} at {format_locs(here())}"
-    for rank, other in enumerate(communicator.exchange(label, ranks, [own] * len(ranks))):
-        differ = np.flatnonzero(other != own).tolist()
-        if differ:
-            names = [tensors[i].name or f"parameter {i}" for i in differ]
-            refuse_other_elements("split_parameters", names, rank)
+    names = [tensor.name or f"parameter {i}" for i, tensor in enumerate(tensors)]
+    told = communicator.exchange(label, ranks, [own] * len(ranks))
+    refuse_other_elements("split_parameters", names, told)
 
 
 def _check(name: str, optimizer: Any, axis: Any) -> None:

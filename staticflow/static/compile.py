@@ -69,6 +69,14 @@ class Options:
         return passes_for(self.numerics, self.passes)
 
     @property
+    def in_words(self) -> str:
+        """What decides the bits of results, as it is compared among processes."""
+        return (
+            f"numerics={self.numerics!r}, flush_subnormals={self.flush_subnormals}, "
+            f"passes={','.join(self.passes)}"
+        )
+
+    @property
     def is_stable(self) -> bool:
         """Whether what overflows is said in another form."""
         return any(name in STABILIZING for name in self.passes)
@@ -165,7 +173,7 @@ def compile(
 
             options, written = (
                 replace(options, mesh=mesh),
-                for_mesh(written, mesh, as_bool("local", local)),
+                for_mesh(written, mesh, options.in_words, as_bool("local", local)),
             )
         elif as_bool("local", local):
             raise ArgumentError(

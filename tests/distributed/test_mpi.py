@@ -128,6 +128,8 @@ def test_a_rank_that_fails_ends_all(name: str, tmp_path: Path) -> None:
     for text in says:
         assert text in " ".join(run.stderr.split())
     assert "done" not in run.stdout
+    assert run.stderr.count("Traceback") <= 1  # also where all find that one is not there
+    assert run.stderr.count("all ranks end") <= 1
 
 
 def test_a_rank_that_is_stopped_for_a_while_or_ends_early_ends_nobody(tmp_path: Path) -> None:

@@ -367,35 +367,6 @@ def test_what_cannot_be_split_is_refused() -> None:
         sf.compile([x], x, mesh=4)
 
 
-def test_ranks_with_other_graphs_or_tensors_are_told_when_they_compile() -> None:
-    with pytest.raises(sf.RankError, match=r"another graph .*\n.*constant [01].*py:\d+\nwhere"):
-        refused(lambda x, mesh: x + mesh.rank)
-    with pytest.raises(sf.RankError, match="another graph"):  # one is the beginning of the other
-        refused(lambda x, mesh: x.sin() if mesh.rank else x.sin().cos())
-
-    def on_meshes() -> None:
-        mesh = distributed.mesh(data=2)
-        x = sf.placeholder((4,), name="x")
-        sf.compile([x], x, mesh=mesh if mesh.rank else distributed.mesh(model=2))
-
-    with pytest.raises(sf.RankError, match=r"rank \d has another mesh than rank \d, which has "):
-        distributed.simulate(on_meshes, 2)
-
-    def in_parts() -> None:
-        mesh = distributed.mesh(data=2)
-        sf.manual_seed(0)
-        layer = sf.nn.Linear(64, 256, bias=False)
-        adam = sf.optim.Adam(layer.parameters())
-        distributed.split_parameters(adam, mesh.axis("data"), dim=mesh.rank)
-        x = sf.placeholder((3, 64), name="x")
-        sf.compile([x], layer(x), mesh=mesh)
-
-    with pytest.raises(sf.RankError, match="the tensor 'weight' is split otherwise than on rank"):
-        distributed.simulate(in_parts, 2)
-    with pytest.raises(sf.RankError, match="the tensor 'captured' has other elements"):
-        refused(lambda x, mesh: x * sf.full((4,), float(mesh.rank)))
-
-
 def test_a_program_of_several_processes_is_not_saved(tmp_path: Any) -> None:
     """Of a mesh of one it is, since the same script may run alone."""
     step, _ = refused(lambda x, mesh: shard(x, "data") * 2)
