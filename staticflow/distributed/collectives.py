@@ -18,8 +18,9 @@ from staticflow.ops.along.collectives import (
     exchange_op,
     reduce_scatter_op,
 )
-from staticflow.ops.basics.reduce import share
+from staticflow.ops.basics.reduce import narrow_as, widen
 from staticflow.ops.declaring.declare import normalize_dim
+from staticflow.ops.declaring.foreign import refuses_foreign_in
 
 __all__ = ["all_gather", "all_reduce", "all_to_all", "broadcast", "exchange", "reduce_scatter"]
 
@@ -50,7 +51,13 @@ def all_reduce(input: Any, over: Mesh | Axis, reduce: str = "sum") -> Any:
     """
     attrs = _over(over, "all_reduce")
     if reduce == "mean":
-        return share(all_reduce_op(input, **attrs, reduce="sum"), over.size)
+        if not input.dtype.is_floating:
+            raise DTypeError(
+                f"all_reduce: the mean of {input.dtype.name}; take its sum, or cast it to a "
+                f"floating dtype, at {format_locs(here())}"
+            )
+        # The sum of 16-bit floats may be out of their range, their mean is not.
+        return narrow_as(all_reduce_op(widen(input), **attrs, reduce="sum") / over.size, input)
     if reduce not in ("sum", "amax", "amin"):
         raise ArgumentError(
             f'all_reduce: reduce is "sum", "mean", "amax" or "amin", not {reduce!r}, '
@@ -148,3 +155,6 @@ def exchange(input: Any, over: Mesh | Axis, pairs: Iterable[tuple[int, int]]) ->
             )
     senders, receivers = tuple([p[0] for p in given]), tuple([p[1] for p in given])
     return exchange_op(input, **attrs, senders=senders, receivers=receivers)
+
+
+refuses_foreign_in(globals())

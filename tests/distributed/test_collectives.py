@@ -106,6 +106,52 @@ def test_collectives_give_what_the_ranks_have_together(name: str, over: str) -> 
             np.testing.assert_array_equal(one, expected, strict=True)
 
 
+DTYPES = ("uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64")
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", COLLECTIVES)
+def test_collectives_have_the_results_of_each_dtype(name: str, dtype: str) -> None:
+    """Also of values the sum of which a float16 cannot hold, and the mean of which it can. Integers
+    have no mean."""
+    function, expect = COLLECTIVES[name]
+    kind = getattr(sf, dtype)
+    large = 30_000.0 if kind.is_floating else sf.iinfo(kind).max // 8
+
+    def of(rank: int) -> Array:
+        return np.arange(rank, rank + 48).reshape(4, 12) % 5 / 4 * large
+
+    def run(mesh: Any) -> list[Any]:
+        x = sf.tensor(of(mesh.rank)).to(kind)
+        p = sf.placeholder((None, 12), kind, name="p")
+        runs = [lambda: function(x, mesh), lambda: sf.compile([p], function(p, mesh))(x)]
+        if name == "mean" and not kind.is_floating:
+            for each in runs:
+                with pytest.raises(sf.DTypeError, match=f"the mean of {dtype}; take its sum.*py:"):
+                    each()
+            return []
+        return [each() for each in runs]
+
+    for rank, found in enumerate(on_all((2, 2), run)):
+        with np.errstate(over="ignore"):
+            given = [sf.tensor(of(r)).to(kind).to(sf.float64).numpy() for r in range(4)]
+            expected = sf.tensor(expect(given, rank)).to(kind)
+        for one in found:
+            assert one.dtype is kind
+            np.testing.assert_allclose(
+                one.to(sf.float64).numpy(), expected.to(sf.float64).numpy(),
+                rtol=1e-2 if kind.itemsize == 2 else 1e-6,
+            )  # fmt: skip
+
+
+@pytest.mark.parametrize("given", [3.0, [1.0, 2.0], None, np.ones((4, 4))])
+def test_collectives_are_of_tensors(given: Any) -> None:
+    mesh = distributed.mesh(data=-1)
+    for function, _ in COLLECTIVES.values():
+        with pytest.raises(sf.DTypeError, match=r"must be a .*tensor.*test_collectives.py"):
+            function(given, mesh)
+
+
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("name", [n for n in COLLECTIVES if n not in ("amax", "amin")])
 def test_the_gradient_is_of_the_sum_of_what_all_ranks_compute(name: str, compiled: bool) -> None:

@@ -330,6 +330,7 @@ _ROOMS = tuple(
         "pytree",
         "utils.",
         "array_api.",
+        "distributed.",
         "runtime.",
     )
 )
