@@ -1,7 +1,8 @@
 """Programs on several processes: meshes of them, and what they do together.
 
 `mesh` names the processes, which MPI carries messages between (`mpi`), and NCCL arrays of GPUs
-(`nccl`), or, in tests, threads of one process (`simulated`). `collectives` are ops, in either mode.
+(`nccl`, which has never run), or, in tests, threads of one process (`simulated`). `collectives` are
+ops, in either mode.
 `sharding` says of graphs of whole tensors what is split, and ``compile(..., mesh=mesh)`` finds the
 collectives; `states` splits the memory of what optimisers keep and train, in `parts`, and
 `pipelines` has the stages of a network on processes of their own.

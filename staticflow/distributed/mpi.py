@@ -217,7 +217,7 @@ class _MPI(Communicator):
         time.sleep(TURN * min(self.rank, TURNS))
 
     def end_all(self, kind: type[BaseException], error: BaseException) -> None:
-        """End all ranks, since this one ended by an error, of which the first line is said again."""
+        """End all ranks, since this one ended by an error; its first line is said again."""
         first = str(error).partition("\n")[0]
         why = f": {first}" if first else ""  # a KeyboardInterrupt says nothing
         self._say(f"ended by {kind.__name__}{why}; all ranks end")

@@ -154,9 +154,11 @@ def _describe(device: Device, needed: int) -> list[list[str]]:
 
 
 def _read_numbers(text: str, option: str) -> dict[str, int]:
-    found = {}
+    found: dict[str, int] = {}
     for word in text.split(","):
         name, _, number = word.partition("=")
+        if name in found:
+            raise ArgumentError(f"plan-cluster: {option} has {name!r} twice; give it once")
         if not name.isidentifier() or not number.isdecimal() or int(number) < 1:
             raise ArgumentError(
                 f"plan-cluster: {option} has {word!r}; it has names with integers from 1 on, as "

@@ -75,6 +75,7 @@ def test_the_least_time_of_a_call_is_that_of_kernels_and_messages(
     ("name", "options", "says"),
     [
         ("train", ["--mesh", "data=x"], "--mesh has 'data=x'"),
+        ("train", ["--mesh", "data=4,data=2"], "--mesh has 'data' twice; give it once"),
         ("train", ["--mesh", "data=2", "--sizes", "y=3"], "--sizes has y; the sizes are x_0"),
         ("train", ["--mesh", "other=2"], "mesh(other=2) has no 'data', only other"),
         ("missing", ["--mesh", "data=2"], "names no function"),
