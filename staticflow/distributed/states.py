@@ -53,10 +53,11 @@ def split_state(optimizer: Any, axis: Axis, dim: int | None = None) -> None:
     [(64, 86), (64, 86), (64, 84)]
     """
     _check("split_state", optimizer, axis)
-    for state in optimizer.make_state().values():
-        for tensor in state.values():
-            if _is_large(tensor):
-                keep_part(tensor, _part("split_state", tensor, axis, dim))
+    states = [t for state in optimizer.make_state().values() for t in state.values()]
+    large = [tensor for tensor in states if _is_large(tensor)]
+    # All parts, any of which may be an error, before one is kept.
+    for tensor, part in [(t, _part("split_state", t, axis, dim)) for t in large]:
+        keep_part(tensor, part)
     optimizer.register_step_pre_hook(_refuse_step)
 
 
@@ -85,11 +86,12 @@ def split_parameters(optimizer: Any, axis: Axis, dim: int | None = None) -> None
     ((256, 64), 16384)
     """
     _check("split_parameters", optimizer, axis)
-    split_state(optimizer, axis, dim)
     large = [p for group in optimizer.param_groups for p in group.params if _is_large(p)]
+    parts = [_part("split_parameters", p, axis, dim) for p in large]
     _hold_alike(large)
-    for tensor in large:
-        keep_part_of_parameter(tensor, _part("split_parameters", tensor, axis, dim))
+    split_state(optimizer, axis, dim)
+    for tensor, part in zip(large, parts, strict=True):
+        keep_part_of_parameter(tensor, part)
 
 
 def _hold_alike(tensors: Sequence[Any]) -> None:

@@ -277,3 +277,24 @@ def test_what_parts_cannot_do_is_refused() -> None:
     ):  # fmt: skip
         with pytest.raises(error, match=says):
             refused(use)
+
+
+@pytest.mark.parametrize("split", [distributed.split_state, distributed.split_parameters])
+def test_a_dim_that_one_tensor_lacks_splits_none(split: Any) -> None:
+    """So the program may go on, with another dim."""
+
+    def run() -> Any:
+        mesh = distributed.mesh(data=-1)
+        sf.manual_seed(0)
+        layer = sf.nn.Linear(8, 1 << 13)  # whose bias is large, too
+        adam = sf.optim.Adam(layer.parameters())
+        with pytest.raises(sf.DimRangeError, match="dim 1 is out of range for a tensor of 1 dims"):
+            split(adam, mesh.axis("data"), dim=1)
+        held = [layer.weight.nbytes, *(t.nbytes for t in adam.make_state()[layer.weight].values())]
+        adam.zero_grad()
+        layer(sf.ones(2, 8)).sum().backward()
+        adam.step()
+        split(adam, mesh.axis("data"), dim=0)
+        return max(held), adam.state[layer.weight]["exp_avg"].shape
+
+    assert distributed.simulate(run, 2) == [(1 << 18, (1 << 12, 8))] * 2
