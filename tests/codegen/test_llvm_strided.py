@@ -27,17 +27,18 @@ from staticflow.graph.dtypes import (
 from staticflow.runtime.machine import host_target
 
 
+@pytest.mark.parametrize("is_bound", [True, False])
 @pytest.mark.parametrize("stride", [2, 3, 4, 5])
 @pytest.mark.parametrize("lanes", [2, 4, 16, 64])
 @pytest.mark.parametrize("dtype", [float32, int8, int64, bool_], ids=str)
 def test_no_byte_is_touched_beyond_the_first_and_the_last(
-    stride: int, lanes: int, dtype: DType
+    stride: int, lanes: int, dtype: DType, is_bound: bool
 ) -> None:
     """All lanes, and only those below a bound; at either end of memory that may be touched."""
     k = Builder([Buffer("x", dtype, "in"), Buffer("y", dtype, "out")], [Sym("n")])
-    k.store("y", LANE, k.load("x", stride * LANE, lanes, N))
+    k.store("y", LANE, k.load("x", stride * LANE, lanes, N if is_bound else None))
     kernel = k.kernel("strided")
-    for bound in sorted({0, 1, 2, lanes // 2 + 1, lanes}):
+    for bound in sorted({0, 1, 2, lanes // 2 + 1, lanes} if is_bound else {lanes}):
         count = max(bound - 1, 0) * stride + 1
         values = (np.arange(count) % 100).astype(dtype.numpy)
         for at_end in (True, False):

@@ -20,7 +20,9 @@ from staticflow.graph.dtypes import DType, bool_
 
 __all__ = ["goes_past", "load", "store", "store_past"]
 
-_DENSE = (2, 3, 4)  # strides at which vectors that hold all lanes beat a load for each
+_DENSE = (2, 3, 4)
+"""Strides at which vectors that hold all lanes beat a load for each; of fewer lanes than the stride
+less one, one of the vectors would go beyond the last lane."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +117,7 @@ def load(
         raw = _load_anywhere(text, place)
     elif place.backward:
         raw = _in_reverse(text, place.type, _load_whole(text, _forward(text, place)))
-    elif at is None and lanes > 1 and stride in _DENSE and isinstance(stride, int):
+    elif at is None and stride in _DENSE and isinstance(stride, int) and 1 < lanes >= stride - 1:
         raw = _load_dense(indices, place, stride, bound if place.mask is not None else None)
     elif place.contiguous or place.mask is not None:
         raw = _load_whole(text, place)
