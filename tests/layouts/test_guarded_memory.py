@@ -30,7 +30,7 @@ BATCHES = [NAMES[at : at + BATCH] for at in range(0, len(NAMES), BATCH)]
 FILES = [
     "eager/test_eager_layouts.py", "eager/test_eager_rows.py", "eager/test_eager_large.py", "eager/test_eager_overwrite.py",
     "eager/test_eager_pullback.py", "eager/test_eager_products.py", "eager/test_eager_in_place.py", "eager/test_eager_fused.py",
-    "runtime/test_fastcall_memory.py", "static/test_late_sizes.py", "ops/loops/test_loop_memory.py", "ops/loops/test_loop_programs.py",
+    "runtime/test_fastcall_sizes.py", "static/test_late_sizes.py", "ops/loops/test_loop_memory.py", "ops/loops/test_loop_programs.py",
     "ops/loops/test_loops.py", "nn/test_nn_layers.py", "nn/test_nn_recurrent.py", "codegen/test_program.py", "codegen/test_strips.py",
     "optim/test_training.py", "layouts/test_view_programs.py",
 ]  # fmt: skip
