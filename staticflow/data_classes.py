@@ -96,7 +96,8 @@ def _write_comparison(cls: type) -> dict[str, Any]:
 def _compile(cls: type, lines: list[str], names: dict[str, Any]) -> dict[str, Any]:
     """The functions of a text, which refers to ``names``, as methods of a class."""
     methods: dict[str, Any] = {}
-    exec("\n".join(lines), {**names, "__name__": cls.__module__}, methods)
+    code = compile("\n".join(lines), __file__, "exec")  # a frame of ours, as `is_inside` asks
+    exec(code, {**names, "__name__": cls.__module__}, methods)
     for name, method in methods.items():
         method.__qualname__ = f"{cls.__qualname__}.{name}"
     return methods

@@ -357,7 +357,7 @@ def rows_of(
         return fill_missing(pull([y], xs, [ct], create_graph), xs, strict)
 
     stacked = _stack_each(row, y, [x.shape for x in xs], [x.dtype for x in xs], chunk_size)
-    return [s.reshape(*y.shape, *x.shape) for s, x in zip(stacked, xs, strict=True)]
+    return [s.reshape((*y.shape, *x.shape)) for s, x in zip(stacked, xs, strict=True)]
 
 
 def columns_of(
@@ -384,7 +384,9 @@ def _columns(
 
     at = x if any(isinstance(y, Symbol) for y in ys) is isinstance(x, Symbol) else _symbols([x])[0]
     stacked = _stack_each(column, at, [y.shape for y in ys], [y.dtype for y in ys], chunk_size)
-    return [movedim(s, 0, -1).reshape(*y.shape, *x.shape) for s, y in zip(stacked, ys, strict=True)]
+    return [
+        movedim(s, 0, -1).reshape((*y.shape, *x.shape)) for s, y in zip(stacked, ys, strict=True)
+    ]
 
 
 def _stack_each(

@@ -12,6 +12,8 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from staticflow import pytree
 from staticflow.data_classes import dataclass
 from staticflow.errors import ArgumentError, DimRangeError, DTypeError, ShapeError, SymbolicError
@@ -91,6 +93,7 @@ def vmap(
         raise DTypeError(
             f"vmap: takes a function, not {type(func).__name__}, at {format_locs(here())}"
         )
+    in_dims, out_dims = (int(d) if isinstance(d, np.integer) else d for d in (in_dims, out_dims))
     mapped = _Mapped(func, in_dims, out_dims, randomness, chunk_size)
 
     def call(*args: Any, **kwargs: Any) -> Any:

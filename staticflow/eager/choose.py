@@ -277,7 +277,7 @@ def _add_to_product(x: Array, weight: Array, bias: Array) -> Array:
         turned = np.ascontiguousarray(weight.T)
         by_kernel: Array = kernels_of(addmm_op)(np, bias, x, turned, alpha=1, beta=1)
         return by_kernel
-    out: Array = (np.multiply if inner == 1 else np.matmul)(x, weight.T)
+    out: Array = (np.multiply if inner == 1 == x.shape[-1] else np.matmul)(x, weight.T)
     out += bias
     return out
 

@@ -46,11 +46,11 @@ class StaticflowBackend(AbstractBackend):
 
     def reshape(self, x: Any, shape: Sequence[Size]) -> Any:
         """``x`` with its elements in ``shape``."""
-        return x.reshape(*shape)
+        return x.reshape(tuple(shape))
 
     def transpose(self, x: Any, axes: Sequence[int]) -> Any:
         """``x`` with its dims in the order of ``axes``."""
-        return x.permute(*axes)
+        return x.permute(tuple(axes))
 
     def reduce(self, x: Any, operation: str, axes: Sequence[int]) -> Any:
         """``x`` reduced over ``axes`` by the ``operation``: sum, mean, max, min, prod, any or
@@ -75,11 +75,11 @@ class StaticflowBackend(AbstractBackend):
         for position, size in pos2len.items():
             x = x.unsqueeze(position)
             sizes[position] = size
-        return x.expand(*sizes)
+        return x.expand(tuple(sizes))
 
     def tile(self, x: Any, repeats: Sequence[Size]) -> Any:
         """``x`` repeated along each of its dims."""
-        return x.repeat(*repeats)
+        return x.repeat(tuple(repeats))
 
     def concat(self, tensors: Sequence[Any], axis: int) -> Any:
         """The tensors one behind the other along ``axis``."""

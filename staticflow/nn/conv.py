@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from staticflow.errors import ShapeError
 from staticflow.graph.locs import format_locs, here
 from staticflow.nn import functional as F
+from staticflow.nn.functional.conv import checked_padding
 from staticflow.nn.init import uniform_
 from staticflow.nn.module import Module
 from staticflow.nn.parameter import new_parameter
@@ -48,9 +49,12 @@ class _ConvNd(Module):
         self.in_channels, self.out_channels = in_channels, out_channels
         self.kernel_size = per_dim(kernel_size, rank, 1, f"{name}: kernel_size")
         self.stride = per_dim(stride, rank, 1, f"{name}: stride")
-        self.padding = (
-            padding if isinstance(padding, str) else per_dim(padding, rank, 0, f"{name}: padding")
-        )
+        self.padding = checked_padding(padding, rank, name)
+        if self.padding == "same" and any(s != 1 for s in self.stride):
+            raise ShapeError(
+                f'{name}: padding="same" keeps the size, and stride {self.stride} does not; give '
+                f"numbers, or stride 1, at {format_locs(here())}"
+            )
         self.output_padding = per_dim(output_padding, rank, 0, f"{name}: output_padding")
         self.dilation = per_dim(dilation, rank, 1, f"{name}: dilation")
         self.groups, self.padding_mode = groups, padding_mode

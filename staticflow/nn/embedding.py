@@ -8,7 +8,7 @@ from typing import Any, Self
 from staticflow.errors import ShapeError
 from staticflow.graph.locs import format_locs, here
 from staticflow.nn import functional as F
-from staticflow.nn.functional.embedding import refuse_sparse
+from staticflow.nn.functional.embedding import check_mode, refuse_sparse
 from staticflow.nn.init import normal_
 from staticflow.nn.module import Module
 from staticflow.nn.parameter import Parameter, new_parameter
@@ -141,6 +141,7 @@ class EmbeddingBag(Embedding):
             num_embeddings, embedding_dim, padding_idx, max_norm, norm_type, scale_grad_by_freq,
             sparse, _weight, device=device, dtype=dtype,
         )  # fmt: skip
+        check_mode(type(self).__name__, mode, scale_grad_by_freq)
         self.mode, self.include_last_offset = mode, include_last_offset
 
     @classmethod

@@ -14,6 +14,7 @@ from staticflow.nn.module import Module
 from staticflow.nn.parameter import empty, new_parameter, tensor
 from staticflow.ops.basics.arithmetic import cast
 from staticflow.ops.basics.view import squeeze, unsqueeze
+from staticflow.ops.declaring.sizes import as_sizes
 from staticflow.ops.symbols.effect import count, read
 
 __all__ = [
@@ -181,7 +182,7 @@ class InstanceNorm3d(_InstanceNorm):
 
 
 def _shape(normalized_shape: int | Sequence[int]) -> tuple[int, ...]:
-    return (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    return as_sizes(normalized_shape)
 
 
 class LayerNorm(Module):

@@ -14,6 +14,8 @@ import os
 import sys
 from pathlib import Path
 
+import numpy as np
+
 from staticflow.config import config
 from staticflow.errors import ThreadsError
 from staticflow.graph.locs import format_locs, here
@@ -58,6 +60,8 @@ def set_num_threads(n: int) -> None:
     1
     >>> sf.set_num_threads(n)
     """
+    if isinstance(n, np.integer):
+        n = int(n)
     if type(n) is not int:
         fault = f"an int, but got {type(n).__name__}"
     elif n < 1:

@@ -82,6 +82,7 @@ def placeholder(
         )
     sizes: list[Size] = []
     for axis, size in enumerate(shape):
+        size = int(size) if isinstance(size, np.integer) else size
         if size is None:
             sizes.append(fresh_sym(f"{name}_{axis}"))
         elif isinstance(size, str):

@@ -47,7 +47,11 @@ def _put_all(
 def _reorder(x: Any, of: Sequence[int], to: Sequence[int], sizes: Sequence[Any]) -> Any:
     """The elements of ``x`` as they follow each other along its dims ``of``, along the dims ``to``
     of ``sizes``."""
-    return x.permute(*of).reshape(*sizes).permute(*sorted(range(len(to)), key=to.__getitem__))
+    return (
+        x.permute(tuple(of))
+        .reshape(tuple(sizes))
+        .permute(sorted(range(len(to)), key=to.__getitem__))
+    )
 
 
 def _dims_in_memory(

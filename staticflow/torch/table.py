@@ -70,8 +70,6 @@ REASONS = {
             "igamma",
             "igammac",
             "geqrf",
-            "ormqr",
-            "segment_reduce",
             "hash_tensor",
             "grid_sampler_3d",
             "_upsample_bilinear2d_aa",

@@ -25,7 +25,6 @@ from staticflow import pytree
 
 KNOWN = {
     "as_strided": "as_strided of a symbolic value",  # of what may lie otherwise
-    "broadcast_shapes": "the truth of a symbolic value",  # takes shapes
     **dict.fromkeys(
         (
             "BFloat16Tensor", "BoolTensor", "ByteTensor", "CharTensor", "DoubleTensor",
@@ -38,7 +37,6 @@ KNOWN = {
 
 OPEN = {
     **KNOWN,
-    "broadcast_shapes": "the iteration of a symbolic value",
     "cross": "cross: goes along the first dim of size 3",
     "combinations": "combinations: the number of elements",
     "pdist": "pdist: the number of rows",

@@ -100,7 +100,7 @@ def test_a_graph_gives_the_same_with_its_gradient() -> None:
 
 
 def test_joined_labels_are_refused_in_a_graph() -> None:
-    x = sf.placeholder((4, 1, 3), name="x")
+    x = sf.placeholder((4, 2, 3), name="x")
     with pytest.raises(ArgumentError, match=r"ctc_loss: labels one behind the other"):
         F.ctc_loss(x, sf.placeholder((2,), "int64", name="l"), [4, 4], [1, 1])
 

@@ -51,6 +51,38 @@ def test_wrong_calls_of_the_day_are_refused(direct: Any) -> None:
     assert not faults, "\n".join(faults)
 
 
+def test_wrong_programs_of_the_day_are_refused(direct: Any) -> None:
+    faults = [
+        f
+        for name in daily(direct.NAMES, 20, "torch direct wrong programs")
+        for f in direct.check_wrong_calls(name, is_jit=True)
+    ]
+    assert not faults, "\n".join(faults)
+
+
+def test_open_sizes_of_the_day_may_be_one(direct: Any) -> None:
+    faults = [
+        f
+        for name in daily(direct.NAMES, 10, "torch direct ones")
+        for f in direct.check_open_ones(name, torch.float32, 2)
+    ]
+    assert not faults, "\n".join(faults)
+
+
+@pytest.mark.parametrize("name", ["squeeze", "cov", "corrcoef"])
+def test_what_depends_on_ones_refuses_them(direct: Any, name: str) -> None:
+    """Where a size of 1 gives a result of other dims: it was kept without a word."""
+    assert not direct.check_open_ones(name, torch.float32, 8)
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("part", range(PARTS))
+def test_every_open_size_may_be_one(direct: Any, part: int) -> None:
+    names = direct.NAMES[part::PARTS]
+    faults = [f for name in names for f in direct.check_open_ones(name, torch.float32, 5)]
+    assert not faults, "\n".join(faults)
+
+
 @pytest.mark.campaign
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -67,7 +99,12 @@ def test_every_program_is_pytorchs(direct: Any, part: int) -> None:
 @pytest.mark.campaign
 @pytest.mark.parametrize("part", range(PARTS))
 def test_every_wrong_call_is_refused(direct: Any, part: int) -> None:
-    faults = [f for name in direct.NAMES[part::PARTS] for f in direct.check_wrong_calls(name)]
+    faults = [
+        f
+        for name in direct.NAMES[part::PARTS]
+        for is_jit in (False, True)
+        for f in direct.check_wrong_calls(name, is_jit)
+    ]
     assert not faults, "\n".join(faults)
 
 

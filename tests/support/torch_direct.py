@@ -13,9 +13,12 @@ from torch_sweep import DRAWN, OPS, TIES, UNSIGNED, compare, flatten, is_of, is_
 
 import staticflow as sf
 from staticflow.errors import StaticflowError, SymbolicError
+from staticflow.ops.symbols.symbol import Symbol
 from staticflow.torch.exchange import tensor_from_torch, tensor_to_torch
 
-__all__ = ["LENIENT", "NAMES", "OTHER", "check_samples", "check_wrong_calls"]
+__all__ = [
+    "LENIENT", "NAMES", "OTHER", "check_open_ones", "check_samples", "check_wrong_calls",
+]  # fmt: skip
 
 DTYPES = {
     torch.float64: sf.float64, torch.float32: sf.float32, torch.float16: sf.float16,
@@ -96,6 +99,9 @@ def own_function(name: str) -> Callable[..., Any] | None:
         return lambda x, *args, **kwargs: getattr(x, path)(*args, **kwargs)
     return found if callable(found) else None
 
+
+OF_TENSORS = frozenset({"item"})
+"""Operations that PyTorch's tests call as methods of the class, which are for tensors alone here."""
 
 NAMES = [name for name in OPS if own_function(name) is not None]
 """The operations of PyTorch that have a function here."""
@@ -225,11 +231,51 @@ def _compare_gradients(
     )
 
 
-def check_wrong_calls(name: str) -> list[str]:
+def check_open_ones(name: str, dtype: Any, count: int) -> list[str]:
+    """Programs of placeholders of which no size is known, that give something else than the eager
+    call where sizes turn out to be 1; they may refuse that."""
+    op = OPS[name]
+    if dtype not in op.dtypes or is_of(name, DRAWN) or name in OF_TENSORS:
+        return []
+    faults: list[str] = []
+    for sample in _samples(op, dtype, 1000):
+        given = flatten((sample.input, sample.args, sample.kwargs))[0]
+        if count and any(isinstance(v, torch.Tensor) and 1 in v.shape for v in given):
+            count -= 1
+            fault = _fault_of_open(name, sample)
+            faults += [f"{name} {_text(sample)}: {fault}"] if fault else []
+    return faults
+
+
+def _fault_of_open(name: str, sample: Any) -> str:
+    try:
+        call, tensors = _calls(name, sample)
+        arrays = [x.detach() for x in tensors]
+        wanted = flatten(call(*arrays))[0]
+    except (_LeftOut, StaticflowError):
+        return ""
+    except Exception as error:
+        return "" if _is_absent(name, error) else f"{type(error).__name__}: {error}"
+    try:
+        symbols = [sf.placeholder((None,) * x.ndim, dtype=x.dtype) for x in arrays]
+        found = flatten(call(*symbols))[0]
+        places = [i for i, v in enumerate(found) if isinstance(v, Symbol)]
+        values = sf.compile(symbols, [found[i] for i in places])(*arrays) if places else []
+        for i, value in zip(places, values, strict=True):
+            found[i] = value
+        compare([_theirs(v) for v in found], [_theirs(v) for v in wanted], False)
+    except StaticflowError:
+        return ""
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
+def check_wrong_calls(name: str, is_jit: bool = False) -> list[str]:
     """Wrong calls of an operation, by PyTorch's tests, that are not refused here, or by an error that
-    is not ours."""
+    is not ours: eagerly, or as the program of `jit` is written or runs."""
     op, faults = OPS[name], []
-    if op.error_inputs_func is None:
+    if op.error_inputs_func is None or (is_jit and name in OF_TENSORS):
         return []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -243,12 +289,13 @@ def check_wrong_calls(name: str) -> list[str]:
             if not said or any(part in said for part in LENIENT) or "out" in sample.kwargs:
                 continue
             try:
-                call(*tensors)
+                (sf.jit(call) if is_jit else call)(*tensors)
                 faults.append(f"{name} {_text(sample)} is not refused; PyTorch: {said}")
             except StaticflowError:
                 pass
             except Exception as error:
-                if not _is_absent(name, error):
+                of_tensors = is_jit and "doesn't apply to a 'Symbol'" in str(error)
+                if not (of_tensors or _is_absent(name, error)):
                     faults.append(f"{name} {_text(sample)}: {type(error).__name__}: {error}")
     return faults
 

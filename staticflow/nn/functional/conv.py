@@ -46,6 +46,22 @@ def _same_padding(
     return space_out(x, shape, nothing, once), half
 
 
+def checked_padding(padding: Any, rank: int, name: str) -> Any:
+    """The ``padding`` of a convolution, or of a layer, called ``name``: "valid", "same", or a
+    number for each dim.
+
+    Raises `ShapeError` for another word, and for numbers that are none from 0 on.
+    """
+    if not isinstance(padding, str):
+        return per_dim(padding, rank, 0, f"{name}: padding")
+    if padding not in ("valid", "same"):
+        raise ShapeError(
+            f'{name}: padding is {padding!r}; it must be "valid", "same", an int from 0 on, or '
+            f"{rank} of them, at {format_locs(here())}"
+        )
+    return padding
+
+
 def _conv(
     rank: int, x: Any, w: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int
 ) -> Any:
@@ -54,14 +70,10 @@ def _conv(
     stride = per_dim(stride, rank, 1, f"{name}: stride")
     dilation = per_dim(dilation, rank, 1, f"{name}: dilation")
     padding = as_size(padding) if hasattr(padding, "__sf_mode__") else padding
+    padding = checked_padding(padding, rank, name)
     if padding == "same":
         x, padding = _same_padding(x, w, stride, dilation, name)
-    if isinstance(padding, str) and padding != "valid":
-        raise ShapeError(
-            f'{name}: padding is {padding!r}; it must be "valid", "same", an int from 0 on, or '
-            f"{rank} of them, at {format_locs(here())}"
-        )
-    padding = per_dim(0 if padding == "valid" else padding, rank, 0, f"{name}: padding")
+    padding = (0,) * rank if padding == "valid" else padding
     given = (x, w) if bias is None else (x, w, bias)
     out = convolution_op(
         *given, stride=stride, padding=padding, dilation=dilation,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from staticflow.errors import ArgumentError
+from staticflow.errors import ArgumentError, DTypeError
 from staticflow.graph.dtypes import int64
 from staticflow.graph.locs import format_locs, here
 from staticflow.nn.functional.losses import check_reduction
@@ -15,9 +15,12 @@ from staticflow.ops.basics.joining import cat, stack
 from staticflow.ops.basics.splitting import narrow
 from staticflow.ops.basics.view import reshape, squeeze, unsqueeze
 from staticflow.ops.declaring.fused import fused
+from staticflow.ops.declaring.required import require_shape, require_true
+from staticflow.ops.declaring.sizes import as_size
 from staticflow.ops.elementwise.pairs import logaddexp
 from staticflow.ops.indexing.gather_ops import gather
 from staticflow.ops.loops.scan import scan
+from staticflow.ops.symbols.real_sizes import number_of_size
 from staticflow.ops.symbols.symbol import symbolic
 
 __all__ = ["ctc_loss"]
@@ -54,9 +57,18 @@ def ctc_loss(
     check_reduction(reduction)
     alone = log_probs.ndim == 2
     x = unsqueeze(log_probs, 1) if alone else log_probs
-    steps, spoken = (_lengths(v, x) for v in (input_lengths, target_lengths))
+    steps = _lengths("input_lengths", input_lengths, x)
+    spoken = _lengths("target_lengths", target_lengths, x)
     labels = _rows(targets, spoken, alone)
     loss = _loss(x, labels, steps, spoken, blank, reduction, zero_infinity)
+    for name, lengths, most in (
+        ("input_lengths", steps, x.shape[0]),
+        ("target_lengths", spoken, labels.shape[1]),
+    ):
+        end = most if isinstance(most, int) else number_of_size(most)
+        fits = ((lengths >= 0) & (lengths <= end)).all()
+        what = f"ctc_loss: {name} must be from 0 to {most}, of which there are so many, and are not"
+        loss = require_true(loss, fits, what)
     return squeeze(loss, 0) if alone and reduction == "none" else loss
 
 
@@ -99,11 +111,17 @@ def _loss(
     return each.sum() if reduction == "sum" else each
 
 
-def _lengths(given: Any, like: Any) -> Any:
-    """Lengths as a vector of int64, beside ``like``: of the CPU, too, as in PyTorch."""
+def _lengths(name: str, given: Any, like: Any) -> Any:
+    """Lengths, the argument ``name``, as a vector of int64 for the sequences of ``like`` (T, N, C),
+    beside it: of the CPU, too, as in PyTorch."""
     if not hasattr(given, "__sf_mode__"):
-        given = stack([like.new_full((), v, dtype=int64) for v in given])
-    return reshape(cast(given, dtype=int64), (-1,)).to(like.__sf_gpu__)
+        given = stack([like.new_full((), as_size(v), dtype=int64) for v in given])
+    if given.dtype.kind not in "iu":
+        raise DTypeError(
+            f"ctc_loss: {name} are integers, not {given.dtype.name}, at {format_locs(here())}"
+        )
+    lengths = reshape(cast(given, dtype=int64), (-1,)).to(like.__sf_gpu__)
+    return require_shape(lengths, (like.shape[1],), f"ctc_loss: {name}")
 
 
 def _rows(targets: Any, lengths: Any, alone: bool) -> Any:

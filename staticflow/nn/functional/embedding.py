@@ -15,6 +15,7 @@ from staticflow.ops.basics.arithmetic import clamp, keep_history, where
 from staticflow.ops.basics.creation import iota, new_zeros, ones_like
 from staticflow.ops.basics.joining import cat
 from staticflow.ops.basics.view import ravel, unsqueeze
+from staticflow.ops.declaring.declare import same_size
 from staticflow.ops.declaring.switch import as_bool
 from staticflow.ops.indexing import index_functions
 from staticflow.ops.indexing.index_functions import index_add
@@ -168,15 +169,31 @@ class _Parts:
         return x.new_full((self.count, *x.shape[1:]), value)
 
 
+def check_mode(what: str, mode: str, by_frequency: bool) -> None:
+    """Raise `ArgumentError`, of ``what``, for a ``mode`` that there is not, and for a gradient of a
+    maximum that is to be scaled."""
+    if mode not in ("sum", "mean", "max"):
+        wrong = f'mode is "sum", "mean" or "max", not {mode!r}'
+    elif by_frequency and mode == "max":
+        wrong = "scale_grad_by_freq scales the gradients of a sum or mean, not of a maximum; leave "
+        wrong = f"{wrong}it out"
+    else:
+        return
+    raise ArgumentError(f"{what}: {wrong}, at {format_locs(here())}")
+
+
+def _differ_in_shape(x: Any, y: Any) -> bool:
+    return x.ndim != y.ndim or not all(map(same_size, x.shape, y.shape))
+
+
 def _check_bags(input: Any, offsets: Any, mode: str, weights: Any, by_frequency: bool) -> None:
+    check_mode("embedding_bag", mode, by_frequency)
     wrong = (
-        f'mode is "sum", "mean" or "max", not {mode!r}'
-        if mode not in ("sum", "mean", "max")
-        else f"per_sample_weights are for the sum, not for mode {mode!r}"
+        f"per_sample_weights are for the sum, not for mode {mode!r}"
         if weights is not None and mode != "sum"
-        else "scale_grad_by_freq scales the gradients of a sum or mean, not of a maximum; leave it "
-        "out"
-        if by_frequency and mode == "max"
+        else f"per_sample_weights are of shape {list(weights.shape)}, and must be of that of the "
+        f"input, {list(input.shape)}"
+        if weights is not None and _differ_in_shape(weights, input)
         else f"offsets stand beside a vector, not beside an input of shape {list(input.shape)}"
         if (input.ndim == 1) != (offsets is not None) or input.ndim not in (1, 2)
         else None

@@ -12,9 +12,10 @@ from typing import Any
 from staticflow.errors import ArgumentError, ShapeError
 from staticflow.graph.locs import format_locs, here, warn
 from staticflow.graph.types import Shape
-from staticflow.ops.basics.arithmetic import logical_not, where
+from staticflow.ops.basics.arithmetic import clamp, logical_not, where
 from staticflow.ops.basics.autocast import by_autocast
 from staticflow.ops.basics.creation import ones_like
+from staticflow.ops.basics.expand import stretches_to
 from staticflow.ops.declaring.by_shape import by_shape
 from staticflow.ops.declaring.declare import same_size
 from staticflow.ops.declaring.fused import fused
@@ -177,7 +178,8 @@ def _smooth_l1_loss(input: Any, target: Any, reduction: str, beta: float) -> Any
 
 def _huber(input: Any, target: Any, delta: float) -> Any:
     distance = abs(input - target)
-    return where(distance < delta, 0.5 * distance * distance, delta * (distance - 0.5 * delta))
+    near = clamp(distance, max=delta)  # of an infinite distance no square
+    return 0.5 * near * near + delta * (distance - near)
 
 
 # -- probabilities ------------------------------------------------------------------------------
@@ -193,6 +195,8 @@ def binary_cross_entropy(
     Raises `ArgumentError` for what is no probability.
     """
     _need_one_shape("binary_cross_entropy", input, target)
+    if weight is not None:
+        weight = stretches_to(weight, input.shape, "binary_cross_entropy: the weight")
     loss = _bce(input, target, weight, reduction)
     for name, given in (("input", input), ("target", target)):
         what = (
@@ -221,6 +225,8 @@ def binary_cross_entropy_with_logits(
     """`binary_cross_entropy` of the sigmoid of scores ``input``, without overflow; ``pos_weight``
     scales the part of the positive ``target``."""
     _need_one_shape("binary_cross_entropy_with_logits", input, target)
+    if weight is not None:
+        weight = stretches_to(weight, input.shape, "binary_cross_entropy_with_logits: the weight")
     return _bce_with_logits(input, target, weight, reduction, pos_weight)
 
 

@@ -57,6 +57,8 @@ def hinge_embedding_loss(
     input: Any, target: Any, margin: float = 1.0, reduction: str = "mean"
 ) -> Any:
     """``input`` where the target is 1, ``max(0, margin - input)`` where it is -1."""
+    if not hasattr(target, "ndim"):  # which would equal neither
+        raise DTypeError("the target is no tensor", target, "a tensor")
     return _hinge_embedding(input, target, margin, reduction)
 
 
@@ -83,6 +85,7 @@ def multilabel_soft_margin_loss(
     input: Any, target: Any, weight: Any = None, reduction: str = "mean"
 ) -> Any:
     """The mean over the classes, the last dim, of `binary_cross_entropy_with_logits`."""
+    target = require_shape(target, input.shape, "multilabel_soft_margin_loss: the target")
     each = binary_cross_entropy_with_logits(input, target, weight, "none")
     return reduce(each.mean(-1), reduction)
 

@@ -35,7 +35,7 @@ from staticflow.ops.declaring.declare import same_size
 from staticflow.ops.declaring.fused import fused, in_place
 from staticflow.ops.declaring.promote import one_number
 from staticflow.ops.declaring.required import require_other, require_true
-from staticflow.ops.declaring.sizes import as_size, refuse_many
+from staticflow.ops.declaring.sizes import as_size, as_sizes, refuse_many
 from staticflow.ops.elementwise.maths import pow, rsqrt
 from staticflow.ops.statistics.moments import vector_norm
 from staticflow.ops.symbols.effect import effect, read
@@ -84,7 +84,7 @@ def _with_variance(x: Any, sizes: Shape, name: str) -> Any:
 
 
 def _sizes(normalized_shape: int | Sequence[int]) -> Shape:
-    return (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    return as_sizes(normalized_shape)
 
 
 def _ending_in(sizes: Shape, x: Any, name: str) -> Any:

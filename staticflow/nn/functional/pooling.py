@@ -13,6 +13,7 @@ from staticflow.ops.basics.autocast import by_autocast
 from staticflow.ops.basics.reduce import mean
 from staticflow.ops.basics.view import reshape, unsqueeze
 from staticflow.ops.declaring.by_shape import by_shape
+from staticflow.ops.declaring.required import require_shape
 from staticflow.ops.declaring.sizes import as_shape, as_size
 from staticflow.ops.elementwise.maths import pow
 from staticflow.ops.indexing.data_dependent import where
@@ -297,6 +298,7 @@ def _max_unpool(
     name = f"max_unpool{rank}d"
     x, alone = add_batch(x, rank, name)
     positions = unsqueeze(indices, 0) if alone else indices
+    positions = require_shape(positions, x.shape, f"{name}: indices")
     kernel = per_dim(kernel_size, rank, 1, f"{name}: kernel_size")
     step = _stride(stride, kernel, name)
     edge = per_dim(padding, rank, 0, f"{name}: padding")
@@ -304,7 +306,15 @@ def _max_unpool(
         (n - 1) * s - 2 * p + k for n, s, p, k in zip(x.shape[2:], step, edge, kernel, strict=True)
     )
     if output_size is not None:
-        space = as_shape(output_size)[-rank:]
+        usual, space = space, as_shape(output_size)[-rank:]
+        if len(space) != rank or any(
+            isinstance(off := n - m, int) and abs(off) >= s
+            for n, m, s in zip(space, usual, step, strict=True)
+        ):
+            raise ShapeError(
+                f"{name}: output_size is {output_size}; its last {rank} must be nearer to "
+                f"{list(usual)} than the stride {list(step)}, at {format_locs(here())}"
+            )
     lead, count = x.shape[:2], prod(x.shape[2:])
     flat = x.new_zeros((*lead, prod(space)))
     rows = (reshape(v, (*lead, count)) for v in (positions, x))

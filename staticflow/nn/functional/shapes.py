@@ -317,7 +317,12 @@ def _sizes_of_space(size: Any, rank: int, what: str) -> tuple[Any, ...]:
     only a call tells, as those of another image are."""
     given = tuple(size) if isinstance(size, list | tuple) else (size,) * rank
     late = [isinstance(n, Dim | OpenSize) or is_symbolic(n) for n in given]
-    if len(given) != rank or not any(late):
+    if len(given) != rank:
+        raise ShapeError(
+            f"{what} is {size!r}; it must be an int from 1 on, or {rank} of them, "
+            f"at {format_locs(here())}"
+        )
+    if not any(late):
         return per_dim(size, rank, 1, what)
     each = zip(given, late, strict=True)
     return tuple(as_size(n) if open else per_dim(n, 1, 1, what)[0] for n, open in each)

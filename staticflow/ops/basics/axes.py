@@ -13,7 +13,7 @@ from staticflow.ops.basics.view import same_view
 from staticflow.ops.declaring.by_shape import by_shape
 from staticflow.ops.declaring.declare import normalize_dim, normalize_dims, per_arg
 from staticflow.ops.declaring.lowering import View
-from staticflow.ops.declaring.sizes import as_sizes, sizes_of
+from staticflow.ops.declaring.sizes import as_sizes, needed_sizes_of
 
 __all__ = [
     "H",
@@ -66,7 +66,7 @@ permute_op: Op = Op(
 @by_shape
 def permute(input: Any, *order: Any, dims: Sequence[int] | None = None) -> Any:
     """The dims of ``input`` in another order."""
-    given = sizes_of(order, dims)
+    given = needed_sizes_of(order, dims)
     order = tuple(normalize_dim(d, input.ndim, "permute") for d in given)
     if sorted(order) != list(range(input.ndim)):
         raise ShapeError(
@@ -209,7 +209,7 @@ def flip(input: Any, *along: Any, dims: Sequence[int] | None = None) -> Any:
     tensor([[2, 1],
             [4, 3]])
     """
-    return flip_op(input, dims=normalize_dims(sizes_of(along, dims), input.ndim, "flip"))
+    return flip_op(input, dims=normalize_dims(needed_sizes_of(along, dims), input.ndim, "flip"))
 
 
 @by_shape

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from staticflow.errors import ShapeError
-from staticflow.graph.dims import Size, same_shape
+from staticflow.graph.dims import Size, same, same_shape
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
 from staticflow.graph.types import Facts, Shape, TensorType
@@ -16,7 +16,7 @@ from staticflow.ops.basics.view import same_view, stretchable, stretching_ones
 from staticflow.ops.declaring.by_shape import by_shape
 from staticflow.ops.declaring.declare import per_arg, sum_to
 from staticflow.ops.declaring.lowering import Index, View
-from staticflow.ops.declaring.sizes import several_of, sizes_of
+from staticflow.ops.declaring.sizes import needed_sizes_of, several_of
 
 __all__ = [
     "broadcast_tensors", "broadcast_to", "common_shape", "expand", "expand_as", "expand_op", "meet",
@@ -62,7 +62,7 @@ expand_op = Op(
 @by_shape
 def expand(x: Any, *sizes: Any, size: Sequence[Size] | None = None) -> Any:
     """``x`` with its dims of size 1 repeated; -1 keeps a size."""
-    sizes = sizes_of(sizes, size)
+    sizes = needed_sizes_of(sizes, size)
     extra = len(sizes) - x.ndim
     if any(isinstance(s, int) and s == -1 for s in sizes[: max(extra, 0)]):
         raise ShapeError(
@@ -108,6 +108,23 @@ def common_shape(shapes: Sequence[Shape], what: str) -> Shape:
         return Facts().broadcast(stretching_ones(shapes))
     except ShapeError as error:
         raise ShapeError(f"{what}: {error}, at {format_locs(here())}") from None
+
+
+def stretches_to(x: Any, shape: Shape, what: str) -> Any:
+    """``x``, a number or a tensor that broadcasts to ``shape``, which does not grow by it.
+
+    Raises `ShapeError` that calls it ``what`` where it does not fit.
+    """
+    own = tuple(getattr(x, "shape", ()))
+    met = common_shape([own, shape], what)
+    if len(met) != len(shape) or any(
+        same(b, 1) and not same(a, 1) for a, b in zip(met, shape, strict=True)
+    ):
+        raise ShapeError(
+            f"{what} has shape {list(own)}, which does not broadcast to {list(shape)}, "
+            f"at {format_locs(here())}"
+        )
+    return x
 
 
 def meet(what: str, *tensors: Any, kept: int = 0) -> tuple[Any, ...]:

@@ -26,7 +26,7 @@ from staticflow.ops.declaring.by_shape import by_shape
 from staticflow.ops.declaring.declare import normalize_dim, per_arg, strict
 from staticflow.ops.declaring.lowering import LoopNest
 from staticflow.ops.declaring.numpy_names import numpy_names
-from staticflow.ops.declaring.sizes import several_of, sizes_of
+from staticflow.ops.declaring.sizes import needed_sizes_of, several_of
 
 __all__ = [
     "cat", "cat_op", "column_stack", "concat", "concatenate", "dstack", "hstack", "meshgrid",
@@ -273,12 +273,12 @@ def repeat(x: Any, *sizes: Any, repeats: Sequence[Size] | None = None) -> Any:
     tensor([[1, 2, 1, 2],
             [1, 2, 1, 2]])
     """
-    return repeat_op(x, sizes=sizes_of(sizes, repeats))
+    return repeat_op(x, sizes=needed_sizes_of(sizes, repeats))
 
 
 @by_shape
 def tile(input: Any, *sizes: Any, dims: Sequence[Size] | None = None) -> Any:
     """``input`` repeated along its dims, as by `repeat`; fewer numbers than dims count from the
     last dim."""
-    wanted = sizes_of(sizes, dims)
+    wanted = needed_sizes_of(sizes, dims)
     return repeat_op(input, sizes=(1,) * (input.ndim - len(wanted)) + wanted)

@@ -7,7 +7,7 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
-from staticflow.errors import ShapeError, SymbolicError
+from staticflow.errors import DTypeError, ShapeError, SymbolicError
 from staticflow.graph.dims import (
     Dim,
     Size,
@@ -18,6 +18,7 @@ from staticflow.graph.dims import (
     is_provably_ge,
     same,
 )
+from staticflow.graph.dtypes import bool_
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.basics.arithmetic import where
 from staticflow.ops.basics.slicing import as_position, bounds, select_op, slice_op
@@ -47,6 +48,8 @@ def narrow(input: Any, dim: int, start: Size, length: Size) -> Any:
     """``length`` elements along ``dim`` from ``start`` on; a negative start counts from the end."""
     at = normalize_dim(dim, input.ndim, "narrow")
     _has_dims(input, "narrow")
+    if getattr(start, "dtype", None) is bool_:
+        raise DTypeError(f"narrow: the start is a bool; give an integer, at {format_locs(here())}")
     first = _from_front(start, input.shape[at]) if is_symbolic(start) else as_position(start)
     if first is None:
         raise ShapeError(

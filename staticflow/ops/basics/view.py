@@ -17,8 +17,8 @@ from staticflow.ops.declaring.by_shape import by_shape
 from staticflow.ops.declaring.declare import elementwise, normalize_dim, normalize_dims, per_arg
 from staticflow.ops.declaring.lowering import Index, View, delinear, linear
 from staticflow.ops.declaring.numpy_names import numpy_names
-from staticflow.ops.declaring.required import require_equal
-from staticflow.ops.declaring.sizes import as_sizes, several_of, sizes_of
+from staticflow.ops.declaring.required import require_equal, require_other
+from staticflow.ops.declaring.sizes import as_sizes, needed_sizes_of, several_of
 
 __all__ = [
     "atleast_1d",
@@ -145,7 +145,7 @@ def reshape(input: Any, *sizes: Any, shape: Sequence[Any] | None = None) -> Any:
     >>> sf.reshape(sf.arange(6), 2, -1).shape
     (2, 3)
     """
-    wanted = _complete(input.shape, sizes_of(sizes, shape), "reshape")
+    wanted = _complete(input.shape, needed_sizes_of(sizes, shape), "reshape")
     if same_shape(wanted, input.shape):
         return same_view(input, reshape_op, shape=wanted)
     return reshape_op(input, shape=wanted)
@@ -203,7 +203,7 @@ def view(x: Any, *shape: Any, size: Sequence[Size] | None = None, dtype: Any = N
     if dtype is not None:
         wanted = dtype_of(dtype)
         return view(x, x.shape) if wanted is x.dtype else x._bits_as(wanted)
-    sizes = _complete(x.shape, sizes_of(shape, size), "view")
+    sizes = _complete(x.shape, needed_sizes_of(shape, size), "view")
     eager = not x.__sf_mode__.rank
     if eager and not x.is_contiguous() and not _same_memory(x.shape, x.stride(), sizes):
         raise ShapeError(
@@ -356,10 +356,17 @@ unsqueeze_op: Op = Op(
 @numpy_names
 def squeeze(input: Any, dim: int | Sequence[int] | None = None) -> Any:
     """Without every dim whose size is 1, or without those of ``dim`` (one or several) whose size is
-    1. A size known only as the program runs is none of 1, but for one that is 1 at most, as that of
-    ``x[:1]``: it is assumed to be 1, and asked as the program runs."""
-    named = normalize_dims(dim, input.ndim, "squeeze")
-    dims = tuple(d for d in named if input.ndim and is_one_at_most(input.shape[d]))
+    1. A size known only as the program runs stays, and the run refuses it where it is 1; one that
+    is 1 at most, as that of ``x[:1]``, is assumed to be 1, and asked as the program runs."""
+    named = normalize_dims(dim, input.ndim, "squeeze") if input.ndim else ()
+    dims = tuple(d for d in named if is_one_at_most(input.shape[d]))
+    for d in named:
+        size = input.shape[d]
+        if isinstance(size, Dim) and d not in dims:
+            what = (
+                f"squeeze: the unknown size of dim {d} of shape {list(input.shape)}, which stays,"
+            )
+            input = require_other(input, size, 1, what)
     return squeeze_op(input, dims=dims) if dims else same_view(input, squeeze_op, dims=())
 
 

@@ -98,6 +98,18 @@ def sizes_of(args: tuple[Any, ...], named: Any = None) -> tuple[Any, ...]:
     return as_sizes(several_of(args) if named is None else named)
 
 
+def needed_sizes_of(args: tuple[Any, ...], named: Any = None) -> tuple[Any, ...]:
+    """`sizes_of` for a function that changes a tensor by them, and that must be told.
+
+    Raises `ShapeError` where neither sizes nor dims are given; ``()`` says that there are none.
+    """
+    if not args and named is None:
+        raise ShapeError(
+            "neither sizes nor dims are given; give them as 2, 3 or (2, 3), and () for none"
+        )
+    return sizes_of(args, named)
+
+
 def several_of(args: tuple[Any, ...]) -> tuple[Any, ...]:
     """``f(a, b)`` and ``f((a, b))`` alike."""
     return tuple(args[0]) if len(args) == 1 and isinstance(args[0], list | tuple) else args

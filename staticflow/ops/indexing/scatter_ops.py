@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from staticflow.errors import DTypeError, IndexRangeError, ShapeError
+from staticflow.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
 from staticflow.graph.dims import same, same_shape
 from staticflow.graph.dtypes import DType, bool_, int64
 from staticflow.graph.locs import format_locs, here
@@ -19,7 +19,7 @@ from staticflow.ops.basics.slicing import embed_op, slice_op
 from staticflow.ops.basics.view import ravel, reshape, unsqueeze
 from staticflow.ops.declaring.array_modules import combine_at, put_at
 from staticflow.ops.declaring.by_shape import by_shape
-from staticflow.ops.declaring.declare import normalize_dim, per_arg, strict
+from staticflow.ops.declaring.declare import normalize_dim, per_arg, same_size, strict
 from staticflow.ops.declaring.lowering import LoopNest
 from staticflow.ops.declaring.sizes import as_size
 from staticflow.ops.indexing.gather_ops import (
@@ -140,6 +140,11 @@ def one_hot(input: Any, num_classes: int = -1) -> Any:
             f"at {format_locs(here())}"
         )
     num_classes = as_size(num_classes)
+    if isinstance(num_classes, int) and num_classes < -1:
+        raise ArgumentError(
+            f"one_hot: num_classes is {num_classes}; it must be 0 or more, or -1 for one more than "
+            f"the largest class, at {format_locs(here())}"
+        )
     if isinstance(num_classes, int) and num_classes < 0:
         if same(input.numel(), 0):
             raise ShapeError(f"one_hot: of nothing wants num_classes, at {format_locs(here())}")
@@ -289,6 +294,18 @@ def index_reduce(
     tensor([3., 1., 5.])
     """
     at = normalize_dim(dim, input.ndim, "index_reduce")
+    if index.ndim > 1:
+        raise ShapeError(
+            f"index_reduce: the index is of shape {list(index.shape)}; it must be a vector, "
+            f"at {format_locs(here())}"
+        )
+    others = [tuple(n for d, n in enumerate(x.shape) if d != at) for x in (input, source)]
+    if not (input.ndim == source.ndim and all(map(same_size, *others))):
+        raise ShapeError(
+            f"index_reduce: the input is of shape {list(input.shape)}, the source of "
+            f"{list(source.shape)}; they must have the same sizes but along dim {at}, "
+            f"at {format_locs(here())}"
+        )
     counts = (index.numel(), source.shape[at]) if source.ndim else (1, 1)
     if all(isinstance(n, int) for n in counts) and counts[0] != counts[1]:
         raise ShapeError(

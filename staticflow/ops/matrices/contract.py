@@ -16,13 +16,14 @@ from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.basics.arithmetic import cast
 from staticflow.ops.basics.autocast import by_autocast
 from staticflow.ops.basics.axes import mT, permute, permute_op
-from staticflow.ops.basics.expand import meet
+from staticflow.ops.basics.expand import meet, stretches_to
 from staticflow.ops.basics.view import reshape, unsqueeze
 from staticflow.ops.declaring.by_shape import by_shape
 from staticflow.ops.declaring.declare import per_arg, same_size, sum_to
 from staticflow.ops.declaring.lowering import Contract
+from staticflow.ops.declaring.required import require_equal
 
-__all__ = ["bmm", "dot", "linear", "linear_op", "matmul", "matmul_op", "mm"]
+__all__ = ["bmm", "dot", "linear", "linear_op", "matmul", "matmul_op", "mm", "of_one_batch"]
 
 
 def _infer(facts: Facts, x: TensorType, y: TensorType) -> TensorType:
@@ -145,6 +146,17 @@ def _of_ndim(name: str, ndim: int, x: Any, y: Any) -> Any:
     )
 
 
+def of_one_batch(name: str, x: Any, y: Any) -> tuple[Any, Any]:
+    """Both batches of matrices, which must be of as many: `matmul` would stretch one.
+
+    Raises `ShapeError`, which names the function ``name``, where they differ.
+    """
+    if getattr(x, "ndim", 0) == 3 == getattr(y, "ndim", 0):
+        batches = f"{name}: the batches of shapes {list(x.shape)} and {list(y.shape)}"
+        x = require_equal(x, x.shape[0], y.shape[0], batches)
+    return x, y
+
+
 @by_shape
 def mm(input: Any, mat2: Any) -> Any:
     """The product of two matrices."""
@@ -154,7 +166,7 @@ def mm(input: Any, mat2: Any) -> Any:
 @by_shape
 def bmm(input: Any, mat2: Any) -> Any:
     """The products of two batches of matrices, (b, m, k) and (b, k, n)."""
-    return _of_ndim("bmm", 3, input, mat2)
+    return _of_ndim("bmm", 3, *of_one_batch("bmm", input, mat2))
 
 
 @by_shape
@@ -227,4 +239,4 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
     else:  # a weight that a graph captures is transposed in that graph, not once and for all
         columns = permute_op.beside(x, weight, dims=(1, 0))
     y = matmul(x, columns)
-    return y if bias is None else y + bias
+    return y if bias is None else y + stretches_to(bias, y.shape, "linear: the bias")

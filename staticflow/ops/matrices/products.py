@@ -14,6 +14,7 @@ from staticflow.graph.types import Facts, TensorType
 from staticflow.ops.basics.arithmetic import add, mul
 from staticflow.ops.basics.autocast import by_autocast
 from staticflow.ops.basics.axes import mT
+from staticflow.ops.basics.expand import stretches_to
 from staticflow.ops.basics.view import reshape, stretchable, unsqueeze
 from staticflow.ops.declaring.by_shape import by_shape
 from staticflow.ops.declaring.declare import normalize_dim, strict, sum_to
@@ -21,7 +22,7 @@ from staticflow.ops.declaring.fused import fused
 from staticflow.ops.declaring.promote import one_number
 from staticflow.ops.declaring.required import require_equal, require_other
 from staticflow.ops.indexing.roll_repeat import roll
-from staticflow.ops.matrices.contract import matmul, matmul_op
+from staticflow.ops.matrices.contract import matmul, matmul_op, of_one_batch
 from staticflow.ops.matrices.einsum import Labelled, contract_all
 
 __all__ = [
@@ -132,12 +133,14 @@ def addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1
 def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
     """`addmm` of batches of matrices, (b, n, k) and (b, k, m)."""
     _of_ndim("baddbmm", (batch1, 3), (batch2, 3))
+    batch1, batch2 = of_one_batch("baddbmm", batch1, batch2)
     return _product_and_sum(baddbmm_op, input, batch1, batch2, beta, alpha)
 
 
 def _sum_with(input: Any, product: Any, beta: float, alpha: float) -> Any:
     beta, alpha = one_number(beta, "beta"), one_number(alpha, "alpha")
     scaled = _scale(product, alpha)
+    input = stretches_to(input, product.shape, "the input")
     return scaled if beta == 0 else add(scaled, _scale(input, beta))
 
 
@@ -151,6 +154,7 @@ def _sum(x: Any, dims: Any, keepdim: bool = False) -> Any:
 def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
     """``beta * input + alpha * sum(batch1[i] @ batch2[i])`` of batches (b, n, k) and (b, k, m)."""
     _of_ndim("addbmm", (batch1, 3), (batch2, 3))
+    batch1, batch2 = of_one_batch("addbmm", batch1, batch2)
     return _sum_with(input, _sum(matmul(batch1, batch2), 0), beta, alpha)
 
 

@@ -10,6 +10,7 @@ from staticflow.ops.basics.arithmetic import where
 from staticflow.ops.basics.autocast import by_autocast
 from staticflow.ops.basics.axes import mT
 from staticflow.ops.declaring.by_shape import by_shape
+from staticflow.ops.declaring.required import require_equal
 from staticflow.ops.matrices.solving import identity, in_batches, lower_op, upper_op
 
 __all__ = ["cholesky_solve", "solve_triangular"]
@@ -36,6 +37,9 @@ def solve_triangular(
             "matrices, or batches of them: give a vector B as B.unsqueeze(-1), "
             f"at {format_locs(here())}"
         )
+    A = require_equal(
+        A, A.shape[-2], A.shape[-1], f"solve_triangular: A of shape {list(A.shape)} is not square"
+    )
     if not left:
         return mT(solve_triangular(mT(A), mT(B), upper=not upper, unitriangular=unitriangular))
     part = where(identity(A) == 1, 1.0, A) if unitriangular else A

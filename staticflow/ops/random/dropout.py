@@ -28,9 +28,10 @@ def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = F
     """
     check_probability("dropout", p)
     inplace = bool(inplace)  # an error of it comes before the draw
+    dtype = input.dtype
     if not training or p == 0:
         return input
-    if not input.dtype.is_floating:
+    if not dtype.is_floating:
         raise DTypeError(
             f"dropout: of {input.dtype.name}; cast it to a floating dtype, at {format_locs(here())}"
         )

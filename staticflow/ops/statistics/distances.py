@@ -86,11 +86,22 @@ def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str | None = None) -> 
         )
     if p < 0:
         raise ArgumentError(f"cdist: p is {p}; it must be 0 or more, at {format_locs(here())}")
+    if compute_mode is not None and compute_mode not in _COMPUTE_MODES:
+        raise ArgumentError(
+            f"cdist: compute_mode is {compute_mode!r}; it must be None or one of "
+            f"{', '.join(map(repr, _COMPUTE_MODES))}, at {format_locs(here())}"
+        )
     columns = f"cdist: the columns of shape {list(x1.shape)} and of {list(x2.shape)}"
     x1 = require_equal(x1, x1.shape[-1], x2.shape[-1], columns)
     if _turning_pays(x1, x2):
         return _distances_to_columns(x1, contiguous(mT(x2)), p)
     return _distances(x1, x2, p)
+
+
+_COMPUTE_MODES = (
+    "use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist",
+    "donot_use_mm_for_euclid_dist",
+)  # fmt: skip
 
 
 def _turning_pays(x1: Any, x2: Any) -> bool:

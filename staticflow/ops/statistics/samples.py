@@ -20,7 +20,12 @@ from staticflow.ops.basics.view import atleast_1d, ravel, reshape, squeeze, unsq
 from staticflow.ops.declaring.by_shape import by_shape
 from staticflow.ops.declaring.declare import normalize_dim
 from staticflow.ops.declaring.numpy_names import numpy_names
-from staticflow.ops.declaring.required import require_at_least, require_true
+from staticflow.ops.declaring.required import (
+    require_at_least,
+    require_equal,
+    require_other,
+    require_true,
+)
 from staticflow.ops.elementwise.maths import ceil, floor, round, sqrt
 from staticflow.ops.elementwise.pairs import lerp
 from staticflow.ops.indexing.gather_ops import gather
@@ -56,6 +61,8 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
     for name, given, floats in (("fweights", fweights, False), ("aweights", aweights, True)):
         if given is not None:
             _check_observations(name, given, floats, count)
+            number = f"cov: the {name} {list(given.shape)} and the {count} observations"
+            x = require_equal(x, given.shape[0], count, number)
             x = require_true(x, (given >= 0).all(), f"cov: {name} are negative")
     weights = (
         fweights if aweights is None else aweights if fweights is None else fweights * aweights
@@ -71,7 +78,12 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
         free = clamp(total - lost, min=0)
         product = matmul(centred, (centred * weights).t())
     out = product / free
-    return out if input.ndim == 2 and not same(input.shape[0], 1) else reshape(out, ())
+    if input.ndim < 2 or same(input.shape[0], 1):
+        return reshape(out, ())
+    if isinstance(input.shape[0], int):
+        return out
+    rows = f"cov: gives a number of one variable, and the unknown rows of shape {list(input.shape)}"
+    return require_other(out, input.shape[0], 1, f"{rows}, which give a matrix,")
 
 
 def _check_observations(name: str, weights: Any, floats: bool, count: Any) -> None:

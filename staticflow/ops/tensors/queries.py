@@ -16,6 +16,7 @@ from staticflow.graph.open_size import equals
 from staticflow.graph.types import Shape
 from staticflow.ops.basics.expand import common_shape
 from staticflow.ops.declaring import promote as operands
+from staticflow.ops.declaring.sizes import as_shape
 
 __all__ = [
     "FloatLimits", "IntegerLimits", "broadcast_shapes", "can_cast", "finfo", "iinfo", "is_nonzero",
@@ -54,7 +55,7 @@ def broadcast_shapes(*shapes: Any) -> Shape:
     >>> broadcast_shapes((2, 1), (3,))
     (2, 3)
     """
-    given = [(s,) if isinstance(s, int) else tuple(s) for s in shapes]
+    given = [as_shape(s) for s in shapes]
     return common_shape(given, "broadcast_shapes") if given else ()
 
 

@@ -26,7 +26,7 @@ from staticflow.ops.declaring.declare import normalize_dim, sum_to
 from staticflow.ops.declaring.fused import fused
 from staticflow.ops.declaring.promote import is_number
 from staticflow.ops.declaring.required import require_equal
-from staticflow.ops.declaring.sizes import as_size, refuse_many, sizes_of
+from staticflow.ops.declaring.sizes import as_size, needed_sizes_of, refuse_many
 from staticflow.ops.elementwise.maths import exp2
 from staticflow.ops.matrices.triangle import diag
 from staticflow.ops.statistics.moments import vector_norm
@@ -109,7 +109,7 @@ def sum_to_size(input: Any, *size: Any) -> Any:
     >>> sf.ones(2, 3).sum_to_size(1, 3)
     tensor([[2., 2., 2.]])
     """
-    shape = sizes_of(size)
+    shape = needed_sizes_of(size)
     have = input.shape[max(input.ndim - len(shape), 0) :]
     if len(have) < len(shape) or any(
         isinstance(a, int) and isinstance(b, int) and b not in (1, a)
@@ -144,6 +144,11 @@ def renorm(input: Any, p: float, dim: int, maxnorm: float) -> Any:
     if input.ndim < 2:
         raise ShapeError(
             f"renorm: takes 2 dims at least, not {input.ndim}, at {format_locs(here())}"
+        )
+    if not (p > 0 and maxnorm >= 0):
+        raise ArgumentError(
+            f"renorm: p is {p} and maxnorm {maxnorm}; p must be above 0, and maxnorm 0 or more, "
+            f"at {format_locs(here())}"
         )
     others = tuple(d for d in range(input.ndim) if d != at)
     norms = vector_norm(input, p, dim=others, keepdim=True)

@@ -8,8 +8,9 @@ from typing import Any
 from staticflow.graph.dtypes import get_default_dtype
 from staticflow.nn.functional import activations
 from staticflow.ops.basics import arithmetic
-from staticflow.ops.basics.arithmetic import clamp, where
+from staticflow.ops.basics.arithmetic import clamp, clone, where
 from staticflow.ops.basics.creation import full_like
+from staticflow.ops.basics.view import reshape
 from staticflow.ops.elementwise import (
     bessel,
     bits,
@@ -23,11 +24,16 @@ from staticflow.ops.elementwise import (
     variants,
 )
 from staticflow.ops.elementwise.activation import threshold
+from staticflow.ops.elementwise.fake_quantize import (
+    fake_quantize_per_channel_affine,
+    fake_quantize_per_tensor_affine,
+)
+from staticflow.ops.elementwise.maths import round
 from staticflow.ops.elementwise.synonyms import sgn
 from staticflow.ops.indexing.mask_ops import masked_fill
 from staticflow.ops.tensors.shortcuts import ldexp
 from staticflow.special import ndtri
-from staticflow.torch.rows.row import Rows, cast_to, each, scalar_for
+from staticflow.torch.rows.row import Rows, cast_to, each, later, scalar_for
 
 __all__ = ["ELEMENTWISE"]
 
@@ -160,7 +166,41 @@ def _itself(x: Any) -> Any:
     return x
 
 
+def _fake_quantize(x: Any, scale: Any, zero: Any, low: int, high: int) -> tuple[Any, Any]:
+    """What rounds to steps gives, and the mask by which PyTorch's derivative multiplies."""
+    return fake_quantize_per_tensor_affine(x, scale, zero, low, high), later(
+        _is_within, x, scale, zero, low, high
+    )
+
+
+def _fake_quantize_by_tensor(
+    x: Any, scale: Any, zero: Any, enabled: Any, low: int, high: int
+) -> tuple[Any, Any]:
+    value, mask = _fake_quantize(x, scale, zero, low, high)
+    return where(enabled != 0, value, x), mask
+
+
+def _fake_quantize_channels(
+    x: Any, scale: Any, zero: Any, axis: int, low: int, high: int
+) -> tuple[Any, Any]:
+    value = fake_quantize_per_channel_affine(x, scale, zero, axis, low, high)
+    behind = (1,) * (x.ndim - axis - 1)
+    each, zeros = (reshape(v, (-1, *behind)) for v in (scale, zero))
+    return value, later(_is_within, x, each, zeros, low, high)
+
+
+def _is_within(x: Any, scale: Any, zero: Any, low: int, high: int) -> Any:
+    steps = round(x * (1 / scale)) + zero
+    return (steps >= low) & (steps <= high)
+
+
 ELEMENTWISE: Rows = {
+    "aten.fake_quantize_per_tensor_affine_cachemask.default": _fake_quantize,
+    "aten._fake_quantize_per_tensor_affine_cachemask_tensor_qparams.default": (
+        _fake_quantize_by_tensor
+    ),
+    "aten.fake_quantize_per_channel_affine_cachemask.default": _fake_quantize_channels,
+    "aten.detach_copy.default": lambda x: clone(x.detach()),
     **_unary(),
     **_binary(),
     **each(("add.Tensor", "add.Scalar"), _add),

@@ -6,8 +6,10 @@ from functools import cache
 from typing import Any
 
 from staticflow.eager.creation import full
+from staticflow.nn.functional.pad import pad
 from staticflow.ops.basics.arithmetic import clone
 from staticflow.ops.basics.axes import transpose
+from staticflow.ops.matrices.contract import matmul
 from staticflow.ops.matrices.determinants import det, slogdet
 from staticflow.ops.matrices.exponential import matrix_exp
 from staticflow.ops.matrices.factors import eigh, eigvalsh, qr, svd, svdvals
@@ -112,6 +114,14 @@ def _triangular_solve(
     return solve_triangular(used, B, upper=upper, unitriangular=unitriangular), later(clone, A)
 
 
+def _ormqr(A: Any, tau: Any, other: Any, left: bool = True, transpose_: bool = False) -> Any:
+    """``other`` times the orthogonal matrix of all reflections in ``A`` (..., m, k)."""
+    rows, columns = A.shape[-2:]
+    Q = householder_product(pad(A, (0, rows - columns)), tau)
+    Q = transpose(Q, -2, -1) if transpose_ else Q
+    return matmul(Q, other) if left else matmul(other, Q)
+
+
 FACTORS: Rows = {
     "aten.linalg_inv_ex.default": _inv,
     "aten.linalg_cholesky_ex.default": _cholesky_ex,
@@ -119,6 +129,7 @@ FACTORS: Rows = {
     "aten.cholesky_solve.default": cholesky_solve,
     "aten.cholesky_inverse.default": cholesky_inverse,
     "aten.linalg_householder_product.default": householder_product,
+    "aten.ormqr.default": _ormqr,
     "aten.linalg_matrix_exp.default": matrix_exp,
     "aten.triangular_solve.default": _triangular_solve,
     "aten._linalg_det.default": _det,

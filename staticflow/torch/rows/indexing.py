@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import inf
+from math import inf, nan
 from typing import Any, NoReturn
 
 from staticflow.eager.creation import full
 from staticflow.eager.ranges import arange
-from staticflow.errors import SymbolicError
+from staticflow.errors import ArgumentError, SymbolicError
 from staticflow.graph.locs import format_locs, here
 from staticflow.nn.functional.embedding import embedding, embedding_bag
 from staticflow.ops.along.extremes import argmax
@@ -147,6 +147,36 @@ def _index_reduce(
     return index_reduce(x, dim, index, source, reduce, include_self=include_self)
 
 
+_OF_NOTHING = {"sum": 0.0, "mean": nan, "max": -inf, "min": inf, "prod": 1.0}
+_COMBINED = {"max": "amax", "min": "amin"}
+
+
+def _segment_reduce(
+    x: Any, reduce: str, *, lengths: Any = None, indices: Any = None, offsets: Any = None,
+    axis: int = 0, unsafe: bool = False, initial: float | None = None,
+) -> Any:  # fmt: skip
+    """Each run of rows combined, of ``lengths``, or between ``offsets``; one of no rows is
+    ``initial``."""
+    given = offsets if lengths is None else lengths
+    if given is None or given.ndim != 1 or axis:
+        raise ArgumentError(
+            "segment_reduce: takes lengths or offsets that are a vector, and axis 0, "
+            f"at {format_locs(here())}"
+        )
+    counts = offsets[1:] - offsets[:-1] if lengths is None else lengths
+    runs = counts.shape[0]
+    place = repeat_interleave(arange(runs), counts.long(), output_size=x.shape[0])
+    place = reshape(place, (-1, *(1,) * (x.ndim - 1))).expand(x.shape)
+    shape = (runs, *x.shape[1:])
+    start = _OF_NOTHING[reduce] if initial is None else initial
+    if reduce != "mean":
+        out = x.new_full(shape, start)
+        return scatter_reduce(out, 0, place, x, _COMBINED.get(reduce, reduce), include_self=True)
+    total = scatter_reduce(x.new_full(shape, initial or 0.0), 0, place, x, "sum", include_self=True)
+    counts = reshape(counts, (-1, *(1,) * (x.ndim - 1))).expand(shape)
+    return where(counts == 0, start, total / counts)
+
+
 def _repeat_interleave(repeats: Any, output_size: Any = None) -> Any:
     """The positions of what is repeated."""
     positions = arange(repeats.shape[0], dtype=repeats.dtype)
@@ -164,6 +194,7 @@ INDEXING: Rows = {
     "aten.index_add.default": _index_add,
     "aten.index_reduce.default": _index_reduce,
     "aten.put.default": put,
+    "aten.segment_reduce.default": _segment_reduce,
     "aten.repeat_interleave.Tensor": _repeat_interleave,
     "aten.gather.default": gather,
     "aten.scatter.src": scatter,

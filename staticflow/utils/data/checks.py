@@ -28,7 +28,7 @@ def check_has(owner: str, argument: str, value: Any, *methods: str) -> None:
 def check_count(owner: str, argument: str, value: Any, least: int = 1) -> None:
     """Raise `ArgumentError` unless ``value`` is an integer, ``least`` or more, and one that
     a list may be long."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         raise ArgumentError(
             f"{owner}: {argument} is {value!r}, and must be an integer of {least} or more, "
             f"at {format_locs(here())}"

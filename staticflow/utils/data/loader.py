@@ -182,6 +182,7 @@ class DataLoader:
     ) -> None:
         if batch_size is not None:
             check_count("DataLoader", "batch_size", batch_size)
+            batch_size = int(batch_size)
         check_count("DataLoader", "prefetch", prefetch, 0)
         if num_workers is not None:
             check_count("DataLoader", "num_workers", num_workers, 0)

@@ -185,7 +185,7 @@ class BatchSampler(Sampler):
     def __init__(self, sampler: Any, batch_size: int, drop_last: bool) -> None:
         check_has("BatchSampler", "sampler", sampler, "__iter__")
         check_count("BatchSampler", "batch_size", batch_size)
-        self.sampler, self.batch_size = sampler, batch_size
+        self.sampler, self.batch_size = sampler, int(batch_size)
         self.drop_last = as_bool("BatchSampler: 'drop_last'", drop_last)
 
     def __iter__(self) -> Iterator[list[int]]:
