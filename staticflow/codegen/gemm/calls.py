@@ -76,12 +76,17 @@ class Part:
     @property
     def workers(self) -> int:
         """The threads that may work in its memory, of a whole product."""
-        return int(self.kind.removeprefix("product") or 1) if self.is_whole else 1
+        return int(self.kind.removeprefix(self.word)) if self.is_whole else 1
+
+    @property
+    def word(self) -> str:
+        """Its kind without the number of threads."""
+        return self.kind.rstrip("0123456789")
 
     @property
     def is_whole(self) -> bool:
         """Whether it is a product in whatever way its sizes ask for."""
-        return self.kind.startswith("product")
+        return self.word in ("product", "many")
 
     @property
     def buffers(self) -> tuple[str, ...]:

@@ -25,6 +25,7 @@ from staticflow.codegen.gemm.ways import (
     FEW_COLUMNS,
     Way,
     dots,
+    may_be_few,
     swap_sides,
     tiles,
     transpose_of,
@@ -94,7 +95,7 @@ def _whole_scratch(p: Product) -> Size:
         1 if s == 1 else Dim.of(sym) for s, sym in zip(strides_of(p), strides, strict=True)
     )
     gemm = Gemm(Dim.of(m), Dim.of(n), Dim.of(depth), a_row, a_col, b_row, b_col, p.dtype)
-    size = scratch_size(gemm, replace(p.target, shares=False), every=True)
+    size = scratch_size(gemm, replace(p.target, shares=False), every=may_be_few(p))
     values = dict(zip((m, n, depth, *strides), (p.m, p.n, p.depth, *strides_of(p)), strict=True))
     return substitute_dim(size, values)
 
@@ -134,7 +135,7 @@ def emit_gemm(
     ways = ways_of(p, every=every)
     shared = to if is_shared(p) and not swapped else None
     if shared is not None and scratch is not None and _is_whole(p, ways):
-        kind = f"product{p.target.workers}"
+        kind = f"{'product' if may_be_few(p) else 'many'}{p.target.workers}"
         call_part(k, kind, p, shared, (), scratch.buffer, scratch.base)
     else:
         left = sums if is_shared(p) and not swapped else None

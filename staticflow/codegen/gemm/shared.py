@@ -8,6 +8,7 @@ product in a program are its loops over pieces, a call for each, and the epilogu
 ===========  ===============================================================================
 ``product``  the whole product in whatever way its sizes ask for, on so many threads at most as
              stand behind the name
+``many``     that, of rows and columns that are known to be more than a few: half of the code
 ``tiles``    the whole product by tiles, read where it is, on as many threads as there are
 ``strip``    a few rows of it, on the thread that calls; what is stored fills vectors
 ``onto``     a few rows, added to what is there
@@ -46,16 +47,18 @@ def shared_kernel(name: str, target: Target) -> Kernel:
     a, b = (Matrix(m, 0, at.get(f"{m}_row", 1), at.get(f"{m}_col", 1)) for m in ("a", "b"))
     target = replace(target, workers=part.workers)
     p = Product(a, b, at["m"], at["n"], at["depth"], buffers[0].dtype, target)
-    emit = _emit_product if part.is_whole else _EMIT[part.kind]
+    emit = _EMIT[part.word]
     emit(k, p, Matrix("c", 0, at["c_row"], 1), [at[s] for s in part.own_sizes])
     kernel = k.kernel(name)
     return kernel.with_body(_in_order(kernel.body)) if part.is_small else kernel
 
 
-def _emit_product(k: Builder, p: Product, c: Matrix, own: Sequence[Size]) -> None:
+def _emit_product(
+    k: Builder, p: Product, c: Matrix, own: Sequence[Size], every: bool = True
+) -> None:
     gemm = Gemm(p.m, p.n, p.depth, p.a.row, p.a.col, p.b.row, p.b.col, p.dtype)
     work, epilogue = Workspace("work"), storing("tiles", c)
-    emit_gemm(k, gemm, p.target, "a", "b", work, epilogue, every=True)
+    emit_gemm(k, gemm, p.target, "a", "b", work, epilogue, every=every)
 
 
 def _emit_tiles(k: Builder, p: Product, c: Matrix, own: Sequence[Size]) -> None:
@@ -83,6 +86,8 @@ def _emit_task(k: Builder, p: Product, c: Matrix, own: Sequence[Size]) -> None:
 
 
 _EMIT: dict[str, Callable[[Builder, Product, Matrix, Sequence[Size]], None]] = {
+    "product": _emit_product,
+    "many": functools.partial(_emit_product, every=False),
     "tiles": _emit_tiles,
     "strip": _emit_strip,
     "onto": _emit_onto,

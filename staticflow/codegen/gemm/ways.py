@@ -36,6 +36,7 @@ __all__ = [
     "Emit",
     "Way",
     "dots",
+    "may_be_few",
     "swap_sides",
     "tiles",
     "transpose_of",
@@ -73,19 +74,29 @@ class Way:
         """Whether only the run can tell whether it pays."""
         return bool(self.least or self.most)
 
+    @property
+    def is_refuted(self) -> bool:
+        """Whether it never pays, whatever the sizes are."""
+        too_few = any(is_provably_ge(bound - 1, size) for size, bound in self.least)
+        return too_few or any(is_provably_ge(size, bound + 1) for size, bound in self.most)
+
 
 def ways_of(p: Product, *, every: bool = False) -> list[Way]:
     """The ways of a product, the better one first; the last is always right. With ``every`` those
     that are for a few of unknown rows or columns, too."""
     found = []
     for way in _candidates(p, every):
-        refuted = any(is_provably_ge(bound - 1, size) for size, bound in way.least)
-        if refuted or any(is_provably_ge(size, bound + 1) for size, bound in way.most):
+        if way.is_refuted:
             continue
         found.append(_without_what_holds(way))
         if not found[-1].is_open:
             break
     return found
+
+
+def may_be_few(p: Product) -> bool:
+    """Whether the product may turn out to be for a way of few unknown rows or columns."""
+    return not all(way.is_refuted for way in _of_few_unknown(p))
 
 
 def _without_what_holds(way: Way) -> Way:
