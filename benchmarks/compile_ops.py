@@ -5,7 +5,8 @@ on disk; what all programs share, as tiles of products of unknown sizes, is ther
 turns, and of each the least of ``--rounds``.
 
 ``python benchmarks/compile_ops.py [NAME ...] [--rounds N]``, in the repository: the ops, their
-samples and the size that is open are those of the tests.
+samples and the size that is open are those of the tests. With ``--examples`` it is the training
+steps of the examples that are compiled, with the sizes of their batches known and unknown.
 """
 
 from __future__ import annotations
@@ -15,15 +16,17 @@ import gc
 import statistics
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
 from unittest import mock
 
 from staticflow import Tensor
 from staticflow.runtime import build, native
+from staticflow.runtime.recipe import Recipe
 from staticflow.static.compile import box_type
 
-__all__ = ["main", "measure"]
+__all__ = ["main", "measure", "measure_example"]
 
 ROOT = Path(__file__).parents[1]
 
@@ -41,26 +44,47 @@ def measure(name: str, rounds: int, size: int) -> tuple[float, float]:
 
     info = table.ROWS[name]
     sample = info.sized(info.dtypes[0], size)
+
+    def recipe(unknown: int | None) -> Recipe:
+        graph: Recipe = table.recipe_of_graph(table.graph_of(info, sample, unknown=unknown))
+        return graph
+
+    return _least(rounds, partial(recipe, None), partial(recipe, size))
+
+
+def measure_example(name: str, rounds: int) -> tuple[float, float]:
+    """Seconds for the training step of an example with known sizes, and with unknown ones."""
+    from code_amount import recipe_of
+    from plan_memory import example_job, with_known_sizes
+
+    from staticflow.comparison.contest import static_contestant
+
+    job = example_job(name)
+    known, opened = (
+        partial(recipe_of, partial(static_contestant, j)) for j in (with_known_sizes(job), job)
+    )
+    return _least(rounds, known, opened)
+
+
+def _least(
+    rounds: int, known: Callable[[], Recipe], opened: Callable[[], Recipe]
+) -> tuple[float, float]:
+    """The least seconds that the programs of two kinds of recipes take, which are made in turns."""
     box = box_type(Tensor, "_data")
-
-    def seconds(unknown: int | None) -> float:
-        recipe = table.recipe_of_graph(table.graph_of(info, sample, unknown=unknown))
-        gc.collect()
-        began = time.process_time()
-        build.build(recipe, box)
-        return time.process_time() - began
-
-    taken: dict[Any, list[float]] = {None: [], size: []}
+    taken: tuple[list[float], list[float]] = ([], [])
     for number in range(rounds + 1):
-        for unknown, times in taken.items():
-            found = seconds(unknown)
-            times += [found] if number else []  # the first makes what all programs share
-    known, opened = map(min, taken.values())
-    return known, opened
+        for make, times in zip((known, opened), taken, strict=True):
+            recipe = make()
+            gc.collect()
+            began = time.process_time()
+            build.build(recipe, box)
+            # the first makes what all programs share
+            times += [time.process_time() - began] if number else []
+    return min(taken[0]), min(taken[1])
 
 
-def main(names: list[str], rounds: int, size: int) -> None:
-    """Print a row for each op, the worst first, and what they come to."""
+def main(names: list[str], rounds: int, size: int, examples: bool = False) -> None:
+    """Print a row for each op or example, the worst first, and what they come to."""
     sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "support")]
     from tests.codegen import test_open_code as table
 
@@ -69,13 +93,14 @@ def main(names: list[str], rounds: int, size: int) -> None:
         mock.patch.object(build, "code_cache", lambda: None),
         mock.patch.object(native, "code_cache", lambda: None),
     ):
-        for name in names or table.OPS:
+        for name in names or (table.EXAMPLES if examples else table.OPS):
             try:
-                rows.append((name, *measure(name, rounds, size)))
+                found = measure_example(name, rounds) if examples else measure(name, rounds, size)
+                rows.append((name, *found))
             except Exception as error:
                 print(f"left out: {name} ({type(error).__name__})")
     rows.sort(key=lambda row: -row[2] / row[1])
-    print("op                        known ms  unknown ms  times")
+    print("name                      known ms  unknown ms  times")
     for name, known, opened in rows:
         print(f"{name:24} {known * 1e3:9.1f} {opened * 1e3:11.1f} {opened / known:6.2f}")
     times = [opened / known for _, known, opened in rows]
@@ -92,5 +117,6 @@ if __name__ == "__main__":
     parser.add_argument("names", nargs="*")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--size", type=int, default=SIZE, help="the size that is open in one kind")
+    parser.add_argument("--examples", action="store_true", help="the examples, not the ops")
     given = parser.parse_args()
-    main(given.names, given.rounds, given.size)
+    main(given.names, given.rounds, given.size, given.examples)

@@ -13,6 +13,7 @@ from gemm_cases import assert_product, case, gemm_of, kernel_of, native, run
 import staticflow as sf
 from staticflow.codegen.builder import Builder
 from staticflow.codegen.gemm.dispatch import Epilogue, Gemm, Workspace, emit_gemm, scratch_size
+from staticflow.codegen.gemm.shared import shared_kernel
 from staticflow.codegen.gemm.tile import Matrix
 from staticflow.codegen.interpret import interpret_kernel
 from staticflow.codegen.kernel import Buffer, Call, Kernel, Operand, Shared
@@ -293,3 +294,18 @@ def test_attention_calls_them_for_its_blocks() -> None:
     )  # fmt: skip
     for found, expected in zip(opened(*arrays), known(*arrays), strict=True):
         sf.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_product_of_many_rows_and_columns_calls_a_kernel_without_ways_for_few() -> None:
+    found = {}
+    for m, n in ((20, 64), (20, 5), (M, N)):
+        kernel = plain(gemm_of(m, n, K, "tn", float32), SHARING)
+        found[m, n] = [
+            call.kernel.name.split("_")[1].rstrip("0123456789") for call in calls_in(kernel)
+        ]
+    assert found == {(20, 64): ["many"], (20, 5): [], (M, N): ["product"]}
+    sizes = {
+        word: sum(1 for _ in walk(shared_kernel(f"shared_{word}2_f32_1nn1", HERE).body))
+        for word in ("many", "product")
+    }
+    assert sizes["many"] < 0.75 * sizes["product"]

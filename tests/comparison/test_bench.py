@@ -108,7 +108,7 @@ def test_every_workload_of_the_folder_is_found_and_named_in_its_page() -> None:
     others = {p.stem for p in FOLDER.glob("*.py")} - {w.path.stem for w in (*known, *on_gpu)}
     assert others == {
         "common", "compile_ops", "compile_time", "data_parallel", "eager_layers", "eager_ops", "gpu_contestants",
-        "gpu_launches", "gpu_session", "large_arrays",
+        "gpu_launches", "gpu_session", "jit_functions", "large_arrays",
         "mixed_precision", "op_table", "ops", "peak", "plan_memory", "processes", "report", "steps", "summary",
     }  # fmt: skip
     assert find_folder() == FOLDER
