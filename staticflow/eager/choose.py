@@ -37,7 +37,7 @@ from staticflow.eager.powers import power_by
 from staticflow.eager.products import linear_pays, product_pays
 from staticflow.eager.rows import in_known_rows, in_rows, order_of
 from staticflow.eager.work import joint_work, work_by_rows
-from staticflow.graph.dtypes import BY_PYTHON, bfloat16, float16, float32, float64
+from staticflow.graph.dtypes import BY_PYTHON, DType, bfloat16, float16, float32, float64
 from staticflow.graph.op import NumPy, Op, takes
 from staticflow.ops.along.order import FEW, NETWORK, SHORT, sort_op, topk_op
 from staticflow.ops.along.ranks import kthvalue_op, median_dim_op
@@ -169,12 +169,24 @@ def _pow(xp: Any, x: Any, y: Any) -> Any:
 
 
 def _full(xp: Any, *, shape: Any, value: Any, dtype: Any) -> Any:
-    at_once = value == 0 and get_num_threads() == 1  # as memory comes from the system
+    at_once = _is_zero_at_once(value=value)
     if xp is not np or at_once or math.prod(shape) < LARGE:
         return full.reference(xp, shape=shape, value=value, dtype=dtype)
     out = aligned_empty(shape, dtype.numpy)
     copy_into(out, np.asarray(value, dtype.numpy))
     return out
+
+
+def _is_zero_at_once(value: Any, **_: Any) -> bool:
+    """Whether memory is best taken as it comes from the system."""
+    return bool(value == 0) and get_num_threads() == 1
+
+
+def _fill_row(shape: Sequence[int], value: Any, dtype: DType) -> KernelCall:
+    """How a kernel fills a large array, as a row of copies of one number."""
+    row = np.broadcast_to(np.asarray(value, dtype.numpy), (math.prod(shape),))
+    kernel = kernels_of(clone).kernel([row], {})
+    return KernelCall(kernel.fast, further=(row,), flat=True)
 
 
 def _clone(xp: Any, x: Any) -> Any:
@@ -320,6 +332,8 @@ def bound(
     that is more than `compute_of` to call: a kernel, or what fills an array; a small one is as soon
     copied."""
     if not arrays:
+        if op is full and math.prod(attrs["shape"]) >= LARGE and not _is_zero_at_once(**attrs):
+            return _fill_row(**attrs)
         fill = functools.partial(compute_of(op, True), np, **attrs)
         made = fill()
         return made.copy if made.size < SMALL else fill

@@ -89,7 +89,8 @@ class KernelCall:
     are), ``copies`` says that those which are not row-major are copied before, and ``back`` is the
     order that the dims of its result are put into (None: none). An array stands ``instead`` of some
     operands, numbers, by their index; ``further`` ones come behind them. The entry ``takes`` so
-    many operands, the first ones (None: all)."""
+    many operands, the first ones (None: all). A ``flat`` result is a row, which is seen in the
+    shape of the op's."""
 
     entry: Callable[..., Any]
     orders: Sequence[Order] | None = None
@@ -98,12 +99,13 @@ class KernelCall:
     instead: Mapping[int, Array] | None = None
     further: Sequence[Array] = ()
     takes: int | None = None
+    flat: bool = False
 
     @property
     def is_bare(self) -> bool:
         """Whether the entry takes the operands, and gives the result, as they are."""
         otherwise = self.orders or self.copies or self.instead or self.further
-        return not otherwise and self.takes is None
+        return not otherwise and self.takes is None and not self.flat
 
 
 class _Permuted:

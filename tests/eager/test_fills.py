@@ -79,3 +79,28 @@ def test_what_does_not_stretch_is_refused() -> None:
     assert not x.any()
     copy_to(x, np.broadcast_to(one, (LARGE,)))
     assert x.all()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_each_call_fills_memory_of_its_own(dtype: Any, threads: int) -> None:
+    """Those as well that a plan makes, by a kernel from `LARGE` elements on."""
+    sf.set_num_threads(threads)
+    for shape in ((LARGE - 1,), (LARGE,), (2, 3, LARGE // 6 + 1)):
+        like = sf.zeros(shape, dtype=dtype)
+        for number in numbers_of(dtype):
+            wanted = np.full(shape, number, dtype.numpy).tobytes()
+            made = [
+                found
+                for _ in range(4)
+                for found in (
+                    sf.full(shape, number, dtype=dtype),
+                    sf.full_like(like, number),
+                    like.new_full(shape, number),
+                )
+            ]
+            for found in made:
+                array = found.numpy()
+                assert array.shape == shape and array.tobytes() == wanted
+                array.fill(1)  # which no other sees
+        assert not like.numpy().any()

@@ -325,9 +325,9 @@ def _plan_kernel(
                 row.view = _view_record(plan, array, 0, in_dims(array, order))
             row.copied = call.copies
         taking = TakingRecord(count=len(rows), arrays=plan.hold(rows))
-        if call.back is not None:
+        if call.flat or call.back is not None:
             out = results[0]
-            inner = out.transpose(np.argsort(call.back))
+            inner = out.reshape(-1) if call.back is None else out.transpose(np.argsort(call.back))
             taking.back = _view_record(plan, inner, 0, out)
         step.taking = plan.hold(taking)
     plan.compute_by(step, call.entry)
