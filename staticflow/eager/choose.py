@@ -41,7 +41,7 @@ from staticflow.graph.dtypes import BY_PYTHON, DType, bfloat16, float16, float32
 from staticflow.graph.op import NumPy, Op, takes
 from staticflow.ops.along.order import FEW, NETWORK, SHORT, sort_op, topk_op
 from staticflow.ops.along.ranks import kthvalue_op, median_dim_op
-from staticflow.ops.basics.arithmetic import cast, clone, mul
+from staticflow.ops.basics.arithmetic import add, cast, clone, mul
 from staticflow.ops.basics.creation import full
 from staticflow.ops.basics.reduce import all_op, any_op, count_op, sum_op
 from staticflow.ops.basics.slicing import embed_op
@@ -50,7 +50,7 @@ from staticflow.ops.declaring.lowering import Elementwise
 from staticflow.ops.elementwise.maths import pow
 from staticflow.ops.indexing.index_ops import index_op, index_select_op, take_op
 from staticflow.ops.matrices.contract import linear_op, matmul_op
-from staticflow.ops.matrices.products import addmm_op
+from staticflow.ops.matrices.products import addmm_op, baddbmm_op
 from staticflow.runtime.aligned import aligned_empty
 from staticflow.runtime.threads import get_num_threads
 
@@ -270,6 +270,30 @@ def _matmul(xp: Any, x: Any, y: Any) -> Any:
     return (kernels_of(matmul_op) if pays else matmul_op.reference)(xp, x, y)
 
 
+def _product_and_sum(op: Op) -> Callable[..., Any]:
+    """An op that scales a product of matrices and adds to it: where the product is a kernel's, and
+    the sum has its shape, one after the other."""
+
+    def compute(xp: Any, c: Any, x: Any, y: Any, *, alpha: Any, beta: Any) -> Any:
+        fits = xp is np and x.shape[:-2] == y.shape[:-2] and x.shape[-1] == y.shape[-2]
+        if not (fits and product_pays(x, y) and _stretches(c.shape, (*x.shape[:-1], y.shape[-1]))):
+            return op.reference(xp, c, x, y, alpha=alpha, beta=beta)
+        scale, plus = compute_of(mul, True), compute_of(add, True)
+        out = _matmul(xp, x, y)
+        out = out if alpha == 1 else scale(xp, out, out.dtype.type(alpha))
+        if beta == 0:
+            return out
+        return plus(xp, out, c if beta == 1 else scale(xp, c, c.dtype.type(beta)))
+
+    return compute
+
+
+def _stretches(shape: Sequence[int], to: Sequence[int]) -> bool:
+    """Whether an array of a shape broadcasts to another one."""
+    last = to[len(to) - len(shape) :]
+    return len(shape) <= len(to) and all(m in (1, n) for m, n in zip(shape, last, strict=True))
+
+
 def _linear(xp: Any, x: Any, weight: Any, bias: Any) -> Any:
     by_kernel = xp is np and linear_pays(x, weight, bias)
     if not by_kernel and (xp is not np or bias.dtype not in _WIDE):
@@ -313,6 +337,7 @@ def _embed(xp: Any, x: Any, *, shape: Any, start: Any, step: Any) -> Any:
 _ALONE: dict[Op, Callable[..., Any]] = {
     pow: _pow, full: _full, clone: _clone, contiguous_op: _contiguous,
     matmul_op: _matmul, linear_op: _linear, embed_op: _embed,
+    **{op: _product_and_sum(op) for op in (addmm_op, baddbmm_op)},
     **{op: _truth(op) for op in (all_op, any_op, count_op)},
     **{op: _sort_by_length(op) for op in NETWORKS},
     **{op: _pick_rows(op) for op in (index_op, index_select_op, take_op)},
@@ -321,6 +346,7 @@ _ALONE: dict[Op, Callable[..., Any]] = {
 
 _ALONE_SMALL: dict[Op, Callable[..., Any]] = {
     pow: _small_pow, matmul_op: _matmul, linear_op: _linear,
+    **{op: _ALONE[op] for op in (addmm_op, baddbmm_op)},
 }  # fmt: skip
 """Likewise on small arrays."""
 

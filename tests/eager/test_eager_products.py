@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -347,3 +348,49 @@ def test_linear_of_no_features_is_the_bias(lead: tuple[int, ...], columns: int) 
     assert y.shape == (*lead, columns)
     y.sum().backward()
     assert x.grad is not None and x.grad.shape == x.shape
+
+
+SUMS: dict[str, Callable[[int, int], tuple[int, ...]]] = {
+    "matrix": lambda m, n: (m, n), "row": lambda m, n: (n,), "column": lambda m, n: (m, 1),
+    "number": lambda m, n: (),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16", "int64", "int8"])
+@pytest.mark.parametrize("batched", [False, True])
+def test_a_product_and_a_sum_where_either_is_a_kernels(batched: bool, dtype: str) -> None:
+    """Small and large, the operands by rows and by columns, on one thread and on two."""
+    kind, rng = getattr(sf, dtype), np.random.default_rng(0)
+    fn = sf.baddbmm if batched else sf.addmm
+    exact = not kind.is_floating
+    for m, k, n in ((3, 4, 5), (16, 16, 15), (16, 16, 16), (130, 70, 90)):
+        batch = (2,) if batched else ()
+        a, b = rng.integers(-3, 4, (*batch, m, k)), rng.integers(-3, 4, (*batch, k, n))
+        for at, (name, shape) in enumerate(SUMS.items()):
+            c = rng.integers(-3, 4, (*batch, *shape(m, n)) if name == "matrix" else shape(m, n))
+            x, y, z = (sf.from_numpy(v.astype(np.float64)).to(kind) for v in (a, b, c))
+            x = x.mT.contiguous().mT if at % 2 else x
+            y = y.mT.contiguous().mT if at // 2 else y
+            for alpha, beta in ((1, 1), (2, 1), (1, 3), (2, 0)):
+                wanted = beta * c + alpha * (a @ b)
+                for threads in (1, 2):
+                    sf.set_num_threads(threads)
+                    found = fn(z, x, y, alpha=alpha, beta=beta)
+                    assert found.dtype is kind and found.shape == wanted.shape
+                    if exact:
+                        np.testing.assert_array_equal(found.numpy(), wanted.astype(kind.numpy))
+                    else:
+                        tolerance = 4 * 2.0 ** -(7 if dtype == "bfloat16" else 10)
+                        seen = found.to(sf.float64).numpy()
+                        np.testing.assert_allclose(seen, wanted, tolerance, tolerance)
+
+
+def test_what_does_not_stretch_to_a_product_is_not_added_to_it() -> None:
+    """However the product is computed."""
+    for side in (3, 200):
+        y = sf.ones(side, side)
+        for shape in ((2, side, side), (side + 1, side), (1, 1, 1)):
+            with pytest.raises(sf.ShapeError):
+                sf.addmm(sf.ones(shape), y, y)
+        with pytest.raises(sf.ShapeError):
+            sf.addmm(sf.ones(side), y, sf.ones(side + 1, side))

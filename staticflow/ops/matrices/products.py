@@ -95,6 +95,7 @@ def _add_op(name: str) -> Op:
         decompose=_add_decompose,
         promote="common",
         kinds="iuf",
+        numpy="small",
         grad_name=f"{name.title()}Backward0",
     )
 
