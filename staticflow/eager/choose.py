@@ -35,7 +35,7 @@ from staticflow.eager.kernels import NETWORKS, KernelCall, kernels_of, prepare
 from staticflow.eager.overwrite import copy_into, make_copy
 from staticflow.eager.powers import power_by
 from staticflow.eager.products import linear_pays, product_pays
-from staticflow.eager.rows import in_known_rows, in_rows, order_of
+from staticflow.eager.rows import in_known_rows, in_order, in_rows, order_of
 from staticflow.eager.work import joint_work, work_by_rows
 from staticflow.graph.dtypes import BY_PYTHON, DType, bfloat16, float16, float32, float64
 from staticflow.graph.op import NumPy, Op, takes
@@ -187,6 +187,20 @@ def _fill_row(shape: Sequence[int], value: Any, dtype: DType) -> KernelCall:
     row = np.broadcast_to(np.asarray(value, dtype.numpy), (math.prod(shape),))
     kernel = kernels_of(clone).kernel([row], {})
     return KernelCall(kernel.fast, further=(row,), flat=True)
+
+
+_COPIES = frozenset((clone, contiguous_op))
+
+
+def _is_copied_by_kernel(x: Any) -> bool:
+    """Whether a kernel copies an array: a large one in rows, as NumPy takes 1.1 to 4 times as long,
+    most where all elements of a row are one, or every other is copied."""
+    return isinstance(x, np.ndarray) and x.size >= LARGE and in_known_rows(x)
+
+
+def _copy_rows(x: Array) -> KernelCall:
+    """The kernel that makes a row-major copy of arrays that lie in rows like this one."""
+    return KernelCall(kernels_of(clone).kernel([x], {}).fast)
 
 
 def _clone(xp: Any, x: Any) -> Any:
@@ -363,6 +377,8 @@ def bound(
         fill = functools.partial(compute_of(op, True), np, **attrs)
         made = fill()
         return made.copy if made.size < SMALL else fill
+    if op in _COPIES and _is_copied_by_kernel(arrays[0]) and all(map(in_order, results)):
+        return _copy_rows(arrays[0])
     if op.shapeless or _runs_as_kernel(op, arrays) or _is_product_of_kernel(op, arrays):
         return kernel_of(op, arrays, attrs, results)
     if op is pow and type(arrays[0]) is np.ndarray and arrays[0].size >= LARGE:

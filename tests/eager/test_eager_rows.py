@@ -11,11 +11,13 @@ from graph_ops import node, parsed
 
 import staticflow as sf
 from staticflow.eager import kernels, overwrite
-from staticflow.eager.costs import SPREAD
+from staticflow.eager.costs import LARGE, SPREAD
 from staticflow.eager.programs import ArrayKind
 from staticflow.eager.rows import in_known_rows, in_lines, in_rows, lies_apart, steps_of
+from staticflow.graph.dtypes import DTYPES
 from staticflow.graph.graph import close, new_param
 from staticflow.graph.printer import print_graph
+from tests.eager.test_planned_changes import python_calls
 
 SIDE = 1 << 10
 assert SIDE * SIDE > SPREAD
@@ -207,3 +209,41 @@ def test_one_row_or_column_is_read_as_it_lies_beside_others(
                 assert changed.stride() == x.stride()
                 np.testing.assert_array_equal(changed.sub_(y[part]).numpy(), a - b[part])
     assert not copied
+
+
+IN_ROWS: dict[str, Callable[[Any], Any]] = {
+    "rows": lambda a: a,
+    "a part": lambda a: np.pad(a, ((0, 1), (3, 70)))[:-1, 3:-70],
+    "every other": lambda a: a.repeat(2, 1)[:, ::2],
+    "one row": lambda a: np.broadcast_to(a[0], a.shape),
+    "one column": lambda a: np.broadcast_to(a[:, :1], a.shape),
+    "rows turned": lambda a: a.reshape(2, -1, a.shape[1]).swapaxes(0, 1),
+}
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("layout", IN_ROWS)
+def test_arrays_in_rows_are_copied(layout: str, dtype: Any) -> None:
+    """To the bit, those of no number as well, into memory of their own; without Python where the
+    kind was met and the array is large."""
+    rng = np.random.default_rng(0)
+    for shape in ((LARGE // 256, 256), (LARGE // 256, 255)):
+        below = 2 if dtype is sf.bool else 256
+        drawn = rng.integers(0, below, (*shape, dtype.itemsize), np.uint8)
+        a = drawn.view(dtype.numpy)[..., 0]
+        x = sf.from_numpy(IN_ROWS[layout](a))
+        for name in ("clone", "contiguous"):
+            copy = getattr(sf.Tensor, name)
+            is_whole = name == "contiguous" and x.is_contiguous()
+            for threads in (1, 2):
+                sf.set_num_threads(threads)
+                for _ in range(4):
+                    found = copy(x)
+                    assert (found is x) == is_whole
+                    assert found.numpy().tobytes() == x.numpy().tobytes()
+                    assert is_whole or not np.may_share_memory(found.numpy(), x.numpy())
+            if name == "clone":
+                continue
+            assert found.is_contiguous()
+            if x.numel() >= LARGE:
+                assert python_calls(lambda x=x: x.contiguous()) == []
