@@ -163,7 +163,7 @@ def _find(
     order of their dims are taken in that, and so is what the function gives."""
     order = order_of(arrays)
     x, *others = arrays if order is None else _turn(arrays, order)
-    lie_well = lies_apart(x) and in_rows(x) and all(map(in_lines, others))
+    lie_well = lies_apart(x) and in_rows(x) and (order is not None or all(map(in_lines, others)))
     if not lie_well or any(isinstance(a, np.generic) for a in values):
         return None
     marked = mark(values, lambda a: type(a) is np.ndarray, first=1)

@@ -55,7 +55,8 @@ def _turn_operation(y: Node, order: Order, known: dict[Node, Node]) -> Node:
         return x if dims == tuple(range(rank)) else make_node(permute_op, (x,), {"dims": dims})
     ranks = [a.tensor_type.ndim for a in y.args]
     by_element = type(y.op.lowering) is Elementwise and all(n in (0, rank) for n in ranks)
-    if by_element or (y.op in _BY_DIM and ranks == [rank]):
+    repeats = y.op is expand_op and ranks == [0]
+    if by_element or repeats or (y.op in _BY_DIM and ranks == [rank]):
         args = [_turn_node(a, order, known) if n else a for a, n in zip(y.args, ranks, strict=True)]
         attrs = y.attrs if by_element else _turn_attrs(y.attrs, order)
         return make_node(y.op, tuple(args), attrs, y.locs)

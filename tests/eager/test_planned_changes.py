@@ -163,3 +163,33 @@ def test_memory_that_may_not_be_written_is_not() -> None:
     row = sf.from_numpy(drawn(1, AT_LARGE[1])).expand(AT_LARGE)
     with pytest.raises(sf.AutogradError, match="one place in memory"):
         row.clamp_(-1.0, 1.0)
+
+
+UFUNCS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "add_": (lambda x, y: x.add_(y), lambda a, b: a + b),
+    "sub_ scaled": (lambda x, y: x.sub_(y, alpha=2), lambda a, b: a - 2 * b),
+    "mul_": (lambda x, y: x.mul_(y), lambda a, b: a * b),
+    "div_ by a number": (lambda x, y: x.div_(3.0), lambda a, b: a / np.float32(3)),
+    "div_ by a row": (lambda x, y: x.div_(y[0]), lambda a, b: a / b[0]),
+    "abs_": (lambda x, y: x.abs_(), lambda a, b: np.abs(a)),
+    "reciprocal_": (lambda x, y: x.reciprocal_(), lambda a, b: 1 / a),
+}
+
+
+@pytest.mark.parametrize("beside", LAYOUTS)
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("shape", [AT_LARGE, BELOW, (LARGE // 3 + 1, 3), (3, LARGE // 3 + 1)])
+def test_what_numpy_does_as_well_however_arrays_lie(
+    shape: tuple[int, int], layout: str, beside: str
+) -> None:
+    """By a program, by NumPy or by the operations, as the two lie; rows may be short, too."""
+    for threads in (1, 2):
+        sf.set_num_threads(threads)
+        for form, wanted in UFUNCS.values():
+            for seed in range(4):
+                a, b = drawn(*shape, seed=seed), drawn(*shape, seed=seed + 9)
+                x, y = LAYOUTS[layout](a), LAYOUTS[beside](b)
+                strides = x.stride()
+                assert form(x, y) is x and x.stride() == strides
+                np.testing.assert_array_equal(x.numpy(), np.asarray(wanted(a, b), np.float32))
+                np.testing.assert_array_equal(y.numpy(), b)

@@ -52,8 +52,8 @@ from staticflow.runtime.object_layout import CONTIGUOUS, FORTRAN, WRITEABLE
 
 __all__ = [
     "bump", "call_ufunc_into", "copy_array", "count_change", "has_vertex", "is_done_here",
-    "is_free", "is_in_rows", "no_op", "open_source", "open_target", "run_change", "run_program",
-    "scale",
+    "is_free", "is_in_lines", "is_in_rows", "no_op", "open_source", "open_target", "run_change",
+    "run_program", "scale",
 ]  # fmt: skip
 
 
@@ -147,10 +147,10 @@ def is_done_here(method: InPlace, array: Array, size: int, scaled: bool) -> bool
     """Whether a method can be done here.
 
     NumPy does a ufunc, or a copy, of a small array, and a ufunc of a large one that does not lie in
-    rows, but not with an operand that it would scale before. What a program did of a large array in
-    rows it does again. NumPy copies a large array, a very large one on one thread alone; but not of
-    bfloat16, whose elements it copies one by one. Of large arrays those alone are filled here whose
-    elements are words in a row, no more than the caches hold.
+    rows, unless a plan may, but not with an operand that it would scale before. What a program did
+    of a large array in rows it does again. NumPy copies a large array, a very large one on one
+    thread alone; but not of bfloat16, whose elements it copies one by one. Of large arrays those
+    alone are filled here whose elements are words in a row, no more than the caches hold.
     """
     by_numpy = method.ufunc is not None
     copies = method.program is None
@@ -174,6 +174,17 @@ def is_in_rows(array: Array) -> bool:
         return True
     last = array.ndim - 1  # a scalar is row-major
     return array.dims[last] >= SHORT and not unsigned_less(NEAR, array.strides[last])
+
+
+@native
+def is_in_lines(array: Array) -> bool:
+    """Whether an array lies in lines along some dim, as `staticflow.eager.rows` has them."""
+    sizes = array.dims
+    strides = array.strides
+    for i in range(array.ndim):
+        if sizes[i] >= SHORT and not unsigned_less(NEAR, strides[i]):
+            return True
+    return False
 
 
 # -- how -----------------------------------------------------------------------------------------

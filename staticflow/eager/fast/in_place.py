@@ -16,6 +16,7 @@ from staticflow.eager.fast.change import (
     has_vertex,
     is_done_here,
     is_free,
+    is_in_lines,
     is_in_rows,
     no_op,
     open_source,
@@ -41,7 +42,7 @@ from staticflow.eager.fast.operands import (
 from staticflow.eager.fast.recall import recall
 from staticflow.eager.fast.records import InPlace, Operand
 from staticflow.native import cpython
-from staticflow.native.cpython import Tuple, is_array
+from staticflow.native.cpython import Array, Tuple, is_array
 from staticflow.native.language import (
     Inside,
     Object,
@@ -162,6 +163,8 @@ def compute_in_place(
         return pays and copy_array(array, source)
     ufunc = method.ufunc
     if by_numpy and ufunc is not None:
+        if not few and is_in_lines(array) and (other.object is None or goes_with(other, array)):
+            return False  # which a program by elements does in another order, as a plan knows
         return compute_by_ufunc(ufunc, array, other, state)
     arrays = space(Object, 3)
     arrays[0] = array
@@ -172,6 +175,13 @@ def compute_in_place(
         return run_program(method, arrays, 2)
     arrays[2] = operand_array(factor)
     return run_program(method, arrays, 3)
+
+
+@inline
+def goes_with(operand: Operand, array: Array) -> bool:
+    """Whether an operand is one number, or lies as an array does."""
+    beside = operand_array(operand)
+    return beside.ndim == 0 or lies_alike(array, beside)
 
 
 @inline
