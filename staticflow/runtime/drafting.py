@@ -148,7 +148,7 @@ def lay_out(
     given_away = set(over.values())
     specs = []
     for i, (p, own) in enumerate(zip(graph.params, graph.declared, strict=True)):
-        declared = _with_sizes(own, given)
+        declared = _with_sizes(own, p.tensor_type, given)
         name = names[i] if i < len(names) else p.attrs["name"]
         changed = id(sources[i]) in changes or p in given_away
         specs.append(ParamSpec(name, declared, changed))
@@ -212,14 +212,17 @@ def _with_given_sizes(graph: Graph) -> tuple[Graph, dict[Size, Size]]:
     return (replace(graph, equalities=(*graph.equalities, *found)) if found else graph), given
 
 
-def _with_sizes(type: TensorType, given: Mapping[Size, Size]) -> TensorType:
-    """The type with those sizes of an array that are ``given`` in place of its own."""
+def _with_sizes(declared: TensorType, type: TensorType, given: Mapping[Size, Size]) -> TensorType:
+    """The ``declared`` type of a param with the sizes of an array that are ``given`` in place of
+    its own: of those that it has in the graph, where one stands for all that are equal."""
 
-    def put_in(sizes: Shape) -> Shape:
-        return tuple(given.get(d, d) for d in sizes)
+    def put_in(sizes: Shape, own: Shape) -> Shape:
+        return tuple(given.get(d, given.get(n, n)) for d, n in zip(own, sizes, strict=True))
 
-    strides = None if type.strides is None else put_in(type.strides)
-    return TensorType(type.dtype, put_in(type.shape), strides)
+    strides = declared.strides
+    if strides is not None and type.strides is not None:
+        strides = put_in(strides, type.strides)
+    return TensorType(declared.dtype, put_in(declared.shape, type.shape), strides)
 
 
 def _literals(graph: Graph) -> Iterator[Node]:

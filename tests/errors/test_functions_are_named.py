@@ -128,7 +128,7 @@ RUNS: dict[str, tuple[Callable[[Any, Any], Any], Any, Any]] = {
         lambda x, k: sf.distributions.MultivariateNormal(x[0], x).scale_tril,
         sf.zeros(2, 2), [0],
     ),
-    "cov: mul: ": (lambda x, k: sf.cov(x[0], aweights=x[:, 0]), sf.ones(2, 3), [0]),
+    "cov: the aweights": (lambda x, k: sf.cov(x[0], aweights=x[:, 0]), sf.ones(2, 3), [0]),
 }  # fmt: skip
 """Functions that fail as a program runs, with operands, by how their errors begin."""
 

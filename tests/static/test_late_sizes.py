@@ -186,3 +186,28 @@ def test_a_result_whose_size_follows_from_it_has_a_gradient(shaped: Callable[...
     for result in (eager, traced):
         (result * result).sum().backward()
     np.testing.assert_allclose(y.grad.tolist(), x.grad.tolist(), 1e-12)
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        lambda x, m: x.sum(1), lambda x, m: (x * m).sum(1), lambda x, m: x.masked_fill(~m, 0.0),
+        lambda x, m: sf.where(m, x, -9.0).softmax(1), lambda x, m: x[~m], lambda x, m: x[m] * 2,
+        lambda x, m: m.sum(1) * x[:, 0],
+    ],
+    ids=["no mask", "product", "fill", "softmax", "the others", "the same", "counts"],
+)  # fmt: skip
+def test_a_selection_beside_another_use_of_its_mask_has_a_gradient(
+    beside: Callable[..., Any],
+) -> None:
+    """By jit, with a mask made of lengths: sizes that are known to be equal have one name then."""
+    lengths = sf.tensor([2, 1, 3])
+
+    def made(x: Any, lengths: Any) -> Any:
+        m = sf.arange(x.shape[1])[None] < lengths[:, None]
+        return beside(x, m), x[m]
+
+    x, y = (sf.tensor(MATRIX, requires_grad=True) for _ in range(2))
+    for results in (made(x, lengths), sf.jit(made)(y, lengths)):
+        sf.autograd.backward([r.sin().sum() for r in results])
+    np.testing.assert_allclose(y.grad.tolist(), x.grad.tolist(), 1e-12)
