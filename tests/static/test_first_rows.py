@@ -40,7 +40,6 @@ MEET: dict[str, Callable[[Any, Any], Any]] = {
     "matrix and column": lambda a, b: _matrices(a) @ b.unsqueeze(-1),
     "addmm": lambda a, b: sf.addmm(a, b, sf.eye(3)),
     "baddbmm": lambda a, b: sf.baddbmm(_matrices(a), _matrices(b), _matrices(b)),
-    "addbmm": lambda a, b: sf.addbmm(sf.ones(3, 3), _matrices(a), _matrices(b)),
     "einsum of matrices": lambda a, b: sf.einsum("bij,bj->bi", _matrices(a), b),
     "einsum of rows": lambda a, b: sf.einsum("bi,bi->b", a, b),
     "solve": lambda a, b: sf.linalg.solve(_matrices(a), _matrices(b)),
