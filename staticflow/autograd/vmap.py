@@ -12,8 +12,6 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from staticflow import pytree
 from staticflow.data_classes import dataclass
 from staticflow.errors import ArgumentError, DimRangeError, DTypeError, ShapeError, SymbolicError
@@ -21,6 +19,7 @@ from staticflow.graph.dims import Dim, Size, same
 from staticflow.graph.graph import substitute_nodes
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.node import Node, param, toposort
+from staticflow.graph.numbers import unwrap_integer
 from staticflow.graph.types import TensorType
 from staticflow.ops.basics.axes import movedim
 from staticflow.ops.basics.joining import cat
@@ -93,7 +92,7 @@ def vmap(
         raise DTypeError(
             f"vmap: takes a function, not {type(func).__name__}, at {format_locs(here())}"
         )
-    in_dims, out_dims = (int(d) if isinstance(d, np.integer) else d for d in (in_dims, out_dims))
+    in_dims, out_dims = unwrap_integer(in_dims), unwrap_integer(out_dims)
     mapped = _Mapped(func, in_dims, out_dims, randomness, chunk_size)
 
     def call(*args: Any, **kwargs: Any) -> Any:

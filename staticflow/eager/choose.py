@@ -289,7 +289,7 @@ def _product_and_sum(op: Op) -> Callable[..., Any]:
     the sum has its shape, one after the other."""
 
     def compute(xp: Any, c: Any, x: Any, y: Any, *, alpha: Any, beta: Any) -> Any:
-        fits = xp is np and x.shape[:-2] == y.shape[:-2] and x.shape[-1] == y.shape[-2]
+        fits = xp is np and x.shape[-1] == y.shape[-2]
         if not (fits and product_pays(x, y) and _stretches(c.shape, (*x.shape[:-1], y.shape[-1]))):
             return op.reference(xp, c, x, y, alpha=alpha, beta=beta)
         scale, plus = compute_of(mul, True), compute_of(add, True)

@@ -85,8 +85,8 @@ def programs_of(fn: Function) -> Programs[_Program]:
 
 @dataclass(frozen=True, slots=True)
 class Overwriting:
-    """What was put into an array: by which ``program``, given it and the other ``arrays``, of which
-    those with the indices of ``numbers`` stand for numbers."""
+    """How `overwrite` put new elements into an array: the ``program`` that ran, the ``arrays`` that
+    it took, the overwritten one first, and the indices of those that hold a number of Python's."""
 
     program: _Program
     arrays: Sequence[Array]

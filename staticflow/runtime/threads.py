@@ -14,11 +14,10 @@ import os
 import sys
 from pathlib import Path
 
-import numpy as np
-
 from staticflow.config import config
 from staticflow.errors import ThreadsError
 from staticflow.graph.locs import format_locs, here
+from staticflow.graph.numbers import unwrap_integer
 from staticflow.native.layout import Layout
 from staticflow.runtime.blas import limit_blas_threads
 from staticflow.runtime.host import host
@@ -60,8 +59,7 @@ def set_num_threads(n: int) -> None:
     1
     >>> sf.set_num_threads(n)
     """
-    if isinstance(n, np.integer):
-        n = int(n)
+    n = unwrap_integer(n)
     if type(n) is not int:
         fault = f"an int, but got {type(n).__name__}"
     elif n < 1:

@@ -15,6 +15,7 @@ from staticflow.graph.dims import Dim, Size, Sym, closed_size, fresh_sym
 from staticflow.graph.dtypes import dtype_of
 from staticflow.graph.graph import Graph, free_symbols, named_symbols, new_param, regions_of
 from staticflow.graph.locs import format_locs, here
+from staticflow.graph.numbers import unwrap_integer
 from staticflow.graph.types import TensorType
 from staticflow.ops.random.frozen import note_draws
 from staticflow.ops.symbols.captured import constant_node
@@ -82,7 +83,7 @@ def placeholder(
         )
     sizes: list[Size] = []
     for axis, size in enumerate(shape):
-        size = int(size) if isinstance(size, np.integer) else size
+        size = unwrap_integer(size)
         if size is None:
             sizes.append(fresh_sym(f"{name}_{axis}"))
         elif isinstance(size, str):

@@ -61,7 +61,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
 def test_a_row_is_pytorchs(name: str) -> None:
     function, given = CASES[name]
 
-    class Called(torch.nn.Module):  # type: ignore[misc]
+    class Called(torch.nn.Module):
         def forward(self, *args: Any) -> Any:
             return function(*args)
 

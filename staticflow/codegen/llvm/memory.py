@@ -20,10 +20,6 @@ from staticflow.graph.dtypes import DType, bool_
 
 __all__ = ["goes_past", "load", "store", "store_past"]
 
-_DENSE = (2, 3, 4)
-"""Strides at which vectors that hold all lanes beat a load for each; of fewer lanes than the stride
-less one, one of the vectors would go beyond the last lane."""
-
 
 @dataclass(frozen=True, slots=True)
 class _Place:
@@ -117,13 +113,19 @@ def load(
         raw = _load_anywhere(text, place)
     elif place.backward:
         raw = _in_reverse(text, place.type, _load_whole(text, _forward(text, place)))
-    elif at is None and stride in _DENSE and isinstance(stride, int) and 1 < lanes >= stride - 1:
+    elif at is None and isinstance(stride, int) and _is_dense(stride, lanes):
         raw = _load_dense(indices, place, stride, bound if place.mask is not None else None)
     elif place.contiguous or place.mask is not None:
         raw = _load_whole(text, place)
     else:
         raw = _load_lanes(text, place)
     return Value(_from_memory(text, raw, buffer.dtype, lanes), buffer.dtype, lanes)
+
+
+def _is_dense(stride: int, lanes: int) -> bool:
+    """Whether vectors that hold all lanes beat a load for each. Of fewer lanes than the stride less
+    one, one of the vectors would go beyond the last lane."""
+    return 2 <= stride <= 4 and lanes >= max(2, stride - 1)
 
 
 def _in_reverse(text: FunctionText, type: Type, vector: str) -> str:
