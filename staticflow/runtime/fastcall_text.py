@@ -211,8 +211,8 @@ class _Measure(_Writer):
         bound: set[Sym] = set()
         later: list[tuple[Size, str]] = []
         for i, t in enumerate(entry.params):
-            if all(isinstance(size, int) for size in t.sizes):
-                continue  # compared with the spec already
+            if t.strides is None and all(isinstance(size, int) for size in t.shape):
+                continue  # compared with the spec already, which has sizes, and no strides
             array = self.load("%arrays", i, _POINTER)
             if t.strides is not None:  # a row-major array is for a program that knows that
                 conditions.append(text.op(f"call i1 @is_apart(ptr {array})"))

@@ -56,6 +56,20 @@ def test_one_kernel_for_all_sizes(compilations: list[Any]) -> None:
     assert compilations == ["exp"] * 4
 
 
+def test_a_kernel_of_known_rows_declines_others(compilations: list[Any]) -> None:
+    """A kernel knows both how long a short row is and how far apart its elements lie: rows that lie
+    otherwise are for another one, though they are as long."""
+    column = np.arange(300.0, dtype=np.float16).reshape(300, 1)
+    numbers = np.arange(1.0, 13.0, dtype=np.float16)[None]
+    rows = [numbers[:, : 3 * step : step] for step in (1, 2, 4)]
+    rows.append(np.broadcast_to(numbers[:, :1], (1, 3)))
+    found = [kernels.kernels_of(OPS["mul"]).kernel([column, row], {}) for row in rows]
+    for kernel, own in zip(found, rows, strict=True):
+        assert (kernel.fast(column, own) == column * own).all()
+        assert all(kernel.fast(column, row) is None for row in rows if row is not own)
+    assert compilations == ["mul"] * 4
+
+
 def test_attributes_are_part_of_the_kind(compilations: list[Any]) -> None:
     x = np.arange(6.0, dtype=np.float32).reshape(2, 3)
     total = native("sum")
