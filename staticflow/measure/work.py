@@ -177,8 +177,11 @@ class _Counter:
         self.kernels: dict[str, KernelCode] = {k.name: k for k in routine.kernels}
         self.known: dict[Any, KernelWork] = {}
         self.totals: Totals = {}
-        for step in walk_steps(routine.steps):
-            if isinstance(step, Launch):
+        every = list(walk_steps(routine.steps))
+        products = (s for s in every if isinstance(s, Multiply))
+        rare = [s.epilogue.otherwise for s in products if s.epilogue is not None]
+        for step in every:
+            if isinstance(step, Launch) and step not in rare:
                 total = self.totals.setdefault(step.kernel, _Total())
                 total.locs = merge_locs(total.locs, step.locs)
 
@@ -225,7 +228,8 @@ class _Counter:
         three = [
             [self.value(n, total) for n in m.shape] for m in (step.target, step.left, step.right)
         ]
-        total.bytes += times * step.target.dtype.itemsize * sum(map(math.prod, three))
+        bias = 0 if step.epilogue is None or step.epilogue.bias is None else three[0][-1]
+        total.bytes += times * step.target.dtype.itemsize * (sum(map(math.prod, three)) + bias)
         total.flops += times * 2 * math.prod(three[0]) * three[1][-1]
 
     def copy(self, step: Copy, times: int, totals: Totals) -> None:

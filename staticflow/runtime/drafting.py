@@ -183,7 +183,8 @@ def lay_out(
             f"add a placeholder that has, at {format_locs(here())}"
         )
     target = replace(recipe.target, shares=recipe.target.shares and not recipe.flushes)
-    return assemble(graph, slots, wanted, sizes, target, told), signature
+    fast = recipe.numerics == "fast"
+    return assemble(graph, slots, wanted, sizes, target, told, fast=fast), signature
 
 
 def _origins(signature: Signature) -> dict[Sym, str]:

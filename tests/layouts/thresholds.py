@@ -143,7 +143,8 @@ NO_SIZES: Mapping[str, str] = {
             "ops.indexing.rank_merge._ROUNDS", "ops.indexing.rank_merge._HALVINGS", "ops.indexing.roll_repeat._HALVINGS",
             "ops.matrices.elimination._FEW", "ops.along.bisection._POSITION_BITS",
             "ops.along.recurrence._CHUNKS", "ops.along.recurrence._LEAST", "ops.along.recurrence._MANY", "ops.indexing.mask_ops._CHUNK", "ops.indexing.gather_ops._MANY",
-            "runtime.device.graph_loops._LEAST_DRIVER", "runtime.device.cublas._NO_SUMS_OF_16_BITS", "runtime.device.cublas._TF32",
+            "runtime.device.graph_loops._LEAST_DRIVER", "runtime.device.cublas._NO_SUMS_OF_16_BITS", "runtime.device.cublas.TF32",
+            "runtime.device.cublaslt._EPILOGUES.gelu", "runtime.device.cublaslt._NOT_SUPPORTED", "runtime.device.cublaslt._WELL_ALIGNED",
         ),
         "bytes of a line, from how many of which on stores go past the caches says the machine, or in "
         "tests/codegen/test_streams.py the test": (
@@ -309,7 +310,7 @@ NO_SIZES: Mapping[str, str] = {
         "of GPUs": (
             "codegen.cuda.render._FILLING_BLOCKS", "codegen.cuda.render._MAX_BLOCKS",
             "runtime.device.executable._ENOUGH", "runtime.device.executable._MOST_MET",
-            "runtime.device.masked.MOST_CAPTURED", "runtime.device.cublas._MOST",
+            "runtime.device.masked.MOST_CAPTURED", "runtime.device.cublas.MOST",
             "runtime.device.replay._MOST_REPLAYS", "runtime.device.replay._MOST_LAYOUTS",
             "runtime.device.staging._ALIGNED",
             "runtime.device.masked._AT_ONCE", "runtime.device.segments._MOST_ON_BOTH_SIDES",
@@ -383,6 +384,6 @@ def _numbers(name: str, value: object) -> Iterator[tuple[str, int]]:
     if type(value) is int and value >= LEAST:
         yield name, value
     for key, part in parts.items():
-        named = isinstance(key, int) or (isinstance(key, str) and key[0] != "_")
+        named = isinstance(key, int) or (isinstance(key, str) and key[:1] != "_")
         if named and type(part) is int and part >= LEAST:
             yield f"{name}.{key}", part

@@ -30,9 +30,9 @@ from fake_cupy import fake_cupy, install
 from staticflow.errors import CompileError, DeviceError
 from staticflow.runtime.device.devices import OPEN
 from staticflow.runtime.device.graph_loops import warn_without_loops
-from staticflow.runtime.device.interface import Argument, Dim3, MatricesAt, Pointer
+from staticflow.runtime.device.interface import Argument, Dim3, EpilogueAt, MatricesAt, Pointer
 
-__all__ = ["EmulatedDevice", "as_tf32", "emulated_gpus", "values_now"]
+__all__ = ["ACTIVATIONS", "EmulatedDevice", "as_tf32", "emulated_gpus", "values_now"]
 
 Array = np.ndarray[Any, Any]
 
@@ -46,6 +46,14 @@ def values_now(array: Any) -> Array:
 def as_tf32(x: Array) -> Array:
     """An array of float32 as tensor cores see it, which look at 10 bits behind the point."""
     return (x.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
+
+
+ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
+    "": lambda x: x,
+    "relu": lambda x: np.maximum(x, 0),
+    "gelu": lambda x: x / 2 * (1 + np.tanh((2 / np.pi) ** 0.5 * (x + 0.044715 * x**3))),
+}
+"""What a library does to the elements of a product."""
 
 
 class EmulatedDevice:
@@ -64,6 +72,7 @@ class EmulatedDevice:
         self.current = 0  # the stream
         self.workspace_bytes = 64
         self.loops_in_graphs = False  # as without cuda-bindings
+        self.has_epilogues = True  # of products
         self.largest_graph = 0  # the nodes of the largest that was captured
         self._queues: dict[int, deque[Callable[[], object]]] = {}
         self._captured: _Graph | None = None  # while one is captured
@@ -197,16 +206,26 @@ class EmulatedDevice:
         workspace: int,
         *,
         tf32: bool,
-    ) -> None:
+        epilogue: EpilogueAt | None = None,
+    ) -> bool:
         out, a, b = map(_array_at, (target, left, right))
+        asked = epilogue if self.has_epilogues else None
+        places = [m.address for m in (target, left, right)]
+        bias = np.zeros(1, out.dtype)
+        if asked is not None and asked.bias:
+            row = MatricesAt(asked.bias, out.dtype, target.shape[-1:], (out.dtype.itemsize,))
+            bias = _array_at(row)
+            places.append(asked.bias)
 
         def work() -> None:  # of 16 bits as a library does, which adds up in 32
             wide = np.promote_types(np.float32, out.dtype)
             operands = (x.astype(wide) for x in (a, b))
-            out[...] = np.matmul(*(map(as_tf32, operands) if tf32 else operands))
+            total = np.matmul(*(map(as_tf32, operands) if tf32 else operands))
+            out[...] = ACTIVATIONS[asked.activation if asked else ""](total + bias.astype(wide))
             ctypes.memset(workspace, 0xFF, self.workspace_bytes)  # as a library writes there
 
-        self._ask("multiply", work, *(m.address for m in (target, left, right)), workspace)
+        self._ask("multiply", work, *places, workspace)
+        return epilogue is None or asked is not None
 
     def stream(self) -> int:
         return self.current

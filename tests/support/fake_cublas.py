@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from emulated_device import as_tf32
 
-__all__ = ["FakeCublas"]
+__all__ = ["DTYPES", "INVALID_VALUE", "FakeCublas", "matrix_at"]
 
-_INVALID_VALUE = 7  # CUBLAS_STATUS_INVALID_VALUE
+INVALID_VALUE = 7  # CUBLAS_STATUSINVALID_VALUE
 
 
 class FakeCublas:
@@ -26,19 +26,25 @@ class FakeCublas:
         self.computes = computes
         self.cublasGemmStridedBatchedEx = _Gemm(self)
         self.math_mode = 0  # CUBLAS_DEFAULT_MATH
+        self.other: Any = None
 
     @classmethod
     @contextmanager
     def put_in(
         cls, monkeypatch: pytest.MonkeyPatch, *, computes: bool = False
     ) -> Iterator[FakeCublas]:
-        """The library that is found under the name of cuBLAS 13."""
+        """The library that is found under the name of cuBLAS 13, and
+        beside it its ``other``, cuBLASLt 13."""
+        from fake_cublaslt import FakeCublasLt
+
         library = cls(computes=computes)
+        library.other = FakeCublasLt()
+        found = {"libcublas.so.13": library, "libcublasLt.so.13": library.other}
 
         def load(name: str) -> Any:
-            if name != "libcublas.so.13":
+            if name not in found:
                 raise OSError(f"{name}: cannot open shared object file")
-            return library
+            return found[name]
 
         with monkeypatch.context() as patch:
             patch.setattr("staticflow.runtime.device.cublas.ctypes.CDLL", load)
@@ -63,7 +69,7 @@ class FakeCublas:
         return 0
 
 
-_DTYPES = {
+DTYPES = {
     0: (np.float32, 68, ctypes.c_float),
     1: (np.float64, 70, ctypes.c_double),
     2: (np.float16, 68, ctypes.c_float),
@@ -90,30 +96,30 @@ class _Gemm:
         assert handle.value == 11 and len(self.argtypes) == 23
         assert type_a == type_b == type_c and algorithm == -1
         assert self.library.math_mode == 16  # CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION
-        dtype, wanted, factor = _DTYPES[type_a]
+        dtype, wanted, factor = DTYPES[type_a]
         assert sums == wanted or (
             sums == 77 and dtype is np.float32
         )  # CUBLAS_COMPUTE_32F_FAST_TF32
         assert type(alpha._obj) is type(beta._obj) is factor
         self.library.calls.append((np.dtype(dtype).name, a, b, c))
         if lda < max(1, k if opa else m) or ldb < max(1, n if opb else k) or ldc < max(1, m):
-            return _INVALID_VALUE
+            return INVALID_VALUE
         if not self.library.computes:
             return 0
         assert (alpha._obj.value, beta._obj.value) == (1.0, 0.0)
         wide = np.promote_types(np.float32, dtype)
         for i in range(count):
-            left = _matrix(np.dtype(dtype), a, i * stride_a, (k, m) if opa else (m, k), lda)
-            right = _matrix(np.dtype(dtype), b, i * stride_b, (n, k) if opb else (k, n), ldb)
+            left = matrix_at(np.dtype(dtype), a, i * stride_a, (k, m) if opa else (m, k), lda)
+            right = matrix_at(np.dtype(dtype), b, i * stride_b, (n, k) if opb else (k, n), ldb)
             left, right = (x.astype(wide) for x in (left, right))
             if sums == 77:
                 left, right = (as_tf32(np.ascontiguousarray(x)) for x in (left, right))
-            out = _matrix(np.dtype(dtype), c, i * stride_c, (m, n), ldc)
+            out = matrix_at(np.dtype(dtype), c, i * stride_c, (m, n), ldc)
             out[...] = (left.T if opa else left) @ (right.T if opb else right)
         return 0
 
 
-def _matrix(dtype: Any, address: int, start: int, shape: tuple[int, int], ld: int) -> Any:
+def matrix_at(dtype: Any, address: int, start: int, shape: tuple[int, int], ld: int) -> Any:
     size = dtype.itemsize
     rows, columns = shape
     if 0 in shape:

@@ -7,7 +7,7 @@ that makes it; only what no kernel makes (an input given back, a view of an outp
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 
 from staticflow.codegen.endless import find_counted_loop
 from staticflow.codegen.kernel import Kernel
@@ -16,13 +16,14 @@ from staticflow.codegen.program.carries import lay_out
 from staticflow.codegen.program.carry_homes import CarryHomes
 from staticflow.codegen.program.direct import does_nothing, split_direct
 from staticflow.codegen.program.kernels import Kernels
-from staticflow.codegen.program.library_products import find_product, rows_of
+from staticflow.codegen.program.library_products import LibraryProduct, find_product, rows_of
 from staticflow.codegen.program.node_order import Scratches, order_nodes
 from staticflow.codegen.program.routine import (
     Arena,
     Ask,
     Choose,
     Copy,
+    Epilogue,
     Failure,
     Give,
     Launch,
@@ -77,10 +78,12 @@ def assemble(
     sizes: tuple[Sym, ...],
     target: Target,
     told: Callable[[Kernel], None] | None = None,
+    *,
+    fast: bool = False,
 ) -> Routine:
-    """The program of a fused graph. ``slots`` are the table slots of params and of constants that
-    are arrays. Of each kernel is ``told`` when it is made."""
-    work = _Assembler(Kernels(target, told), {n: Table(s) for n, s in slots.items()})
+    """The program of a fused graph, whose numerics are ``fast`` or not. ``slots`` are the table
+    slots of params and of constants that are arrays. Of each kernel is ``told`` when it is made."""
+    work = _Assembler(Kernels(target, told), {n: Table(s) for n, s in slots.items()}, fast)
     steps = work.top(graph, dict(work.tables), wanted)
     count = 1 + max([-1, *slots.values(), *(w.slot for w in wanted)])
     return Routine(
@@ -93,6 +96,7 @@ def assemble(
 class _Assembler:
     kernels: Kernels
     tables: Mapping[Node, Place]
+    fast: bool
     failures: list[Failure] = field(default_factory=list)
     loops: int = 0
     open: list[tuple[int, str, Locs]] = field(default_factory=list)
@@ -231,20 +235,18 @@ class _Assembler:
                 places[result] = place
         shared, lies = self._over_args(node, results, places, direct)
         kind: str = node.attrs["kind"]
-        before: tuple[Step, ...] = ()
-        product = None
+        multiply = product = None
         if kind == "contract" and self.kernels.target.teams:
-            product = find_product(body, [places[a] for a in node.args])
+            product = find_product(body, [places[a] for a in node.args], self.fast)
         if product is not None:
-            target = arrays["o0"]
-            if product.rest is not None:  # which reads it as one param more
-                target = arrays[f"p{len(node.args)}"] = self.buffers.new(product.type, node)
-            to = rows_of(target, product.type)
-            tf32 = config.tf32 and product.type.dtype is float32
-            before = (Multiply(to, product.left, product.right, tf32, node.locs),)
+            # what is overwritten is so by kernels, which can be guarded
+            is_own = not shared and not lies and arrays["o0"] not in self.updated
+            multiply = self._multiply(node, product, arrays, is_own and product.has_epilogue)
             if product.rest is None:
-                return before
+                return (multiply,)
             body, kind = product.rest, "map"
+            if multiply.target.place == arrays["o0"]:
+                shared = {0: len(node.args)}
         launched = self.kernels.make(body, kind, shared, lies)
         kernel, sizes = launched.kernel, launched.sizes
         told = frozenset[Sym]().union(*map(symbols_of, sizes))
@@ -257,8 +259,27 @@ class _Assembler:
         site = self._site(kernel, body, node)
         counted = None if bound else _counted_size(kernel, body)
         launch = Launch(kernel.name, placed, sizes, site, node.locs, counted)
+        if product is not None and multiply is not None:
+            if multiply.target.place != arrays["o0"]:
+                return multiply, launch
+            epilogue = Epilogue(product.bias, product.activation, launch)
+            return (replace(multiply, epilogue=epilogue),)
         counts = (Measure(size, place, locs=node.locs) for size in bound)  # the last result
-        return *before, launch, *counts
+        return launch, *counts
+
+    def _multiply(
+        self, node: Node, product: LibraryProduct, arrays: dict[str, Place], in_place: bool
+    ) -> Multiply:
+        """The step that makes the product of a cluster. The rest of the cluster, if there is one,
+        reads it as one param more, ``in_place`` from where its own result goes."""
+        target = arrays["o0"]
+        if product.rest is not None:
+            if not in_place:
+                target = self.buffers.new(product.type, node)
+            arrays[f"p{len(node.args)}"] = target
+        tf32 = config.tf32 and product.type.dtype is float32
+        to = rows_of(target, product.type)
+        return Multiply(to, product.left, product.right, tf32, node.locs)
 
     def _over_args(
         self,

@@ -174,8 +174,8 @@ class _Joiner:
         if isinstance(step, Copy):
             return _Access(_roots([step.source]), _roots([step.target]))
         if isinstance(step, Multiply):
-            operands = [step.left.place, step.right.place]
-            return _Access(_roots(operands), _roots([step.target.place]))
+            target, *operands = (m.place for m in step.matrices)
+            return _Access(_roots(operands), _roots([target]))
         nothing = frozenset[Place]()
         return _Access(nothing, nothing) if isinstance(step, Require) else None
 

@@ -34,6 +34,7 @@ __all__ = [
     "Choose",
     "Copy",
     "Ensure",
+    "Epilogue",
     "Failure",
     "Give",
     "Launch",
@@ -147,6 +148,17 @@ class Matrices:
 
 
 @dataclass(frozen=True, slots=True)
+class Epilogue:
+    """What a library does to products before it writes them: it adds the ``bias``, one row again
+    and again, if there is one, and then does the ``activation``, "relu" or "gelu" (by the tangent),
+    if that has a name. Where it cannot, the launch ``otherwise`` does, in the same place."""
+
+    bias: Matrices | None
+    activation: str
+    otherwise: Launch
+
+
+@dataclass(frozen=True, slots=True)
 class Multiply:
     """Have a library of the device write the products of matrices, for GPUs alone; those of
     float32 with ``tf32`` by tensor cores, which round them to 10 bits behind the point."""
@@ -156,6 +168,13 @@ class Multiply:
     right: Matrices
     tf32: bool
     locs: Locs = ()
+    epilogue: Epilogue | None = None
+
+    @property
+    def matrices(self) -> tuple[Matrices, ...]:
+        """The target, and what is read."""
+        bias = None if self.epilogue is None else self.epilogue.bias
+        return (self.target, self.left, self.right, *(() if bias is None else (bias,)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,8 +360,8 @@ _LINES: dict[type, Callable[[Any, str], Iterable[str]]] = {
         f"{indent}copy {s.bytes} bytes to {_text(s.target)} from {_text(s.source)}"
     ],
     Multiply: lambda s, indent: [
-        f"{indent}multiply {_text(s.left.place)} by {_text(s.right.place)} to "
-        f"{_text(s.target.place)}{' in tf32' if s.tf32 else ''}"
+        f"{indent}multiply {_text(s.left.place)} by {_text(s.right.place)}"
+        f"{_epilogue_text(s.epilogue)} to {_text(s.target.place)}{' in tf32' if s.tf32 else ''}"
     ],
     Repeat: _repeat_lines,
     Choose: _choose_lines,
@@ -357,6 +376,13 @@ _LINES: dict[type, Callable[[Any, str], Iterable[str]]] = {
     ],
     Give: lambda s, indent: [f"{indent}give buffer {s.buffer} to slot {s.slot}"],
 }
+
+
+def _epilogue_text(epilogue: Epilogue | None) -> str:
+    if epilogue is None:
+        return ""
+    bias = "" if epilogue.bias is None else f" plus {_text(epilogue.bias.place)}"
+    return bias + (f" under {epilogue.activation}" if epilogue.activation else "")
 
 
 def _text(place: Place) -> str:
@@ -379,6 +405,8 @@ def blocks_of(step: Step) -> tuple[tuple[Step, ...], ...]:
     """The lists of steps inside a step."""
     if isinstance(step, Repeat):
         return (step.body,)
+    if isinstance(step, Multiply):
+        return () if step.epilogue is None else ((step.epilogue.otherwise,),)
     return (step.then, step.orelse) if isinstance(step, Choose) else ()
 
 
@@ -389,7 +417,7 @@ def places_of(step: Step) -> tuple[Place, ...]:
     if isinstance(step, Copy):
         return (step.target, step.source)
     if isinstance(step, Multiply):
-        return (step.target.place, step.left.place, step.right.place)
+        return tuple(m.place for m in step.matrices)
     if isinstance(step, Choose | Repeat):
         return () if step.flag is None else (step.flag,)
     if isinstance(step, Measure):

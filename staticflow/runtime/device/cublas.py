@@ -14,16 +14,16 @@ from staticflow.data_classes import dataclass
 from staticflow.errors import DeviceError
 from staticflow.runtime.device.interface import MatricesAt
 
-__all__ = ["Cublas"]
+__all__ = ["KINDS", "MOST", "TF32", "Cublas", "Kind", "divide_batch", "find_layout"]
 
-_MOST = 2**31 - 1  # of a size, which is an int of C
+MOST = 2**31 - 1  # of a size, which is an int of C
 
 _AS_IT_LIES, _TRANSPOSED = 0, 1  # CUBLAS_OP_N, CUBLAS_OP_T
 
 _GEMM = "cublasGemmStridedBatchedEx"
 
 _SUMS_OF_32_BITS, _SUMS_OF_64_BITS = 68, 70  # CUBLAS_COMPUTE_32F, CUBLAS_COMPUTE_64F
-_TF32 = 77  # CUBLAS_COMPUTE_32F_FAST_TF32
+TF32 = 77  # CUBLAS_COMPUTE_32F_FAST_TF32
 _ANY_ALGORITHM = -1  # CUBLAS_GEMM_DEFAULT
 
 _NO_SUMS_OF_16_BITS = 16
@@ -34,20 +34,21 @@ added up in the 16 bits of a result."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Kind:
+class Kind:
     """How cuBLAS calls a dtype of matrices (``cudaDataType``), what it adds up products in
-    (``cublasComputeType_t``), and the C type of the factors of a product."""
+    (``cublasComputeType_t``), the C type of the factors of a product, and how it calls that."""
 
     name: int
     sums: int
     factor: Any
+    scale: int = 0  # CUDA_R_32F
 
 
-_KINDS: dict[np.dtype[Any], _Kind] = {
-    np.dtype(np.float32): _Kind(0, _SUMS_OF_32_BITS, ctypes.c_float),
-    np.dtype(np.float64): _Kind(1, _SUMS_OF_64_BITS, ctypes.c_double),
-    np.dtype(np.float16): _Kind(2, _SUMS_OF_32_BITS, ctypes.c_float),
-    np.dtype(ml_dtypes.bfloat16): _Kind(14, _SUMS_OF_32_BITS, ctypes.c_float),
+KINDS: dict[np.dtype[Any], Kind] = {
+    np.dtype(np.float32): Kind(0, _SUMS_OF_32_BITS, ctypes.c_float),
+    np.dtype(np.float64): Kind(1, _SUMS_OF_64_BITS, ctypes.c_double, 1),
+    np.dtype(np.float16): Kind(2, _SUMS_OF_32_BITS, ctypes.c_float),
+    np.dtype(ml_dtypes.bfloat16): Kind(14, _SUMS_OF_32_BITS, ctypes.c_float),
 }
 
 
@@ -93,17 +94,17 @@ class Cublas:
         To cuBLAS, whose matrices lie by columns, each of ours is its own transpose: what it is
         asked for is ``target.T = right.T @ left.T``.
         """
-        kind = _KINDS[target.dtype]
-        sums = _TF32 if tf32 and target.dtype == np.float32 else kind.sums
+        kind = KINDS[target.dtype]
+        sums = TF32 if tf32 and target.dtype == np.float32 else kind.sums
         (m, n), k = target.shape[-2:], left.shape[-1]
         one, zero = kind.factor(1), kind.factor(0)
-        (a, lda), (b, ldb) = _lies(left), _lies(right)
-        if max(m, n, k, lda, ldb) > _MOST:
+        (a, lda), (b, ldb) = find_layout(left), find_layout(right)
+        if max(m, n, k, lda, ldb) > MOST:
             raise DeviceError(
-                f"cuBLAS counts to {_MOST}, and a product of [{m}, {k}] and [{k}, {n}] has more "
+                f"cuBLAS counts to {MOST}, and a product of [{m}, {k}] and [{k}, {n}] has more "
                 "elements in a row"
             )
-        outer, (count, *steps) = _batch(target, left, right)
+        outer, (count, *steps) = divide_batch(target, left, right)
         if 0 in (m, n, count):
             return
         for at, at_left, at_right in outer:
@@ -120,7 +121,7 @@ class Cublas:
             raise DeviceError(f"{function} answers with the status {status} of cuBLAS")
 
 
-def _lies(m: MatricesAt) -> tuple[int, int]:
+def find_layout(m: MatricesAt) -> tuple[int, int]:
     """How matrices lie by rows, if they do, or transposed, and the elements from one row or column
     to the next."""
     (rows, columns), size = m.shape[-2:], m.dtype.itemsize
@@ -135,7 +136,7 @@ def _lies(m: MatricesAt) -> tuple[int, int]:
     )
 
 
-def _batch(
+def divide_batch(
     *matrices: MatricesAt,
 ) -> tuple[list[tuple[int, ...]], tuple[int, ...]]:
     """The addresses of each batch of matrices that one call takes, and of how many, and how many

@@ -20,9 +20,10 @@ import numpy as np
 from staticflow.errors import CompileError, DeviceError
 from staticflow.graph.locs import format_locs, here
 from staticflow.runtime.device.cublas import Cublas
+from staticflow.runtime.device.cublaslt import CublasLt
 from staticflow.runtime.device.device_code import compile_text
 from staticflow.runtime.device.graph_loops import GraphLoops, find_graph_loops, warn_without_loops
-from staticflow.runtime.device.interface import Argument, Dim3, MatricesAt, Pointer
+from staticflow.runtime.device.interface import Argument, Dim3, EpilogueAt, MatricesAt, Pointer
 
 __all__ = ["CupyDevice"]
 
@@ -42,7 +43,7 @@ class CupyDevice:
         self.name = f"cuda:{index}"
         self._cupy: Any = importlib.import_module("cupy")
         self._device = self._cupy.cuda.Device(index)
-        self._cublas: Cublas | None = None
+        self._libraries: tuple[Cublas, CublasLt] | None = None
         self._multiplying = threading.Lock()  # a handle of cuBLAS remembers a stream
 
     @contextmanager
@@ -180,17 +181,24 @@ class CupyDevice:
         workspace: int,
         *,
         tf32: bool,
-    ) -> None:
-        """Write the products of matrices: cuBLAS does. It is called without cupy, which refuses it
-        in a capture."""
+        epilogue: EpilogueAt | None = None,
+    ) -> bool:
+        """Write the products of matrices: cuBLAS does, and cuBLASLt such with an epilogue, unless
+        it has no algorithm. They are called without cupy, which refuses cuBLAS in a capture."""
         with self._here() as cupy, self._multiplying:
-            library = self._cublas
-            if library is None:  # of a run, since a capture allows no new memory
-                cupy.cuda.device.get_cublas_handle()  # has cupy find and load the library
+            if self._libraries is None:  # of a run, since a capture allows no new memory
+                cupy.cuda.device.get_cublas_handle()  # has cupy find and load both
                 version = cupy.cuda.runtime.runtimeGetVersion() // 1000
-                library = self._cublas = Cublas(version)
-            library.begin(self.stream(), workspace, self.workspace_bytes)
-            library.multiply(target, left, right, tf32=tf32)
+                self._libraries = Cublas(version), CublasLt(version)
+            plain, other = self._libraries
+            stream, bytes_ = self.stream(), self.workspace_bytes
+            if epilogue is not None:
+                three, memory = (target, left, right), (workspace, bytes_)
+                if other.multiply(three, epilogue, stream, memory, tf32=tf32):
+                    return True
+            plain.begin(stream, workspace, bytes_)
+            plain.multiply(target, left, right, tf32=tf32)
+            return epilogue is None
 
     def stream(self) -> int:
         """The number of cupy's current stream in this thread."""

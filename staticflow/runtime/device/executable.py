@@ -89,7 +89,8 @@ class DeviceExecutable(Runnable):
         """Of each buffer whether it grows."""
         guarded, masked = self._find_guarded(), _find_masked(routine.steps)
         self.masked = masked
-        """The kernels in loops and branches that can be masked."""
+        """The kernels in loops and branches that can be masked, and those that do what a library
+        may be able to: a graph may launch these though no kernel by itself was before."""
         kinds = {type(s) for s in walk_steps(routine.steps) if can_be_masked(s)}
         asked = ((VOTE, guarded), (GO_ON, Repeat in kinds), (BRANCH, Choose in kinds))
         own = tuple(k for k, is_asked in asked if is_asked)
@@ -366,11 +367,9 @@ def _in_row(array: Any) -> Any:
 
 
 def _find_masked(steps: tuple[Step, ...]) -> frozenset[str]:
-    """The kernels in loops and branches that can be masked."""
-    loops = [s for s in walk_steps(steps) if can_be_masked(s)]
-    return frozenset(
-        s.kernel for loop in loops for s in walk_steps((loop,)) if isinstance(s, Launch)
-    )
+    """The kernels in loops and branches that can be masked, and those behind products."""
+    around = [s for s in walk_steps(steps) if can_be_masked(s) or isinstance(s, Multiply)]
+    return frozenset(s.kernel for a in around for s in walk_steps((a,)) if isinstance(s, Launch))
 
 
 def _shape_of(t: TensorType, values: Mapping[Sym, int]) -> list[int]:

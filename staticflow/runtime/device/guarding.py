@@ -67,7 +67,7 @@ class Guards:
         """Launch the kernels once that only graphs may launch, as CUDA loads a kernel at its first
         launch, and not in a capture. None of them does anything."""
         program = self._program
-        if not program.copies:
+        if not program.copies and not program.masked:
             return
         stops = self._device.empty([4], _WORDS)
         self._device.upload(stops, np.ones(4, np.int32))

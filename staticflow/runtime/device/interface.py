@@ -20,7 +20,7 @@ import numpy as np
 from staticflow.data_classes import dataclass
 from staticflow.graph.dtypes import DType
 
-__all__ = ["Argument", "Device", "Dim3", "MatricesAt", "Pointer"]
+__all__ = ["Argument", "Device", "Dim3", "EpilogueAt", "MatricesAt", "Pointer"]
 
 Array: TypeAlias = Any
 """An array on the device."""
@@ -52,6 +52,16 @@ class MatricesAt:
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
     strides: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EpilogueAt:
+    """What is to be done to products before they are written: the ``bias`` at an address, one row
+    in their dtype, is added to each row, but for the address 0; then the ``activation`` is done,
+    "relu" or "gelu" (by the tangent), if it has a name."""
+
+    bias: int
+    activation: str
 
 
 class Device(Protocol):
@@ -128,11 +138,13 @@ class Device(Protocol):
         workspace: int,
         *,
         tf32: bool,
-    ) -> None:
+        epilogue: EpilogueAt | None = None,
+    ) -> bool:
         """Write the products of matrices, summed in their own precision, to a ``target`` that lies
         in one row; the dims before the last two are those of the target. With ``tf32`` elements of
         float32 may be rounded to TF32 first. The rows of an operand, or its columns, have no gaps.
-        At the address ``workspace`` are `workspace_bytes` that nobody else uses."""
+        At the address ``workspace`` are `workspace_bytes` that nobody else uses. False if the
+        device cannot do the epilogue: the products are written without it."""
 
     def stream(self) -> int:
         """The number of the current stream."""

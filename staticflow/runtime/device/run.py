@@ -25,6 +25,7 @@ from staticflow.codegen.program.routine import (
     Choose,
     Copy,
     Ensure,
+    Epilogue,
     Give,
     Launch,
     Matrices,
@@ -48,7 +49,7 @@ from staticflow.graph.dtypes import int32
 from staticflow.graph.types import TensorType
 from staticflow.ops.along.ordered_collectives import NUMBERS, agree_op, begin_op
 from staticflow.runtime.device.guarding import Guards
-from staticflow.runtime.device.interface import Argument, Device, MatricesAt, Pointer
+from staticflow.runtime.device.interface import Argument, Device, EpilogueAt, MatricesAt, Pointer
 from staticflow.runtime.device.masked import Mask
 from staticflow.runtime.runnable import run_reference
 
@@ -272,13 +273,21 @@ class Run:
         bytes_ = math.prod(target.shape) * target.dtype.itemsize
         mask = self.guards.mask
         to = target if mask is None else replace(target, address=mask.scratch)
+        epilogue = None if step.epilogue is None else self._epilogue(step.epilogue)
+        is_done = epilogue is None
         if left.shape[-1]:
-            workspace = self.device.address(self._workspace)
-            self.device.multiply(to, left, right, workspace, tf32=step.tf32)
+            workspace, tf32 = self.device.address(self._workspace), step.tf32
+            is_done = self.device.multiply(to, left, right, workspace, tf32=tf32, epilogue=epilogue)
         elif bytes_:
             self.device.clear(to.address, bytes_)  # of an inner dimension of nothing
         if mask is not None:
             self.guards.copy(target.address, to.address, bytes_)
+        if step.epilogue is not None and not is_done:
+            self._launch(step.epilogue.otherwise)
+
+    def _epilogue(self, epilogue: Epilogue) -> EpilogueAt:
+        bias = 0 if epilogue.bias is None else self._matrices(epilogue.bias).address
+        return EpilogueAt(bias, epilogue.activation)
 
     def _vote(self, _: Vote) -> None:
         self.guards.vote(self._count - 1)

@@ -171,8 +171,8 @@ class _Splitter:
         return self._sizes(step.bytes)
 
     def _multiply(self, step: Multiply) -> str | None:
-        matrices = (step.target, step.left, step.right)
-        return self._sizes(*(s for m in matrices for s in (m.start, *m.shape, *m.strides)))
+        own = (s for m in step.matrices for s in (m.start, *m.shape, *m.strides))
+        return self._sizes(*own, *(step.epilogue.otherwise.sizes if step.epilogue else ()))
 
     def _require(self, step: Require) -> str | None:
         return self._sizes(step.a, step.b)

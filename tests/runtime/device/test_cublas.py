@@ -8,11 +8,14 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from emulated_device import ACTIVATIONS
 from fake_cublas import FakeCublas
+from fake_cublaslt import FakeCublasLt
 
 from staticflow.errors import DeviceError
 from staticflow.runtime.device.cublas import Cublas
-from staticflow.runtime.device.interface import MatricesAt
+from staticflow.runtime.device.cublaslt import CublasLt
+from staticflow.runtime.device.interface import EpilogueAt, MatricesAt
 
 Array = np.ndarray[Any, Any]
 
@@ -90,3 +93,67 @@ def test_what_it_cannot_do(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(FakeCublas, "cublasSetStream_v2", lambda *_: 1)
         with pytest.raises(DeviceError, match="cublasSetStream_v2 answers with the status 1"):
             library.begin(7, 4096, 64)
+
+
+# -- epilogues -------------------------------------------------------------------------------------
+
+EPILOGUES = [("", True), ("relu", True), ("gelu", True), ("relu", False), ("gelu", False)]
+"""An activation, and whether there is a bias."""
+
+WORKSPACE = (4096, 64)
+
+
+@pytest.mark.parametrize("which", PAIRS)
+def test_epilogues(which: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b = PAIRS[which]
+    if not a.shape[-1]:
+        return  # of an inner dimension of nothing nobody asks a library
+    bias = values(b.shape[-1], dtype=a.dtype)
+    with FakeCublas.put_in(monkeypatch, computes=True) as library:
+        lt = CublasLt(13)
+        for activation, has_bias in EPILOGUES:
+            out = np.full(np.matmul(a, b).shape, np.nan, a.dtype)
+            epilogue = EpilogueAt(bias.ctypes.data if has_bias else 0, activation)
+            assert lt.multiply((at(out), at(a), at(b)), epilogue, 7, WORKSPACE, tf32=False)
+            wide = np.promote_types(np.float32, a.dtype)
+            total = np.matmul(a.astype(wide), b.astype(wide)) + has_bias * bias.astype(wide)
+            wanted = ACTIVATIONS[activation](total).astype(a.dtype)
+            # (of 16 bits it is rounded once, so that a bit may differ where a sum has another order)
+            rtol = {2: 1e-2, 4: 1e-5, 8: 1e-12}[a.dtype.itemsize]
+            np.testing.assert_allclose(out.astype(wide), wanted.astype(wide), rtol=rtol, atol=1e-6)
+        assert not library.other.objects  # all that was made is freed
+
+
+def test_an_algorithm_is_asked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    out, bias = values(5, 4), values(4)
+    three, epilogue = (at(out), at(x), at(w)), EpilogueAt(bias.ctypes.data, "")
+    with FakeCublas.put_in(monkeypatch, computes=True) as library:
+        lt = CublasLt(13)
+        for _ in range(3):
+            assert lt.multiply(three, epilogue, 7, WORKSPACE, tf32=False)
+        (limits,) = library.other.asked
+        assert library.other.products == 3
+        # a workspace of so many bytes, sums of parts in 32 bits, and memory that lies as it lies
+        assert limits[1] == 64 and limits[3] == 2
+        places = (w, x, out, out)
+        wanted = [min(m.ctypes.data & -m.ctypes.data, 256) for m in places]
+        assert [limits[i] for i in (5, 6, 7, 8)] == wanted
+        assert lt.multiply(three, epilogue, 7, WORKSPACE, tf32=True)
+        assert lt.multiply(three, EpilogueAt(epilogue.bias, "relu"), 7, WORKSPACE, tf32=False)
+        assert len(library.other.asked) == 3
+
+
+def test_epilogues_that_the_library_has_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    out, epilogue = np.full((5, 4), np.nan, np.float32), EpilogueAt(0, "relu")
+    with FakeCublas.put_in(monkeypatch, computes=True) as library:
+        library.other.has_algorithms = False
+        lt = CublasLt(13)
+        assert not lt.multiply((at(out), at(x), at(w)), epilogue, 7, WORKSPACE, tf32=False)
+        long = MatricesAt(4096, np.dtype(np.float32), (2, 2**31), (2**33, 4))
+        assert not lt.multiply((at(out), long, long), epilogue, 7, WORKSPACE, tf32=False)
+        assert np.isnan(out).all() and not library.other.objects
+        monkeypatch.setattr(FakeCublasLt, "cublasLtMatmulAlgoGetHeuristic", lambda *_: 13)
+        with pytest.raises(DeviceError, match="AlgoGetHeuristic answers with the status 13"):
+            lt.multiply((at(out), at(x), at(w)), epilogue, 7, WORKSPACE, tf32=True)
+        with pytest.raises(DeviceError, match=r"libcublasLt.so.12, for products .*, is not found"):
+            CublasLt(12)

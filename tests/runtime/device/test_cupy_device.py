@@ -4,6 +4,7 @@ where there is no cupy or no memory."""
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,7 +19,7 @@ from staticflow.errors import CompileError, DeviceError
 from staticflow.graph.dtypes import float32
 from staticflow.runtime.device.cupy_device import CupyDevice
 from staticflow.runtime.device.devices import OPEN
-from staticflow.runtime.device.interface import MatricesAt, Pointer
+from staticflow.runtime.device.interface import EpilogueAt, MatricesAt, Pointer
 
 
 class Refused(Exception):
@@ -220,6 +221,24 @@ def test_products_are_asked_of_cublas(monkeypatch: pytest.MonkeyPatch) -> None:
         ("cublasSetWorkspace_v2", 4096, 32 << 20),
         ("float32", 2048, 1024, 512),
     ]
+
+
+def test_epilogues_are_asked_of_cublaslt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it has no algorithm, the products are cuBLAS's, and the epilogue is left to others."""
+    device = device_over(monkeypatch, Cupy())
+    x, w, out = (np.ones((2, 2), np.float32) for _ in range(3))
+    bias = np.ones(2, np.float32)
+    at = [MatricesAt(a.ctypes.data, a.dtype, a.shape, a.strides) for a in (out, x, w)]
+    epilogue = EpilogueAt(bias.ctypes.data, "")
+    with FakeCublas.put_in(monkeypatch, computes=True) as library:
+        assert device.multiply(*at, 4096, tf32=False, epilogue=epilogue)
+        assert (out == 3).all() and len(library.calls) == 1
+        library.other.has_algorithms = False
+        at[1] = replace(at[1], shape=(2, 1))  # of another kind, of which it was not asked
+        at[2] = replace(at[2], shape=(1, 2))
+        assert not device.multiply(*at, 4096, tf32=False, epilogue=epilogue)
+        assert (out == 1).all()
+        assert device.multiply(*at, 4096, tf32=False)
 
 
 def test_memory_and_texts_that_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

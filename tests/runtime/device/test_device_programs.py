@@ -99,6 +99,94 @@ def test_products_of_a_library(gpu: EmulatedDevice) -> None:
     assert (row.launches, row.flops, row.bytes) == (1, 2 * 5 * 3 * 4, 4 * (15 + 12 + 20))
 
 
+BEHIND: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "a bias": lambda x, w, b: x @ w + b,
+    "a bias before": lambda x, w, b: b + x @ w,
+    "relu": lambda x, w, b: F.relu(x @ w),
+    "a bias and relu": lambda x, w, b: F.relu(x @ w + b),
+    "a bias and gelu": lambda x, w, b: F.gelu(x @ w + b, approximate="tanh"),
+    "a layer": lambda x, w, b: F.linear(x, w.T, b),
+}
+"""What a library can do behind a product."""
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "float64"])
+@pytest.mark.parametrize("behind", BEHIND)
+@pytest.mark.parametrize("has", [True, False], ids=["done", "left"])
+def test_what_a_library_does_behind_a_product(
+    gpu: EmulatedDevice, behind: str, dtype: str, has: bool
+) -> None:
+    """It does so in one launch; where it has no algorithm a kernel does it. With strict numerics it
+    adds biases, and no more."""
+    gpu.has_epilogues = has
+    arrays = [normal(*shape).astype(dtype) for shape in ((5, 3), (3, 4), (4,))]
+    rtol = 2e-2 if dtype == "float16" else 2e-5
+    for numerics in ("strict", "fast"):
+        inputs = [sf.placeholder((None, *a.shape[1:]), dtype) for a in arrays[:1]]
+        inputs += [sf.placeholder(a.shape, dtype) for a in arrays[1:]]
+        on_cpu, on_gpu = (
+            sf.compile(inputs, BEHIND[behind](*inputs), device=device, numerics=numerics)
+            for device in ("cpu", "cuda")
+        )
+        wanted = on_cpu(*arrays)
+        assert_alike(on_gpu(*arrays), wanted, rtol=rtol)
+        gpu.counts.clear()
+        assert_alike(on_gpu(*arrays), wanted, rtol=rtol)  # by a graph
+        by_library = numerics == "fast" or ("relu" not in behind and "gelu" not in behind)
+        assert gpu.counts["captured multiply"] == 1
+        assert gpu.counts["captured"] == int(not (by_library and has))
+        assert_alike(on_gpu(arrays[0][:0], *arrays[1:]), on_cpu(arrays[0][:0], *arrays[1:]))
+
+
+def test_what_a_library_leaves_to_kernels(gpu: EmulatedDevice) -> None:
+    """A bias that is no row of memory, or is not all that is behind; a product that is wanted too;
+    and what overwrites a variable. A product of nothing has its bias, too."""
+
+    def behind(x: Any, w: Any, b: Any) -> Any:
+        h = x @ w
+        return x @ w + b[::2], (x @ w + b[:4]) * 2, (h, h - b[:4])
+
+    arrays = normal(5, 3), normal(3, 4), normal(8)
+    on_cpu, on_gpu = (compiled(behind, arrays, d, unknown=False) for d in ("cpu", "cuda"))
+    assert_alike(on_gpu(*arrays), on_cpu(*arrays))
+    assert "plus" not in on_gpu.explain("routine")
+
+    total = sf.zeros(5, 4, device="cuda")
+    x, w, b = (sf.placeholder(a.shape) for a in arrays)
+    update = sf.compile([x, w, b], b.sum(), updates={total: x @ w + b[:4]})
+    assert "plus" not in update.explain("routine")
+    for _ in range(2):
+        update(*arrays)
+    np.testing.assert_allclose(
+        total.cpu().numpy(), arrays[0] @ arrays[1] + arrays[2][:4], rtol=1e-5, atol=1e-6
+    )
+
+    nothing = np.zeros((5, 0), np.float32), np.zeros((0, 4), np.float32), normal(4)
+    program = compiled(lambda x, w, b: x @ w + b, nothing, "cuda")
+    for _ in range(2):
+        assert (program(*nothing).cpu().numpy() == nothing[2]).all()
+
+
+def test_epilogues_in_loops_and_branches(gpu: EmulatedDevice) -> None:
+    """Those that a graph goes through by itself, too, where a library writes to memory beside."""
+
+    def fn(x: Any, w: Any, b: Any) -> Any:
+        def body(h: Any, n: Any) -> Any:
+            return F.linear(h, w, b), n + 1
+
+        h, count = sf.while_loop(lambda h, n: (h.abs().sum() < 1e3) & (n < 40), body, (x, 0))
+        side = sf.cond(x.sum() > 0, lambda: x @ w + b, lambda: x @ w - b)
+        return h, count, side
+
+    arrays = normal(5, 4), normal(4, 4), normal(4)
+    for has in (True, False):
+        gpu.has_epilogues = has
+        on_cpu, on_gpu = (compiled(fn, arrays, d, unknown=False) for d in ("cpu", "cuda"))
+        assert "plus" in on_gpu.explain("routine")
+        for _ in range(3):
+            assert_alike(on_gpu(*arrays), on_cpu(*arrays), rtol=1e-3)
+
+
 def attended(q: Any, k: Any, v: Any) -> Any:
     loss = F.scaled_dot_product_attention(q, k, v, is_causal=True).pow(2).sum()
     return loss, *sf.grad(loss, [q, k, v])

@@ -52,10 +52,15 @@ def asked(gpu: EmulatedDevice, monkeypatch: pytest.MonkeyPatch) -> list[tuple[An
     multiply = gpu.multiply
 
     def note(
-        target: MatricesAt, left: MatricesAt, right: MatricesAt, *place: Any, tf32: bool
-    ) -> None:
+        target: MatricesAt,
+        left: MatricesAt,
+        right: MatricesAt,
+        *place: Any,
+        tf32: bool,
+        **more: Any,
+    ) -> bool:
         found.append((*(m.dtype.name for m in (target, left, right)), tf32))
-        multiply(target, left, right, *place, tf32=tf32)
+        return multiply(target, left, right, *place, tf32=tf32, **more)
 
     monkeypatch.setattr(gpu, "multiply", note)
     return found
