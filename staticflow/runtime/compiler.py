@@ -21,7 +21,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from staticflow.codegen.llvm.modules import split_text
+from staticflow.codegen.llvm.modules import is_unoptimised, split_text
 from staticflow.errors import CompileError
 from staticflow.runtime.compiler_settings import Settings
 from staticflow.runtime.linker import join_objects, links_for
@@ -135,10 +135,10 @@ class Compilation:
             self._settings.leave()
 
     def add(self, text: str, quick: bool = False) -> None:
-        """One more module, which is not optimised if it is to be ``quick``."""
+        """One more module, which is not optimised if it is to be ``quick``, or nothing of it."""
         if not self._modules:
             self._settings.enter()
-        self._modules.append((text, 0 if quick else _OPTIMISED))
+        self._modules.append((text, 0 if quick or is_unoptimised(text) else _OPTIMISED))
         self._helpers = [helper for helper in self._helpers if helper.is_alive()]
         if len(self._helpers) < min(self._most_helpers, self._waiting.qsize() + 1):
             helper = threading.Thread(target=self._help, name="staticflow-compiler")

@@ -34,6 +34,7 @@ from staticflow.codegen.kernel import (
     Operand,
     Reg,
     Splat,
+    Stmt,
     Store,
     Var,
     Zip,
@@ -44,7 +45,7 @@ from staticflow.codegen.text import parse_kernel, print_kernel
 from staticflow.codegen.verify import verify_kernel
 from staticflow.errors import IndexRangeError, VerifyError
 from staticflow.graph.dim_queries import symbols_of
-from staticflow.graph.dims import Dim, Sym, fresh_sym
+from staticflow.graph.dims import Dim, Size, Sym, fresh_sym
 from staticflow.graph.dtypes import (
     DTYPES,
     DType,
@@ -117,15 +118,21 @@ def test_a_signature_that_breaks_a_rule_is_refused(kernel: Kernel, message: str)
     assert message in str(error.value)
 
 
-def test_the_hash_of_a_kernel_looks_at_no_statement_but_outer_loops() -> None:
-    """Kernels of one hash are told apart by their statements all the same."""
+def test_the_hash_of_a_kernel_tells_ends_and_places_apart() -> None:
+    """Kernels that differ in what they compute have one hash, and differ all the same; thousands
+    that differ in the row that they read, as updates of many tensors do, have one each."""
     n, i = Dim.of(N), Sym("i")
-    short, long, other = (
-        Kernel("k", BUFFERS, (N,), (Loop(i, 0, end, body),))
-        for end, body in ((n, (LOAD_A,)), (n + 1, (LOAD_A,)), (n, ()))
-    )
-    assert hash(short) == hash(other) != hash(long)
-    assert len({short, long, other}) == 3
+    double = Let(A, Apply("add", (A, A)))
+
+    def kernel(end: Size, *body: Stmt) -> Kernel:
+        return Kernel("k", BUFFERS, (N,), (Loop(i, 0, end, body),))
+
+    short, other = kernel(n, LOAD_A), kernel(n, LOAD_A, double)
+    assert hash(short) == hash(other)
+    assert short != other
+    assert hash(kernel(n + 1, LOAD_A)) != hash(short)
+    rows = [kernel(n, Let(A, Load("x", row * 16 + Dim.of(i)))) for row in range(100)]
+    assert len({hash(row) for row in rows}) == 100
 
 
 def test_operands_are_all_that_a_statement_reads() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 import staticflow as sf
 from staticflow.codegen.llvm import modules
-from staticflow.codegen.llvm.modules import split_text
+from staticflow.codegen.llvm.modules import is_unoptimised, split_text
 from staticflow.runtime.compiler import emit_assembly
 from staticflow.static.compile import Program
 
@@ -80,6 +80,21 @@ def test_what_modules_hold() -> None:
     assert "define hidden i64 @two(i64 %x) nounwind {" in two
     assert "declare i64 @one(ptr noalias readonly %p, i64 %x) nounwind\n" in run
     assert "define i64 @run(ptr %p)" in run
+
+
+@pytest.mark.usefixtures("split_small")
+def test_a_long_list_of_launches_is_alone_and_not_optimised() -> None:
+    """The others stand together as before, and are optimised; what is inlined decides nothing."""
+    steps = "".join(f"  %d{i} = call i64 @small(i64 {i})\n" for i in range(20))
+    text = TEXT.replace("(ptr %p) nounwind {\n", f"(ptr %p) nounwind noinline optnone {{\n{steps}")
+    parts = split_text(text)
+    assert len(parts) > 1
+    *others, last = parts
+    assert is_unoptimised(last)
+    assert re.findall(r"^define .*@(\w+)", last, re.M) == ["run", "small"]
+    assert not any(is_unoptimised(part) or "@run" in part for part in others)
+    assert not is_unoptimised(text)
+    assert not is_unoptimised("declare i64 @given(i64)\n")
 
 
 def test_what_stays_whole() -> None:

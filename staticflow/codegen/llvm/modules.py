@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from staticflow.data_classes import dataclass
 
-__all__ = ["SMALL", "show_functions", "split_text", "without_functions"]
+__all__ = ["SMALL", "is_unoptimised", "show_functions", "split_text", "without_functions"]
 
 SMALL = 60_000
 """Characters of text that are not worth a module of their own. LLVM takes 25 ms for so much text,
@@ -26,6 +26,7 @@ _MOST = 16
 
 _NAME = re.compile(r'@([\w.$-]+|"[^"]*")')
 _HEAD = re.compile(r"^define internal ([^@\n]*)@([\w.$-]+)\(", re.MULTILINE)
+_DEFINED = re.compile(r"^define .*", re.MULTILINE)
 _VARIABLE = re.compile(r"(@\S+ = )(?:internal |private )?(?=global )")
 
 
@@ -51,6 +52,12 @@ class _Function:
         """Whether each module that calls it is to hold it."""
         return "alwaysinline" in self.head
 
+    @property
+    def is_long_list(self) -> bool:
+        """Whether it is long and not to be optimised, as what only goes from launch to launch is:
+        one of those for a module of its own, which is compiled without (`is_unoptimised`)."""
+        return "optnone" in self.head and len(self.text) >= SMALL
+
     def declaration(self) -> str:
         """What another module says of it."""
         head = self.head.removesuffix("{").partition(" !prof ")[0]
@@ -62,17 +69,28 @@ class _Function:
 
 
 def split_text(text: str) -> list[str]:
-    """The modules of a text, the longest first; the text alone where it is small, or where it
-    cannot be split."""
+    """The modules of a text, those first that LLVM takes longest for; the text alone where it is
+    small, or where it cannot be split."""
     count = min(len(text) // SMALL, _MOST)
     functions, lines = _take_apart(text) if count > 1 else ([], [])
     apart = [f for f in functions if not f.is_inlined]
     if len(apart) < 2 or not _is_plain(functions, lines):
         return [text]
     inlined = {f.name: f for f in functions if f.is_inlined}
-    groups = [_with_inlined(g, inlined) for g in _share_out(apart, min(count, len(apart)))]
+    lists = [[f] for f in apart if f.is_long_list]
+    others = [f for f in apart if not f.is_long_list]
+    shared = _share_out(others, min(max(count - len(lists), 1), len(others))) if others else []
+    groups = [_with_inlined(g, inlined) for g in shared + lists]
     named = [frozenset[str]().union(*(f.names for f in group)) for group in groups]
     return [_module(i, groups, named, lines) for i in range(len(groups))]
+
+
+def is_unoptimised(text: str) -> bool:
+    """Whether no function of a module is to be optimised but those that are inlined: LLVM takes a
+    twentieth of the time then for one that goes through 2,000 launches, where it allocates
+    registers as for a module that is (6 s, of which half is the square of what is alive)."""
+    heads = [line for line in _DEFINED.findall(text) if "alwaysinline" not in line]
+    return bool(heads) and all("optnone" in line for line in heads)
 
 
 def show_functions(text: str, names: Collection[str]) -> str:
