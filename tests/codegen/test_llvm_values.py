@@ -328,6 +328,22 @@ def test_float64_is_rounded_once(target: DType, lanes: int) -> None:
 
 
 @by_lanes
+@pytest.mark.parametrize("dtype", [float16, bfloat16], ids=str)
+def test_the_sign_of_16_bits_is_one_bit(dtype: DType, lanes: int) -> None:
+    """Of every one there is, NaN too, the other bits stay."""
+    bits = np.arange(1 << 16, dtype=np.uint16)
+    x, minus = bits.view(dtype.numpy), np.full(1 << 16, -1, dtype.numpy)
+    for op, wanted in (("neg", bits ^ 0x8000), ("abs", bits & 0x7FFF)):
+        make = functools.partial(lambda k, a, op: k.apply(op, a), op=op)
+        got = elementwise(make, [x], [dtype], dtype, lanes)
+        np.testing.assert_array_equal(got.view(np.uint16), wanted)
+    got = elementwise(
+        lambda k, a, b: k.apply("copysign", a, b), [x, minus], [dtype, dtype], dtype, lanes
+    )
+    np.testing.assert_array_equal(got.view(np.uint16), bits | 0x8000)
+
+
+@by_lanes
 def test_bfloat16_keeps_nan(lanes: int) -> None:
     """A NaN whose payload is in the lower half only must not become an infinity."""
     bits = np.array([0x7F800001, 0xFFFFFFFF, 0x7FC00000, 0x7F7FFFFF], np.uint32)

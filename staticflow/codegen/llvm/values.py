@@ -23,7 +23,7 @@ from staticflow.codegen.llvm.text import (
     register_type,
 )
 from staticflow.data_classes import dataclass
-from staticflow.graph.dtypes import DType, bfloat16, bool_, float16, float32, float64, int32
+from staticflow.graph.dtypes import DType, bfloat16, bool_, float16, float32, float64, int16, int32
 
 __all__ = [
     "Value",
@@ -138,7 +138,7 @@ def apply(text: FunctionText, op: str, *args: Value) -> Value:
     first = args[0]
     special = _SPECIAL.get((op, first.dtype.kind))
     if first.dtype in _NARROW:
-        return _apply_widened(text, op, *args)
+        return _OF_NARROW.get(op, _apply_widened)(text, op, *args)
     if special is not None:
         return special(text, op, *args)
     name = text.op(_instruction(_INSTRUCTIONS[first.dtype.kind][op], first.type, *args))
@@ -153,6 +153,22 @@ def _instruction(template: str, type: Type, *args: Value) -> str:
     names = {letter: arg.name for letter, arg in zip("abc", args, strict=False)}
     ones = type.splat("true" if type.scalar == "i1" else "-1")
     return template.format(t=type, s=type.suffix, ones=ones, zero=type.splat("0"), **names)
+
+
+_SIGN = -(1 << 15)
+
+
+def _change_sign(text: FunctionText, op: str, *args: Value) -> Value:
+    """A float of 16 bits with another sign, which is one bit of it."""
+    first, *others = (bitcast(text, a, int16) for a in args)
+    if op == "neg":
+        bits = apply(text, "xor", first, constant(_SIGN, int16, first.lanes))
+    else:
+        bits = apply(text, "and", first, constant(~_SIGN, int16, first.lanes))
+    for other in others:  # whose sign it takes
+        sign = apply(text, "and", other, constant(_SIGN, int16, other.lanes))
+        bits = apply(text, "or", bits, sign)
+    return bitcast(text, bits, args[0].dtype)
 
 
 def _apply_widened(text: FunctionText, op: str, *args: Value) -> Value:
@@ -198,6 +214,15 @@ def _divide(text: FunctionText, op: str, a: Value, b: Value) -> Value:
         return result
     return _select(text, "select", apply(text, "eq", b, minus), apply(text, "neg", a), result)
 
+
+_OF_NARROW: dict[str, Callable[..., Value]] = {
+    "neg": _change_sign,
+    "abs": _change_sign,
+    "copysign": _change_sign,
+    "max": _extreme,
+    "min": _extreme,
+}
+"""What is done to floats of 16 bits without a rounding."""
 
 _SPECIAL: dict[tuple[str, str], Callable[..., Value]] = {
     ("select", "b"): _select,
