@@ -147,7 +147,7 @@ _ON_LARGE: Mapping[NumPy, Callable[[Op], Callable[..., Any]]] = {
 
 
 def _small_pow(xp: Any, x: Any, y: Any) -> Any:
-    if isinstance(y, int | float) and y != 2 and xp is np and x.dtype in _WIDE:
+    if isinstance(y, int | float) and xp is np and (y != 2 or x.dtype in _HALVES):
         by_one = power_by(y, x.dtype)
         if by_one is not None:
             return kernels_of(by_one)(xp, x)

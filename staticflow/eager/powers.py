@@ -6,7 +6,6 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
-from staticflow.graph.dtypes import float32, float64
 from staticflow.graph.op import Op
 from staticflow.ops.declaring.declare import elementwise
 from staticflow.ops.elementwise.maths import pow, reciprocal
@@ -34,8 +33,6 @@ _POWERS: dict[float, Op] = {
     -2: _product(-2), -1: reciprocal, -0.5: _INVERSE_ROOT, 0.5: _ROOT, 2: _product(2),
     3: _product(3), 4: _product(4),
 }  # fmt: skip
-_ROUNDED_ONCE = (0.5, -1)  # which floats of 16 bits are after every step
-_WIDE = frozenset(d.numpy for d in (float32, float64))
 
 
 def power_by(y: Any, dtype: Any) -> Op | None:
@@ -43,4 +40,4 @@ def power_by(y: Any, dtype: Any) -> Op | None:
     ``y``; None if only `pow` does, or if ``y`` is no number."""
     if not isinstance(y, int | float) or dtype.kind in "biu":
         return None
-    return _POWERS.get(y) if dtype in _WIDE or y in _ROUNDED_ONCE else None
+    return _POWERS.get(y)
