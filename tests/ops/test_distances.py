@@ -44,6 +44,15 @@ def test_distances(name: str, p: float) -> None:
 
 
 @pytest.mark.parametrize("name", ["fewer", "as many"])
+@pytest.mark.parametrize("dtype", [sf.float16, sf.bfloat16], ids=str)
+def test_distances_of_16_bits_are_rounded_once(dtype: Any, name: str) -> None:
+    x, y = (sf.from_numpy(a).to(dtype) for a in _drawn(name))
+    found, exact = sf.cdist(x, y), sf.cdist(x.float(), y.float())
+    assert found.dtype is dtype
+    np.testing.assert_array_equal(found.numpy(), exact.to(dtype).numpy())
+
+
+@pytest.mark.parametrize("name", ["fewer", "as many"])
 def test_derivatives(name: str) -> None:
     x, y = (sf.from_numpy(a).requires_grad_() for a in _drawn(name))
     assert gradcheck(sf.cdist, (x, y))
