@@ -15,6 +15,7 @@ from staticflow.graph.node import Node, make_node
 from staticflow.ops.basics.axes import permute_op
 from staticflow.ops.basics.expand import expand_op
 from staticflow.ops.basics.slicing import embed_op, slice_op
+from staticflow.ops.basics.view import reshape
 from staticflow.ops.declaring.lowering import Elementwise
 from staticflow.ops.indexing.gather_ops import scatter_add_op
 from staticflow.ops.indexing.index_ops import index_add_op, index_copy_op, index_put_op
@@ -54,10 +55,10 @@ def _turn_operation(y: Node, order: Order, known: dict[Node, Node]) -> Node:
         (x,) = y.args
         return x if dims == tuple(range(rank)) else make_node(permute_op, (x,), {"dims": dims})
     ranks = [a.tensor_type.ndim for a in y.args]
-    by_element = type(y.op.lowering) is Elementwise and all(n in (0, rank) for n in ranks)
+    by_element = type(y.op.lowering) is Elementwise
     repeats = y.op is expand_op and ranks == [0]
     if by_element or repeats or (y.op in _BY_DIM and ranks == [rank]):
-        args = [_turn_node(a, order, known) if n else a for a, n in zip(y.args, ranks, strict=True)]
+        args = [_turn_operand(a, order, known) for a in y.args]
         attrs = y.attrs if by_element else _turn_attrs(y.attrs, order)
         return make_node(y.op, tuple(args), attrs, y.locs)
     if y.op in _ALONG_DIM and set(ranks) == {rank}:
@@ -69,6 +70,17 @@ def _turn_operation(y: Node, order: Order, known: dict[Node, Node]) -> Node:
         args = [_turn_node(x, order, known), _turn_node(values, order, known), index]
         return make_node(y.op, tuple(args), {**y.attrs, "dims": (order.index(dim),)}, y.locs)
     return make_node(permute_op, (y,), {"dims": order})
+
+
+def _turn_operand(x: Node, order: Order, known: dict[Node, Node]) -> Node:
+    """An operand of what is done by element, turned as its result is: of fewer dims with dims of
+    size 1 before them, and a number as it is."""
+    missing = len(order) - x.tensor_type.ndim
+    if missing == len(order):
+        return x
+    if missing:
+        x = reshape(Symbol(x), (*(1 for _ in range(missing)), *x.tensor_type.shape)).node
+    return _turn_node(x, order, known)
 
 
 def _turn_attrs(attrs: Mapping[str, Any], order: Order) -> dict[str, Any]:

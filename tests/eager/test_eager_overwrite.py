@@ -77,6 +77,7 @@ FORMS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
         lambda x, y: x.addcmul_(y, y, value=0.1), lambda x, y: x + y * y * np.float32(0.1)
     ),
     "row": (lambda x, y: x.sub_(y[0]), lambda x, y: x - y[0]),
+    "vector": (lambda x, y: x.sub_(y[0].clone()), lambda x, y: x - y[0]),
     "column": (lambda x, y: x.div_(y[:, :1].clone()), lambda x, y: x / y[:, :1]),
     "masked_fill": (lambda x, y: x.masked_fill_(y > 0, 2.5), lambda x, y: np.where(y > 0, 2.5, x)),
     "gt": (lambda x, y: x.gt_(y), lambda x, y: x > y),
@@ -127,7 +128,7 @@ def test_in_the_same_memory_of_columns(name: str, made: list[Any]) -> None:
     np.testing.assert_array_equal(x.numpy(), changed)
     np.testing.assert_array_equal(memory.numpy(), changed.T)
     np.testing.assert_array_equal(y.numpy(), b)
-    if name in BY_ELEMENT or name in ("index_fill", "scatter", "row", "fill", "zero"):
+    if name in BY_ELEMENT or name in ("index_fill", "scatter", "row", "vector", "fill", "zero"):
         (program,) = made
         assert all(buffer.shape == () for buffer in program.program.buffers)
 

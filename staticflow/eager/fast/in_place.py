@@ -179,9 +179,9 @@ def compute_in_place(
 
 @inline
 def goes_with(operand: Operand, array: Array) -> bool:
-    """Whether an operand is one number, or lies as an array does."""
+    """Whether an operand is a number or a vector, or lies as an array does."""
     beside = operand_array(operand)
-    return beside.ndim == 0 or lies_alike(array, beside)
+    return beside.ndim <= 1 or lies_alike(array, beside)
 
 
 @inline
