@@ -41,7 +41,8 @@ def product_pays(x: Array, y: Array) -> bool:
     if x.dtype not in _WIDE:  # what lies otherwise is copied
         return bool(work >= (BY_VECTOR if columns == 1 else NO_LIBRARY))
     if columns == 1:
-        return inner >= BY_VECTOR and x.flags.c_contiguous and y.flags.c_contiguous
+        long = inner >= BY_VECTOR and y.flags.c_contiguous
+        return long and (x.flags.c_contiguous or (work >= NO_LIBRARY and not _is_for_library(x)))
     if work < TURNED or rows < 2 or columns < LEAST_ROWS or not (is_dense(x) and is_dense(y)):
         return False
     turned = not y.flags.c_contiguous
@@ -81,6 +82,14 @@ def linear_pays(x: Array, weight: Array, bias: Array) -> bool:
         return False
     rows = x.size // max(inner, 1)
     return weight.size >= LITTLE and (rows >= SOME or (rows > 1 and rows * columns > PANELS))
+
+
+def _is_for_library(a: Array) -> bool:
+    """Whether a library takes matrices as they lie: in rows, or columns, of neighbours, which may
+    lie apart. NumPy multiplies others by vectors one element after the other."""
+    (rows, columns), (row, column) = a.shape[-2:], a.strides[-2:]
+    by_rows = column == a.itemsize and row >= columns * a.itemsize
+    return by_rows or (row == a.itemsize and column >= rows * a.itemsize)
 
 
 def is_dense(a: Array) -> bool:

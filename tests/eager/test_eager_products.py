@@ -201,6 +201,18 @@ def test_products_with_a_vector_are_a_kernels(made: list[Any], dtype: str) -> No
     assert len(made) == 2
 
 
+def test_matrices_that_no_library_takes_are_multiplied_by_a_vector(made: list[Any]) -> None:
+    """NumPy goes from element to element there: copies of them are as soon made."""
+    a, x = matrix((101, 90), "float32"), matrix((45,), "float32")
+    odd = [a[:, ::2], np.broadcast_to(a[:1, :45], (101, 45)), np.broadcast_to(a[:, :1], (101, 45))]
+    for count, left in enumerate(
+        (a[:, :45], a[::2, :45], matrix((101, 45), "float32", True), *odd)
+    ):
+        result = sf.from_numpy(left) @ sf.from_numpy(x)
+        assert_product(result.numpy()[:, None], left, x[:, None])
+        assert bool(made) == (count > 2)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(("m", "k", "n"), [(2, 1024, 1024), (8, 256, 256), (64, 64, 64)])
 def test_products_with_a_turned_matrix_are_of_a_kernel_sooner(
