@@ -43,6 +43,7 @@ from staticflow.ops.along.extremes import argmax_op, argmin_op, max_dim_op, min_
 from staticflow.ops.along.order import NETWORK, sort_op, topk_op
 from staticflow.ops.along.ranks import kthvalue_op, median_dim_op
 from staticflow.ops.basics.axes import flip_op, permute_op
+from staticflow.ops.basics.joining import cat_op, stack_op
 from staticflow.ops.declaring.lowering import Elementwise
 from staticflow.ops.indexing.gather_ops import gather_op
 from staticflow.ops.matrices.contract import linear_op, matmul_op
@@ -268,7 +269,9 @@ class _Kernels:
                 permute_arrays(arrays, [order]), attrs, names, (tuple(np.argsort(order).tolist()),)
             )
             return _Permuted(kernel, [order], None)
-        by_lines = _picks_few(op, arrays) or _solves_one(op, arrays)
+        by_lines = (
+            _picks_few(op, arrays) or _solves_one(op, arrays) or _joins_rows(op, arrays, attrs)
+        )
         lies = in_known_rows if by_element else in_lines if by_lines else in_rows
         return self.kernel(arrays, attrs, names) if all(map(lies, arrays)) else None
 
@@ -339,6 +342,13 @@ def _solves_one(op: Op, arrays: Sequence[Array]) -> bool:
     """Whether triangular matrices, each read once by rows or by columns, have one right side: to
     copy a transposed one of 512 x 512 takes 80 microseconds, and to solve its system 16."""
     return op in _TRIANGULAR and arrays[1].shape[-1] == 1
+
+
+def _joins_rows(op: Op, arrays: Sequence[Array], attrs: Mapping[str, Any]) -> bool:
+    """Whether arrays are joined so that rows of the result are rows of theirs, which a kernel reads
+    in strips where they are transposed: it joins two of 1000 x 100 in 43 microseconds, and their
+    copies in 70. Stacked along a new last dim they are not, which takes 111, and 90."""
+    return op is cat_op or (op is stack_op and attrs["dim"] < arrays[0].ndim)
 
 
 def _as_one(arrays: Sequence[Array]) -> bool:

@@ -78,6 +78,21 @@ def test_a_transposed_operand_is_read_where_it_lies(monkeypatch: pytest.MonkeyPa
         np.testing.assert_array_equal(x.t().reshape(-1).numpy(), a.T.reshape(-1))
 
 
+def test_transposed_tensors_are_joined_without_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+    def copied(array: Any) -> Any:
+        raise AssertionError("a tensor was copied")
+
+    monkeypatch.setattr(kernels, "make_copy", copied)
+    a, b = drawn(), drawn()[::-1].copy()
+    x, y = sf.from_numpy(a).t(), sf.from_numpy(b)
+    for _ in range(3):
+        for dim in (0, 1):
+            for join, wanted in ((sf.cat, np.concatenate), (sf.stack, np.stack)):
+                found = join([x, y], dim)
+                assert found.is_contiguous()
+                np.testing.assert_array_equal(found.numpy(), wanted([a.T, b], dim))
+
+
 def test_floats_are_cast_as_they_are_copied() -> None:
     wide = np.random.default_rng(0).standard_normal((SIDE, SIDE))
     for dtype in (sf.float32, sf.float16, sf.bfloat16):
