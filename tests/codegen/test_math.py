@@ -36,6 +36,7 @@ from staticflow.graph.dtypes import (
     bfloat16,
     float16,
     float32,
+    float64,
     int8,
     int16,
     int32,
@@ -54,18 +55,32 @@ by_function = pytest.mark.parametrize("name", FUNCTIONS)
 
 
 @by_float
-@pytest.mark.parametrize("name", ["exp", "exp2"])
-def test_nothing_underflows_where_the_exponential_is_0(
-    name: str, dtype: DType, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("name", "least"),
+    [
+        ("exp", -105),
+        ("exp2", -151),
+        ("sigmoid", -105),
+        ("erfc", 10.3),
+        ("ndtr", -14.5),
+        ("gelu", -14.5),
+    ],
+)
+def test_nothing_underflows_where_a_result_is_0(
+    name: str, least: float, dtype: DType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """CPUs take a hundred cycles for what does, and hidden scores of attention are -inf."""
-    x = np.array([-inf, -1e9, -3e3, 0.0], dtype.numpy)
+    """CPUs take a hundred cycles for what does, and hidden scores of attention are -inf. From
+    ``least`` on results of float32 are 0."""
+    more = {"exp": 7.2, "exp2": 7.2, "sigmoid": 7.2}.get(name, 2.7) if dtype is float64 else 1
+    far = math.copysign(inf, least)
+    x = np.array([least * more, least * 8, least * 20, far / 1e300 if name == "gelu" else far])
+    x = x.astype(dtype.numpy)
     kernel = kernel_of(method(name), [dtype], 1)
     buffers = buffers_of(kernel, (x,))
     warning = np.errstate
     monkeypatch.setattr(np, "errstate", lambda **_: warning(under="raise"))
     assert interpret_kernel(kernel, buffers, {Sym("n"): len(x)}) == 0
-    assert buffers["y"].tolist() == [0, 0, 0, 1]
+    assert buffers["y"].tolist() == [0] * len(x)
 
 
 @by_float

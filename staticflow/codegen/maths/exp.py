@@ -79,11 +79,15 @@ COSH: dict[DType, tuple[float, ...]] = {
     ),
 }  # fmt: skip
 
-# Where to stop: outside, the result is what it is at the limit (0 or infinity, -1, 1, infinity).
+# Where to stop: outside, the result is what it is at the limit (0 or infinity, 0, -1, 1, infinity).
 # Products below the least denormal take CPUs a hundred cycles. At these lower limits n is
 # -2 * bias, so that `scale` has a factor 0, and -inf, with which scores are hidden, costs no more.
 EXP_RANGE: dict[DType, tuple[float, float]] = {float32: (-176.0, 89.0), float64: (-1418.0, 710.0)}
 EXP2_RANGE = {float32: (-254.0, 129.0), float64: (-2046.0, 1025.0)}
+# Below, the result is 0, by the factor 0 of the lower limit: between the two, products would be
+# below the least denormal.
+EXP_LEAST: dict[DType, float] = {float32: -104.0, float64: -746.0}
+EXP2_LEAST: dict[DType, float] = {float32: -150.0, float64: -1075.0}
 SIGMOID_HIGHEST = {float32: 104.0, float64: 746.0}
 EXPM1_LOWEST = {float32: -20.0, float64: -40.0}
 TANH_HIGHEST = {float32: 10.0, float64: 20.0}
@@ -107,13 +111,14 @@ def _exp_in_range(k: Builder, x: Operand) -> Operand:
 def exp(k: Builder, x: Operand) -> Operand:
     """e**x for float32 and float64, within 1 ulp."""
     lowest, highest = EXP_RANGE[x.dtype]
-    return _exp_in_range(k, at_least(k, at_most(k, x, highest), lowest))
+    within = k.select(k.compare("lt", x, EXP_LEAST[x.dtype]), lowest, at_most(k, x, highest))
+    return _exp_in_range(k, within)
 
 
 def exp2(k: Builder, x: Operand) -> Operand:
     """2**x for float32 and float64, within 1 ulp; exact for integers."""
     lowest, highest = EXP2_RANGE[x.dtype]
-    x = at_least(k, at_most(k, x, highest), lowest)
+    x = k.select(k.compare("lt", x, EXP2_LEAST[x.dtype]), lowest, at_most(k, x, highest))
     n, bits = nearest_integer(k, x, 1.0, 2 * FORMATS[x.dtype].bias)
     return scale(k, exp2_fraction(k, k.sub(x, n)), bits)
 
@@ -144,13 +149,15 @@ def sigmoid(k: Builder, x: Operand) -> Operand:
     1 - 1 / d otherwise. d is scaled down by a power of two, for it may overflow.
     """
     f = FORMATS[x.dtype]
-    a = at_most(k, k.apply("abs", x), SIGMOID_HIGHEST[x.dtype])
+    highest = SIGMOID_HIGHEST[x.dtype]
+    a = at_most(k, k.apply("abs", x), highest)
     down = f.bias // 2
     r, _, bits = reduce_by_ln2(k, a, f.bias - down)
     power = power_of_two(k, bits, f)
     small = k.fma(k.mul(r, r), polynomial(k, r, EXP[x.dtype]), r)
     d = k.add(power, k.fma(power, small, 2.0**-down))
-    y = k.mul(k.div(k.const(1.0, x.dtype), d), 2.0**-down)
+    y = k.div(k.const(1.0, x.dtype), d)
+    y = k.mul(k.select(k.compare("ge", a, highest), 0.0, y), 2.0**-down)
     return k.select(k.compare("lt", x, 0.0), y, k.sub(1.0, y))
 
 

@@ -24,8 +24,8 @@ __all__ = ["gelu", "log_ndtr", "ndtr"]
 # The square root of 1/2 is high + low.
 ROOT_HALF_HIGH, ROOT_HALF_LOW = 0.7071067811865476, -4.833646656726457e-17
 
-# Past the limits the probability of less than -a is 0.
-HIGHEST, HIGHEST_DOUBLE = 14.42, 38.7
+# Past the limits the probability of less than -a is 0: as such, or by that of erfc.
+HIGHEST, HIGHEST_DOUBLE = 14.42, 38.8
 # Of float32: e**(a a / 2) times the probability of less than -a, for 0 <= a up to the limit, as
 # P / Q to 2**-26.2: a minimax quotient of our own, by Lawson's weights, coefficients rounded one
 # after another.
@@ -34,7 +34,7 @@ BELOW = (1.0, 1.6730967, 1.2003592, 0.468089, 0.101409525, 0.010248953)
 # ln 2 = high + low, where n * high is exact for ``|n| < 256``.
 LN2_HIGH, LN2_LOW = 0.693145751953125, 1.4286068203094172e-06
 # Powers of two are kept normal by this many binary places, which are taken back at the end.
-SPARE = 24
+SPARE = 48
 
 
 def ndtr(k: Builder, x: Operand) -> Operand:
@@ -82,6 +82,7 @@ def _tail_scaled(k: Builder, x: Operand, times_a: bool = False) -> Operand:
     above = polynomial(k, a, ABOVE)
     ratio = k.div(k.mul(above, a) if times_a else above, polynomial(k, a, BELOW))
     ratio = k.mul(ratio, power_of_two(k, bits, f))
+    ratio = k.select(k.compare("ge", a, HIGHEST), 0.0, ratio)
     return k.fma(ratio, k.mul(r, q), ratio)
 
 
