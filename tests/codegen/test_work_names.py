@@ -71,6 +71,20 @@ def test_the_work_by_names_is_the_work_by_numbers(monkeypatch: pytest.MonkeyPatc
     assert shared > 5 and longest < 20
 
 
+def test_lanes_that_lie_apart_count_as_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A transposed tensor is read in four times the time, and one by indices in as much."""
+    x, i = sf.placeholder((None, None), name="x"), sf.placeholder((None, None), "int64", name="i")
+
+    def work(of: Any, *inputs: sf.Symbol) -> int:
+        kernels = kernels_of(monkeypatch, *inputs, of=of)
+        return sum(work_at(s, {n: 512 for n in k.sizes}) for k in kernels for s in k.body)
+
+    plain = work(-x, x)
+    assert work(-x.t(), x) > 2 * plain
+    assert work(x.gather(1, i), x, i) > 2 * plain
+    assert work(-x[:, ::2], x) <= plain
+
+
 def test_the_text_computes_no_part_of_the_work_that_nobody_uses(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
