@@ -32,6 +32,7 @@ from staticflow.codegen.kernel import (
     Load,
     Local,
     Loop,
+    MultiplyTiles,
     Operand,
     Reg,
     Reserve,
@@ -193,6 +194,10 @@ class Builder:
         self.buffers[name] = Buffer(name, dtype, place)
         self.emit(Local(name, dtype, count, place))
         return name
+
+    def multiply_tiles(self, left: str, right: str, sums: str, pitch: int, depth: int) -> None:
+        """Add the products of tiles in shared arrays to the sums of the threads of a block."""
+        self.emit(MultiplyTiles(left, right, sums, pitch, depth))
 
     def bind(
         self, value: Operand, name: str = "b", upper: Size | None = None, *, held: bool = False

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from staticflow.codegen.kernel import (
+    CORE_SUMS,
+    CORE_TILE,
     IN_ORDER,
     LANE_SYM,
     TEAMS,
@@ -29,6 +31,7 @@ from staticflow.codegen.kernel import (
     Load,
     Local,
     Loop,
+    MultiplyTiles,
     Operand,
     Reg,
     Reserve,
@@ -45,7 +48,7 @@ from staticflow.codegen.kernel import (
 from staticflow.codegen.parts import totals_of
 from staticflow.codegen.primitive_functions import FUNCTIONS, Array, cast_array
 from staticflow.codegen.primitives import identity
-from staticflow.codegen.team_order import combine_threads, scan_threads
+from staticflow.codegen.team_order import combine_threads, core_place, scan_threads
 from staticflow.codegen.text import format_statement
 from staticflow.errors import IndexRangeError, VerifyError
 from staticflow.graph.dim_queries import evaluate_dim
@@ -281,6 +284,24 @@ class _Run:
         )
         return 0
 
+    def multiply_tiles(self, stmt: MultiplyTiles) -> int:
+        places = CORE_TILE * stmt.pitch
+        left, right = (
+            self.buffers[name][:places].reshape(CORE_TILE, stmt.pitch).astype(np.float32)
+            for name in (stmt.left, stmt.right)
+        )
+        rows, columns = np.array(
+            [
+                [core_place(thread, own) for own in range(CORE_SUMS)]
+                for thread in range(TEAMS["blocks"])
+            ]
+        ).T
+        sums = self.buffers[stmt.sums].reshape(-1, self.private[stmt.sums])[:, :CORE_SUMS]
+        for k in range(stmt.depth):
+            a, b = left[rows.T, k].ravel(), right[columns.T, k].ravel()
+            sums[...] = FUNCTIONS["fma"](a, b, sums.ravel()).reshape(sums.shape)
+        return 0
+
     def call(self, stmt: Call) -> int:
         views: dict[str, Array] = {}
         for name, start, taken in zip(stmt.buffers, stmt.starts, stmt.kernel.buffers, strict=True):
@@ -347,6 +368,7 @@ _STATEMENTS: dict[type, Callable[[_Run, Any], int]] = {
     Check: _Run.check,
     Reserve: _Run.reserve,
     Local: _Run.local,
+    MultiplyTiles: _Run.multiply_tiles,
     Call: _Run.call,
 }
 _EXPRESSIONS: dict[type, Callable[[_Run, Reg, Any], Array]] = {

@@ -17,6 +17,8 @@ The grammar, in the text that `print_kernel` writes::
              | "reserve" NAME index                          room for so many elements
              | "local" NAME ":" DTYPE INT ("shared" | "private" | "stack")
                                                               an array of a team, thread or block
+             | "multiply" NAME NAME "into" NAME "pitch" INT "depth" INT
+                                                              tiles by tensor cores
              | "call" NAME "(" place ("," place)* "," "sizes" [index ("," index)*] ")" "work" index
                                                               run a kernel that programs share
     place   := NAME "[" index "]"                            a buffer, from that element on
@@ -81,6 +83,14 @@ or blocks. There is one of a shared array in a team; a private one is there once
 threads, which touch their own in ``threads`` loops alone. One on the *stack* stands in any other
 block, is there once for each time that this runs, and no parallel loop in it touches it.
 
+In the body of a loop over blocks, and not in a ``threads`` loop, the threads of the block
+*multiply* two tiles in shared arrays of `CORE_TILE` places each: rows of one matrix, columns of
+another, both of 16-bit floats; what a place has at a position k of the inner dimension is element
+``place * pitch + k``. To the private `CORE_SUMS` sums of each thread, float32, they add the
+products for those elements of the result that are the thread's (`core_place` of `team_order`), of
+the positions below ``depth``, one after the other. (On a GPU tensor cores do that; the order in
+which they add up 16 products is their own.)
+
 Of a buffer that *grows* nothing can be touched but what was reserved, in the block of a `Reserve`
 or one nested there, after it; the nested ones reserve no more of it. What the buffer holds stays,
 also from one call of the kernel to the next.
@@ -98,6 +108,9 @@ from staticflow.graph.dtypes import DType
 
 __all__ = [
     "ACCESSES",
+    "CORE_DEPTH",
+    "CORE_SUMS",
+    "CORE_TILE",
     "ENDLESS",
     "HALVES",
     "IN_ORDER",
@@ -131,6 +144,7 @@ __all__ = [
     "Load",
     "Local",
     "Loop",
+    "MultiplyTiles",
     "Operand",
     "Reg",
     "Reserve",
@@ -174,6 +188,15 @@ WARP = 32
 
 TEAMS = {"warps": WARP, "blocks": 256}
 """How many GPU threads run an iteration of a loop of a kind together."""
+
+CORE_TILE = 64
+"""Places of a tile that a block multiplies by tensor cores."""
+
+CORE_SUMS = CORE_TILE * CORE_TILE // TEAMS["blocks"]
+"""Elements of a product of such tiles that are a thread's."""
+
+CORE_DEPTH = 16
+"""Positions of the inner dimension that tensor cores take at once."""
 
 LAUNCHED = ("grid", *TEAMS)
 """The kinds of loops whose iterations are spread over a GPU; each such loop is a launch."""
@@ -441,6 +464,17 @@ class Local:
 
 
 @dataclass(frozen=True, slots=True)
+class MultiplyTiles:
+    """Add the products of tiles of two shared arrays to the ``sums`` of the threads of a block."""
+
+    left: str
+    right: str
+    sums: str
+    pitch: int
+    depth: int
+
+
+@dataclass(frozen=True, slots=True)
 class Shared:
     """A kernel that programs share, as those know it that call it. It is made by ``make``, which
     hardly anybody asks for: its machine code is on disk."""
@@ -465,7 +499,19 @@ class Call:
 
 
 Stmt: TypeAlias = (
-    Let | Var | Set | Accumulate | Store | Loop | If | Bind | Check | Reserve | Local | Call
+    Let
+    | Var
+    | Set
+    | Accumulate
+    | Store
+    | Loop
+    | If
+    | Bind
+    | Check
+    | Reserve
+    | Local
+    | MultiplyTiles
+    | Call
 )
 Block: TypeAlias = tuple[Stmt, ...]
 

@@ -30,6 +30,7 @@ from staticflow.codegen.kernel import (
     Load,
     Local,
     Loop,
+    MultiplyTiles,
     Reg,
     Reserve,
     Set,
@@ -60,7 +61,8 @@ __all__ = [
 T = TypeVar("T")
 
 _PARTS = (
-    Let, Var, Set, Accumulate, Store, Loop, If, Bind, Check, Reserve, Local, Call,
+    Let, Var, Set, Accumulate, Store, Loop, If, Bind, Check, Reserve, Local, MultiplyTiles,
+    Call,
     Apply, Load, Cast, Bitcast, Splat, Fold, Zip, Index, Active, Worker, Workers, Aligned,
     Streams,
 )  # fmt: skip

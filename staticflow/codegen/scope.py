@@ -53,13 +53,14 @@ class Scope:
     variables: set[str] = field(default_factory=set)
     reserved: dict[str, int] = field(default_factory=dict)
     stacked: dict[str, int] = field(default_factory=dict)  # the depth of arrays on the stack
+    counts: dict[str, int] = field(default_factory=dict)  # of the elements of local arrays
     all_regs: set[str] = field(default_factory=set)
     all_symbols: set[Sym] = field(default_factory=set)
     depth: int = 0
     shared: int = -1  # the depth of the body of the innermost parallel or grid loop
     before: set[Sym] = field(default_factory=set)  # the symbols bound before that
     in_order: bool = True
-    team: bool = False  # whether this is the body of a loop whose iterations are teams'
+    team: str = ""  # the kind of the loop around whose iterations are teams', if this is its body
     in_threads: bool = False
     scanned: int = -1  # the depth of the body of the scan around
     totals: frozenset[str] = frozenset()  # what may be accumulated into, but not read

@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from staticflow.codegen.kernel import WARP
+from staticflow.graph.dims import Size, floor_div
 
-__all__ = ["combine_threads", "scan_threads"]
+__all__ = ["combine_threads", "core_place", "scan_threads"]
 
 T = TypeVar("T")
 
@@ -21,6 +22,20 @@ def combine_threads(values: Sequence[T], combine: Callable[[T, T], T]) -> T:
     """
     warps = [_halve(values[t : t + WARP], combine) for t in range(0, len(values), WARP)]
     return _halve(warps, combine)
+
+
+def core_place(thread: Size, own: int) -> tuple[Size, Size]:
+    """The row and the column of sum ``own`` of a thread in a product of tiles by tensor cores. Four
+    warps lie below each other, and two side by side. One has 16 rows and 32 columns, which are four
+    parts of 8; in each a thread has two neighbours, and two 8 rows below.
+
+    >>> [core_place(5, own) for own in (0, 1, 2, 4)]
+    [(1, 2), (1, 3), (9, 2), (1, 10)]
+    """
+    warp, lane = floor_div(thread, WARP), thread % WARP
+    part, number = divmod(own, 4)
+    row = floor_div(warp, 2) * 16 + floor_div(lane, 4) + number // 2 * 8
+    return row, warp % 2 * 32 + lane % 4 * 2 + part * 8 + number % 2
 
 
 def scan_threads(values: Sequence[T], combine: Callable[[T, T], T]) -> list[T]:

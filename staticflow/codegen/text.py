@@ -37,6 +37,7 @@ from staticflow.codegen.kernel import (
     Load,
     Local,
     Loop,
+    MultiplyTiles,
     Operand,
     Reg,
     Reserve,
@@ -177,6 +178,9 @@ _FORMAT: dict[type, Callable[[Any], str]] = {
     Check: lambda s: f"check {_operand(s.cond)} {s.code}",
     Reserve: lambda s: f"reserve {s.buffer} {s.count}",
     Local: lambda s: f"local {s.name}: {s.dtype} {s.count} {s.place}",
+    MultiplyTiles: lambda s: (
+        f"multiply {s.left} {s.right} into {s.sums} pitch {s.pitch} depth {s.depth}"
+    ),
     Call: _format_call,
     Apply: lambda e: f"{e.op}({', '.join(map(_operand, e.args))})",
     Load: lambda e: f"load {e.buffer}[{e.index}]{_at_text(e.at)}{_bound_text(e.bound)}",
@@ -325,6 +329,15 @@ class _Parser:
         self.buffers[name] = Buffer(name, dtype, place)
         return Local(name, dtype, count, place)
 
+    def multiply_tiles(self) -> MultiplyTiles:
+        left, right = self.buffer_name(), self.buffer_name()
+        self.tokens.expect("into")
+        sums = self.buffer_name()
+        self.tokens.expect("pitch")
+        pitch = self.tokens.integer()
+        self.tokens.expect("depth")
+        return MultiplyTiles(left, right, sums, pitch, self.tokens.integer())
+
     def call(self) -> Call:
         kernel = self.callees[self.one_of(self.callees)]
         self.tokens.expect("(")
@@ -460,6 +473,7 @@ _STATEMENTS: dict[str, Callable[[_Parser], Stmt]] = {
     "check": _Parser.check,
     "reserve": _Parser.reserve,
     "local": _Parser.local,
+    "multiply": _Parser.multiply_tiles,
     "call": _Parser.call,
 }
 _EXPRESSIONS: dict[str, Callable[[_Parser], Expr]] = {

@@ -6,6 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from staticflow.codegen.kernel import (
+    CORE_DEPTH,
+    CORE_SUMS,
+    CORE_TILE,
     HALVES,
     IN_ORDER,
     KINDS,
@@ -33,6 +36,7 @@ from staticflow.codegen.kernel import (
     Load,
     Local,
     Loop,
+    MultiplyTiles,
     Operand,
     Reg,
     Reserve,
@@ -54,7 +58,7 @@ from staticflow.errors import VerifyError
 from staticflow.graph.articles import with_article
 from staticflow.graph.dim_queries import symbols_of
 from staticflow.graph.dims import is_provably_ge
-from staticflow.graph.dtypes import bool_, int64
+from staticflow.graph.dtypes import bfloat16, bool_, float16, float32, int64
 
 __all__ = ["verify_kernel"]
 
@@ -167,7 +171,7 @@ class _Verifier(Scope):
             )
         if stmt.kind in SHARED:
             require(
-                self.team,
+                self.team != "",
                 f"{with_article(stmt.kind)} loop must be in a loop over warps or blocks, not in "
                 "another that the team shares",
             )
@@ -180,7 +184,8 @@ class _Verifier(Scope):
             if stmt.kind not in IN_ORDER:
                 self.totals = self.check_totals(stmt)
                 self.variables, self.in_order = set(), False
-                self.team, self.in_threads = stmt.kind in TEAMS, stmt.kind in SHARED
+                self.team = stmt.kind if stmt.kind in TEAMS else ""
+                self.in_threads = stmt.kind in SHARED
                 self.scanned = self.depth if stmt.kind == "scan" else -1
                 if stmt.kind not in SHARED:
                     self.shared, self.before = self.depth, set(self.symbols)
@@ -239,11 +244,38 @@ class _Verifier(Scope):
         require(stmt.count >= 1, f"{stmt.name} has {stmt.count} elements; it needs at least one")
         require(stmt.place in PLACES, f"{stmt.place!r} is none of {', '.join(PLACES)}")
         if stmt.place == "stack":
-            require(not self.team, "an array on the stack must not be in a loop over teams")
+            require(self.team == "", "an array on the stack must not be in a loop over teams")
             self.stacked[stmt.name] = self.depth
         else:
-            require(self.team, "a local array must be in a loop over warps or blocks, for its team")
+            require(
+                self.team != "",
+                "a local array must be in a loop over warps or blocks, for its team",
+            )
         self.buffers[stmt.name] = Buffer(stmt.name, stmt.dtype, stmt.place)
+        self.counts[stmt.name] = stmt.count
+
+    def multiply_tiles(self, stmt: MultiplyTiles) -> None:
+        require(self.team == "blocks", "all threads of a block multiply tiles together")
+        left, right, sums = map(self.buffer, (stmt.left, stmt.right, stmt.sums))
+        for tile in (left, right):
+            require(tile.access == "shared", f"{tile.name} is no shared array")
+            require(
+                tile.dtype is left.dtype and tile.dtype in (float16, bfloat16),
+                f"{tile.name} is {tile.dtype}; both tiles are float16, or both bfloat16",
+            )
+        require(sums.access == "private", f"{sums.name} is no private array")
+        require(sums.dtype is float32, f"{sums.name} is {sums.dtype}, not float32")
+        counts = self.counts
+        require(
+            counts[sums.name] >= CORE_SUMS
+            and min(counts[left.name], counts[right.name]) >= CORE_TILE * stmt.pitch,
+            f"there are {CORE_SUMS} sums of a thread, and {CORE_TILE} places of a tile",
+        )
+        require(
+            stmt.depth % CORE_DEPTH == 0 and 0 < stmt.depth <= stmt.pitch and stmt.pitch % 2 == 0,
+            f"the depth {stmt.depth} is no number of {CORE_DEPTH}, or more than the pitch "
+            f"{stmt.pitch}, which is even",
+        )
 
     def call(self, stmt: Call) -> None:
         kernel = stmt.kernel
@@ -395,6 +427,7 @@ _STATEMENTS: dict[type, Callable[[_Verifier, Any], None]] = {
     Check: _Verifier.check,
     Reserve: _Verifier.reserve,
     Local: _Verifier.local,
+    MultiplyTiles: _Verifier.multiply_tiles,
     Call: _Verifier.call,
 }
 _EXPRESSIONS: dict[type, Callable[[_Verifier, Reg, Any], None]] = {

@@ -13,6 +13,7 @@ from dataclasses import field, replace
 from typing import Any, TypeAlias
 
 from staticflow.codegen.kernel import (
+    CORE_TILE,
     ENDLESS,
     LANE_SYM,
     Accumulate,
@@ -30,6 +31,7 @@ from staticflow.codegen.kernel import (
     Let,
     Load,
     Loop,
+    MultiplyTiles,
     Operand,
     Reg,
     Set,
@@ -234,6 +236,10 @@ class _Counter:
         touched = _Touched(self.active_lanes(lanes, stmt.bound), self.depends([stmt.index]))
         return _Sum(0, {(id(stmt), stmt.buffer, True): touched})
 
+    def multiply_tiles(self, stmt: MultiplyTiles) -> _Sum:
+        """What all threads of a block do together."""
+        return _Sum(2 * CORE_TILE**2 * stmt.depth)
+
     def call(self, stmt: Call) -> _Sum:
         """What a kernel that programs share does. Where in its buffers that is follows from where
         they start, and from its sizes."""
@@ -422,6 +428,7 @@ _COUNT: dict[type, Callable[[_Counter, Any], _Sum]] = {
     Accumulate: _Counter.accumulate,
     Store: _Counter.store,
     Bind: _Counter.bind,
+    MultiplyTiles: _Counter.multiply_tiles,
     Call: _Counter.call,
     If: _Counter.choose,
     Loop: _Counter.loop,

@@ -10,9 +10,10 @@ from staticflow.errors import ArgumentError
 from staticflow.graph.locs import format_locs, here
 
 __all__ = [
-    "AS_WRITTEN", "INSTEAD", "INTO_KERNELS", "NUMERICS", "ONCE", "ORDER", "PASSES", "REORDERING",
-    "SIMPLIFY", "STABILIZING", "WITH_ATTENTION", "Before", "arrange_passes", "check_numerics",
-    "choose_passes", "is_allowed", "least_numerics", "passes_for", "restore_passes",
+    "AS_WRITTEN", "INSTEAD", "INTO_KERNELS", "NUMERICS", "ONCE", "ON_A_GPU", "ORDER", "PASSES",
+    "REORDERING", "SIMPLIFY", "STABILIZING", "WITH_ATTENTION", "Before", "arrange_passes",
+    "check_numerics", "choose_passes", "is_allowed", "least_numerics", "passes_for",
+    "restore_passes",
 ]  # fmt: skip
 
 
@@ -86,7 +87,10 @@ NUMERICS = ("exact", "strict", "fast")
 """How much results may differ from what was written, each more than the one before: by nothing; by
 the rounding of another order of products and sums; by signed zeros, infinities and NaN too."""
 
-_NUMERICS_OF = {"relax": "fast", **dict.fromkeys((*REORDERING, "batch_products"), "strict")}
+_NUMERICS_OF = {
+    "relax": "fast",
+    **dict.fromkeys((*REORDERING, "batch_products", "narrow_windows"), "strict"),
+}
 """The least numerics that a pass needs, where it needs more than the first."""
 
 
@@ -156,6 +160,12 @@ ONCE = ("fuse", "scalar_loops")
 
 INSTEAD = {"attention": "write_attention", "fuse": "separate"}
 """What runs in the place of a pass that is left out, where something has to."""
+
+ON_A_GPU: dict[str, str | None] = {"scalar_loops": None, "widen_products": "narrow_windows"}
+"""What runs on a GPU in the place of a pass for the CPU. A loop over a few numbers as one kernel
+may want memory while it runs, of which a GPU's kernel gets none. Products of 16 bits are made of
+float32 by the other, which has tiles on a CPU; a GPU has tensor cores for them, and for sums over
+windows, as they are."""
 
 
 def choose_passes(names: str | Iterable[str] | None, numerics: str = "strict") -> tuple[str, ...]:

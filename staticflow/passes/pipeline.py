@@ -35,6 +35,7 @@ from staticflow.passes.loops.share_products import share_products
 from staticflow.passes.loops.unroll import unroll
 from staticflow.passes.loops.unswitch import unswitch
 from staticflow.passes.narrow_products import narrow_products
+from staticflow.passes.narrow_windows import narrow_windows
 from staticflow.passes.order import PASSES, check_numerics, passes_for
 from staticflow.passes.order_products import order_products
 from staticflow.passes.read_padded import read_padded
@@ -122,6 +123,7 @@ RUNS: dict[str, Pass] = {
     "scalar_loops": scalar_loops,
     "write_attention": write_attention,
     "separate": separate,
+    "narrow_windows": narrow_windows,
 }
 """What each pass does, by name."""
 

@@ -131,6 +131,8 @@ NO_SIZES: Mapping[str, str] = {
             "codegen.schedule.groups._MOST", "codegen.schedule.teams.FEW", "codegen.schedule.teams._MANY",
             "codegen.lower.team_tiles.TILE", "codegen.lower.team_tiles._PITCH", "codegen.lower.team_products._DEEP",
             "codegen.lower.team_tiles.SIDE", "codegen.lower.team_tiles.STEP",
+            "codegen.kernel.CORE_DEPTH", "codegen.kernel.CORE_SUMS", "codegen.kernel.CORE_TILE",
+            "codegen.lower.core_tiles._PITCH", "codegen.lower.core_tiles._STEP",
             "codegen.lower.team_products._LEAST_DEPTH", "codegen.lower.team_products._BLOCKS",
             "ops.along.recurrence._THREADS", "ops.along.recurrence._LEAST_OF_THREAD", "ops.along.recurrence._BLOCKS",
             "ops.along.recurrence._LEAST_OF_BLOCK", "ops.along.extremes._MOST", "ops.along.extremes._BEHIND", "ops.along.recurrence._MOST", "ops.along.cumulative._MOST_PARTS",

@@ -14,6 +14,7 @@ from staticflow.passes.order import (
     INSTEAD,
     INTO_KERNELS,
     NUMERICS,
+    ON_A_GPU,
     ORDER,
     PASSES,
     choose_passes,
@@ -159,4 +160,4 @@ def test_the_page_has_every_pass(request: pytest.FixtureRequest) -> None:
 
 
 def test_every_pass_is_known_by_its_name() -> None:
-    assert RUNS.keys() == {*PASSES, *INSTEAD.values()}
+    assert RUNS.keys() == {*PASSES, *INSTEAD.values(), *filter(None, ON_A_GPU.values())}

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
 
+from staticflow.codegen.cuda.cores import PAIR
 from staticflow.codegen.cuda.teams import BLOCK
 from staticflow.codegen.cuda.values import helpers_in
 from staticflow.codegen.cuda.writer import LATER, write_launch
@@ -74,7 +75,7 @@ NVRTC_OPTIONS = ("--fmad=false", "--prec-div=true", "--prec-sqrt=true", "--ftz=f
 
 _SHARED = """\
 #ifndef SF_SHARED
-#define SF_SHARED(type, name, count) __shared__ type name[count]
+#define SF_SHARED(type, name, count) __shared__ __align__(16) type name[count]
 #endif"""
 _MAX_BLOCKS = 2**31 - 1  # the limit of the first dimension of a launch
 _FILLING_BLOCKS = 1024  # several for each multiprocessor of the largest GPUs
@@ -99,7 +100,8 @@ def render_cuda_module(kernels: Iterable[Kernel], guarded: Container[str] = ()) 
         for number in range(launch_count(kernel))
     ]
     text = "\n".join(functions)
-    macros = [_SHARED] if "SF_SHARED(" in text else []
+    needed = (("SF_SHARED(", _SHARED), ("SF_PAIR(", PAIR))
+    macros = [definition for name, definition in needed if name in text]
     return "\n\n".join([*macros, *helpers_in(text), *functions]) + "\n"
 
 

@@ -15,6 +15,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from staticflow.codegen.cuda import cores
 from staticflow.codegen.kernel import Const
 from staticflow.graph.dtypes import (
     DType,
@@ -372,6 +373,7 @@ float sf_f32_odd_from_f64(double x) { // inexact results to the neighbour with a
   if (fabs((double)y) > fabs(x)) bits -= 1;
   return __uint_as_float(bits | 1u);
 }""",
+    *cores.DEFINITIONS,
 ]
 
 _HELPER = re.compile(r"\bsf_\w+")
@@ -390,6 +392,11 @@ HELPERS: dict[str, str] = {
 
 
 def helpers_in(text: str) -> list[str]:
-    """The definitions of the helpers that ``text`` names; none of them names another."""
-    names = set(_HELPER.findall(text))
+    """The definitions of the helpers that ``text`` names, and of those that these name."""
+    names: set[str] = set()
+    found = set(_HELPER.findall(text)) & HELPERS.keys()
+    while found:
+        names |= found
+        named = {n for name in found for n in _HELPER.findall(HELPERS[name])}
+        found = (named & HELPERS.keys()) - names
     return [definition for name, definition in HELPERS.items() if name in names]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
+from staticflow.codegen.cuda.cores import write_product
 from staticflow.codegen.cuda.names import Names, in_brackets
 from staticflow.codegen.cuda.teams import Team, combine_partial, scan_partial
 from staticflow.codegen.cuda.values import (
@@ -38,6 +39,7 @@ from staticflow.codegen.kernel import (
     Load,
     Local,
     Loop,
+    MultiplyTiles,
     Operand,
     Reg,
     Set,
@@ -50,6 +52,7 @@ from staticflow.codegen.kernel import (
 from staticflow.codegen.parts import totals_of, walk
 from staticflow.codegen.primitives import identity
 from staticflow.codegen.schedule.loops import thread_bound
+from staticflow.graph.dtypes import DType
 
 __all__ = ["LATER", "write_launch"]
 
@@ -93,6 +96,7 @@ class _Writer(Names):
         super().__init__()
         self.lines: list[str] = []
         self.arrays: dict[str, str] = {}  # shared memory, by the name of the array
+        self._tiles: dict[str, DType] = {}  # of what local arrays are
         self.leave = "return;"
         self.worker = "0"  # where the innermost parallel loop around is run in order
         self._fail = f"sf_fail(status, {{}} + {number * LATER});" if number else ""
@@ -314,7 +318,14 @@ class _Writer(Names):
             self.line((self._fail or "sf_fail(status, {});").format(stmt.code))
             self.line(self.leave)
 
+    def multiply_tiles(self, stmt: MultiplyTiles) -> None:
+        names = map(self.buffer, (stmt.left, stmt.right, stmt.sums))
+        with self.braces(""):
+            for line in write_product(stmt, self._tiles[stmt.left], *names):
+                self.line(line)
+
     def local(self, stmt: Local) -> None:
+        self._tiles[stmt.name] = stmt.dtype
         kind, name = memory_type(stmt.dtype), self.buffer(stmt.name)
         if stmt.place == "shared":
             self.arrays[name] = f"  SF_SHARED({kind}, {name}, {stmt.count});"
@@ -364,6 +375,8 @@ def _loads_of_all(block: Block) -> set[str]:
     for stmt in block:
         if isinstance(stmt, Let) and isinstance(stmt.expr, Load):
             found.add(stmt.expr.buffer)
+        elif isinstance(stmt, MultiplyTiles):
+            found |= {stmt.left, stmt.right}
         elif isinstance(stmt, Loop) and stmt.kind not in SHARED:
             found |= _loads_of_all(stmt.body)
         elif isinstance(stmt, If):
@@ -388,6 +401,7 @@ _STATEMENTS: dict[type[Stmt], Callable[..., None]] = {
     Bind: _Writer.bind,
     Check: _Writer.check,
     Local: _Writer.local,
+    MultiplyTiles: _Writer.multiply_tiles,
 }
 
 _EXPRESSIONS: dict[type[Expr], Callable[..., str]] = {

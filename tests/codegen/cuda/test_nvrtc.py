@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from cuda_cases import KERNELS
 from cuda_clusters import CLUSTERS
-from cuda_kernels import affine
+from cuda_kernels import affine, tiles
 from nvrtc import ARCHITECTURES, Nvrtc, nvrtc
 from slices import by_days
 
@@ -21,7 +21,7 @@ from staticflow.codegen.cuda.render import (
     render_cuda,
     render_cuda_module,
 )
-from staticflow.graph.dtypes import float32
+from staticflow.graph.dtypes import DType, bfloat16, float16, float32
 from staticflow.runtime.device.guards import BRANCH, COPIES, GO_ON, VOTE
 
 __all__ = ["nvrtc"]
@@ -60,6 +60,28 @@ def test_neighbours_are_moved_by_16_bytes(nvrtc: Nvrtc) -> None:
     text = nvrtc.compile(render_cuda(kernel), options, "PTX")[0].decode()
     assert re.search(r"ld\.global(\.nc)?\.v4\.f32", text)
     assert "st.global.v4.f32" in text
+
+
+@pytest.mark.parametrize(
+    ("architecture", "dtype", "instruction"),
+    [
+        ("compute_75", float16, "m16n8k8.row.col.f32.f16.f16.f32"),
+        ("compute_80", float16, "m16n8k16.row.col.f32.f16.f16.f32"),
+        ("compute_90", float16, "m16n8k16.row.col.f32.f16.f16.f32"),
+        ("compute_80", bfloat16, "m16n8k16.row.col.f32.bf16.bf16.f32"),
+        ("compute_90", bfloat16, "m16n8k16.row.col.f32.bf16.bf16.f32"),
+    ],
+)
+def test_tiles_of_16_bits_are_for_tensor_cores(
+    nvrtc: Nvrtc, architecture: str, dtype: DType, instruction: str
+) -> None:
+    """They are loaded as pairs, and the sums are in registers."""
+    options = [*NVRTC_OPTIONS, f"--gpu-architecture={architecture}"]
+    text = nvrtc.compile(render_cuda(tiles(dtype)), options, "PTX")[0].decode()
+    assert {*re.findall(r"mma\.sync\.aligned\.(\S+)", text)} == {instruction}
+    assert "ld.shared.u32" in text or "ld.shared.b32" in text
+    assert "ld.shared.u16" not in text and "ld.shared.b16" not in text
+    assert "shfl" not in text and ".local" not in text
 
 
 def test_arithmetic_is_left_as_written(nvrtc: Nvrtc) -> None:

@@ -187,6 +187,44 @@ def test_epilogues_in_loops_and_branches(gpu: EmulatedDevice) -> None:
             assert_alike(on_gpu(*arrays), on_cpu(*arrays), rtol=1e-3)
 
 
+WINDOWS: dict[str, tuple[Callable[[Any, Any], Any], tuple[int, ...], tuple[int, ...]]] = {
+    "images": (
+        lambda x, w: F.conv2d(x, w, stride=2, padding=1), (2, 4, 9, 8), (6, 4, 3, 3),
+    ),
+    "groups": (lambda x, w: F.conv2d(x, w, groups=2), (2, 4, 9, 8), (6, 2, 2, 3)),
+    "rows": (lambda x, w: F.conv1d(x, w, w[:, 0, 0], dilation=2), (2, 4, 90), (6, 4, 3)),
+    "to more": (lambda x, w: F.conv_transpose2d(x, w, stride=2), (2, 4, 5, 4), (4, 3, 3, 3)),
+}  # fmt: skip
+"""Sums over windows, and the shapes of what is given."""
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("name", WINDOWS)
+def test_sums_over_windows_of_16_bits_are_for_tensor_cores(name: str, dtype: str) -> None:
+    """Their gradients, too; with exact numerics all is float32, as it is written."""
+    fn, *shapes = WINDOWS[name]
+
+    def step(x: Any, w: Any) -> Any:
+        y = fn(x.to(getattr(sf, dtype)), w.to(getattr(sf, dtype)))
+        loss = y.float().pow(2).mean()
+        return y.float(), loss, *sf.grad(loss, [x, w])
+
+    arrays = [normal(*shape, seed=i) for i, shape in enumerate(shapes)]
+    with emulated_gpus(races=True):
+        for unknown in (False, True):
+            on_cpu, on_gpu = (compiled(step, arrays, d, unknown) for d in ("cpu", "cuda"))
+            for _ in range(2):
+                for found, wanted in zip(on_gpu(*arrays), on_cpu(*arrays), strict=True):
+                    scale = max(1.0, float(wanted.abs().max()))
+                    limit = scale * {"float16": 5e-3, "bfloat16": 4e-2}[dtype]
+                    np.testing.assert_allclose(found.cpu().numpy(), wanted.numpy(), atol=limit)
+            texts = on_gpu.source("cuda").split("__global__")
+            assert sum("sf_multiply_" in text for text in texts[1:]) >= 3
+        x, w = map(sf.placeholder, shapes)
+        exact = sf.compile([x, w], step(x, w), device="cuda", numerics="exact")
+        assert "sf_multiply_" not in exact.source("cuda")
+
+
 def attended(q: Any, k: Any, v: Any) -> Any:
     loss = F.scaled_dot_product_attention(q, k, v, is_causal=True).pow(2).sum()
     return loss, *sf.grad(loss, [q, k, v])
