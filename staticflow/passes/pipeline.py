@@ -16,6 +16,7 @@ from staticflow.passes.attention import attention, write_attention
 from staticflow.passes.copy_strided import copy_strided
 from staticflow.passes.cut_views import cut_views
 from staticflow.passes.decompose import decompose
+from staticflow.passes.embed_once import embed_once
 from staticflow.passes.factor_products import factor_products
 from staticflow.passes.first_of_sorted import first_of_sorted
 from staticflow.passes.fold import fold_constants
@@ -118,6 +119,7 @@ RUNS: dict[str, Pass] = {
     "fold": fold_constants,
     "copy_strided": copy_strided,
     "cut_views": cut_views,
+    "embed_once": embed_once,
     "read_padded": read_padded,
     "fuse": fuse,
     "scalar_loops": scalar_loops,
