@@ -141,13 +141,13 @@ class TapeEntry:
             rows = pull_rows(self.op, edges[0], ct, args, self.attrs)
             if rows is not None:
                 return rows, None
+            pulled = pull_by_plan(self.op, needs, cts, result, args, self.attrs)
+            if pulled is not None:
+                return pulled
             pulled = pull_by_program(self.op, needs, cts, result, args, self.attrs)
             if pulled is not None:
                 wrap = eager.tensor._wrap
                 return [wrap(p) if type(p) is _array else p for p in pulled]
-            pulled = pull_by_plan(self.op, needs, cts, result, args, self.attrs)
-            if pulled is not None:
-                return pulled
         assert self.op.vjp is not None
         try:
             pulled = self.op.vjp(needs, cts, result, *args, **self.attrs)

@@ -18,6 +18,7 @@ from staticflow.eager.pullback import when_compiled
 from staticflow.eager.vjp_plans import VJPS, pull_by_plan
 from staticflow.errors import AutogradError
 from staticflow.ops import OPS
+from tests.eager.test_planned_changes import python_calls
 
 RUNS = 3  # the second is remembered, and so the third runs by a plan
 
@@ -64,6 +65,28 @@ def test_gradients_of_samples(name: str, monkeypatch: pytest.MonkeyPatch) -> Non
                 wanted, of_others = [gradients(info, sample, a) for a in (arrays, others)]
             assert found == [wanted] * RUNS, (dtype, sample)
             assert gradients(info, sample, others) == of_others, (dtype, sample)
+
+
+SEVERAL: dict[str, Callable[[Any], Any]] = {
+    "max": lambda x: x.max(1),
+    "sort": lambda x: x.sort(0),
+    "topk": lambda x: x.topk(2, 1),
+    "cummax": lambda x: x.cummax(0),
+    "median": lambda x: x.median(1),
+}
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+def test_ops_of_several_results_are_pulled_by_plans(name: str) -> None:
+    x = sf.from_numpy(np.random.default_rng(0).standard_normal((10, 30))).requires_grad_()
+    ct = sf.ones_like(SEVERAL[name](x)[0].detach())
+    for _ in range(RUNS):
+        x.grad = None
+        SEVERAL[name](x)[0].backward(ct)
+    before, x.grad = x.grad, None
+    found = SEVERAL[name](x)[0]
+    assert "pull_by_program" not in python_calls(lambda: found.backward(ct))
+    np.testing.assert_array_equal(x.grad.numpy(), before.numpy())
 
 
 BY_PROGRAM = [
