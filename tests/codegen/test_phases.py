@@ -192,11 +192,19 @@ def test_a_check_that_fails_in_one_row_ends_the_kernel() -> None:
     assert run(kernel, 40, 4)[0] == run(found, 40, 4)[0] == 0
 
 
+AT_A_SYMBOL = (
+    ROWS_OF["a total of a total"]
+    .replace("parallel {", "parallel { let %row: i64 = index i bind at = %row below n")
+    .replace("m*i", "m*at")
+)
+
+
 @pytest.mark.parametrize(
     ("rows", "m"),
     [
         (ROWS_OF["a total of a total"].replace("0..n", "0..15"), "m"),  # few rows
         (ROWS_OF["a total of a total"], "257"),  # long ones: half of 4096 bytes
+        (AT_A_SYMBOL, "257"),
         (ROWS_OF["sums of columns, beside"].replace("store z[i] = %b", "store s[0] = %b"), "m"),
         (ROWS_OF["totals of all rows"].replace("store z[i] = %b", "store z[i] = %t"), "m"),
         (ROWS_OF["a total of a total"].replace("x[m*i + l]", "x[i + n*l]"), "m"),
@@ -208,7 +216,7 @@ def test_a_check_that_fails_in_one_row_ends_the_kernel() -> None:
         }""", "m"),
         (AGAIN, "8"),
     ],
-    ids=["few", "long", "one element", "a total that is read", "across", "one loop", "again"],
+    ids=["few", "long", "long, at a symbol", "one element", "a total that is read", "across", "one loop", "again"],
 )  # fmt: skip
 def test_what_stays_row_by_row(rows: str, m: str) -> None:
     kernel = kernel_of(rows, m)
@@ -257,6 +265,10 @@ def test_the_logarithm_of_rows_is_one_of_lanes() -> None:
         text = sf.compile([x], sf.logsumexp(x, -1)).source("kernels")
         assert " stack" in text
         assert f"f32x{ROWS} = mantissa(" in text and "f32 = mantissa(" not in text
+
+
+def test_short_rows_at_a_symbol_are_in_phases() -> None:
+    assert has_arrays(phased(kernel_of(AT_A_SYMBOL, "256"))[0])
 
 
 def test_a_row_that_no_register_holds_is_read_again_in_phases() -> None:

@@ -129,11 +129,13 @@ def _lengths(around: Loop) -> list[Size]:
 
 
 def _bytes_of_element(kernel: Kernel, around: Loop) -> int:
-    """The bytes of an element of a row, in all arrays of which each row has another one."""
+    """The bytes of an element of a row, in all arrays of which each row has another one: at the
+    loop's variable, or at a symbol that an iteration binds, as rows in blocks do."""
     loops = [s for s in around.body if isinstance(s, Loop)]
     parts = (s.expr if isinstance(s, Let) else s for loop in loops for s in walk(loop.body))
     accesses = [p for p in parts if isinstance(p, Load | Store)]
-    rows = {p.buffer for p in accesses if around.var in symbols_of(p.index)}
+    own = {around.var} | {s.sym for s in around.body if isinstance(s, Bind)}
+    rows = {p.buffer for p in accesses if not own.isdisjoint(symbols_of(p.index))}
     return max(sum(b.dtype.itemsize for b in kernel.buffers if b.name in rows), 1)
 
 
