@@ -185,6 +185,7 @@ def get_float32_matmul_precision() -> str:
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
     """Ask for results that are the same at each run, which they are, whatever ``mode`` says;
     ``warn_only`` has nothing to warn of."""
+    as_bool("use_deterministic_algorithms: 'warn_only'", warn_only)
     _asked["deterministic"] = as_bool("use_deterministic_algorithms: 'mode'", mode)
 
 

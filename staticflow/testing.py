@@ -79,8 +79,9 @@ def assert_close(
     switches = {
         "equal_nan": equal_nan, "check_dtype": check_dtype, "check_device": check_device,
         "check_stride": check_stride, "allow_subclasses": allow_subclasses,
+        "check_layout": check_layout,
     }  # fmt: skip
-    *options, allows = [as_bool(f"assert_close: {name!r}", v) for name, v in switches.items()]
+    *options, allows, _ = [as_bool(f"assert_close: {name!r}", v) for name, v in switches.items()]
     checks = _Checks(rtol, atol, *options)
     if not allows and type(actual) is not type(expected):
         kinds = f"{type(actual).__name__} and {type(expected).__name__}"

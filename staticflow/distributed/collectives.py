@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+
 from staticflow.distributed.mesh import Axis, Mesh
 from staticflow.errors import ArgumentError, DTypeError
 from staticflow.graph.articles import with_article
@@ -140,7 +142,7 @@ def exchange(input: Any, over: Mesh | Axis, pairs: Iterable[tuple[int, int]]) ->
     """
     attrs = _over(over, "exchange")
     given = [
-        tuple(map(unwrap_integer, pair)) if isinstance(pair, tuple | list) else pair
+        tuple(map(unwrap_integer, pair)) if isinstance(pair, tuple | list | np.ndarray) else pair
         for pair in pairs
     ]
     for pair in given:

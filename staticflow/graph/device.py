@@ -40,6 +40,10 @@ class device:
             raise DeviceError(
                 f"{type!r} is no device; use 'cpu', 'cuda' or 'cuda:1', at {format_locs(here())}"
             )
+        if not hasattr(index, "__index__") and index is not None:
+            raise DeviceError(
+                f"the index of a device is an integer, not {index!r}, at {format_locs(here())}"
+            )
         object.__setattr__(self, "type", kind)
         object.__setattr__(self, "index", int(number) if colon else index)
 

@@ -187,7 +187,7 @@ BLAMED = {
     ),
     "a rate of none": (
         lambda: sf.optim.SGD([sf.ones(2, requires_grad=True)], lr=()),
-        "lr is a number",
+        "SGD: 'lr' must be float",
     ),
     "groups": (
         lambda: setattr(sf.optim.SGD([sf.ones(2, requires_grad=True)]), "param_groups", [3]),

@@ -134,6 +134,12 @@ def _rows(targets: Any, lengths: Any, alone: bool) -> Any:
             "ctc_loss: labels one behind the other are of lengths that a graph does not know; give "
             f"them as (N, S), at {format_locs(here())}"
         )
+    total = int(lengths.sum())
+    if total != targets.shape[0]:
+        raise ArgumentError(
+            f"ctc_loss: target_lengths add up to {total}, and targets, one behind the other, are "
+            f"{targets.shape[0]} labels; both must be equal, at {format_locs(here())}"
+        )
     longest = int(lengths.max()) if lengths.shape[0] else 0
     begin = unsqueeze(lengths.cumsum(0) - lengths, 1)
     at = begin + iota.beside(targets, shape=(1, longest), dim=1, dtype=int64)

@@ -9,6 +9,7 @@ from staticflow.data_classes import dataclass
 from staticflow.errors import ArgumentError
 from staticflow.graph.dtypes import int64
 from staticflow.graph.locs import format_locs, here
+from staticflow.ops.along.cumulative import cummax
 from staticflow.ops.along.sets import unique
 from staticflow.ops.along.sorted_search import searchsorted
 from staticflow.ops.basics.arithmetic import clamp, keep_history, where
@@ -16,10 +17,12 @@ from staticflow.ops.basics.creation import iota, new_zeros, ones_like
 from staticflow.ops.basics.joining import cat
 from staticflow.ops.basics.view import ravel, unsqueeze
 from staticflow.ops.declaring.declare import same_size
+from staticflow.ops.declaring.required import require_true
 from staticflow.ops.declaring.switch import as_bool
 from staticflow.ops.indexing import index_functions
 from staticflow.ops.indexing.index_functions import index_add
 from staticflow.ops.indexing.scatter_ops import scatter_reduce
+from staticflow.ops.symbols.real_sizes import number_of_size
 from staticflow.ops.symbols.symbol import symbolic, tracing_state
 from staticflow.ops.tensors.shortcuts import renorm
 
@@ -115,7 +118,8 @@ def embedding_bag(
         bags: Any = _Rows()
     else:
         count, position = offsets.shape[0] - int(include_last_offset), _positions(input)
-        bag = searchsorted(offsets[:count].long(), position, right=True) - 1
+        offsets = _need_offsets(offsets.long(), input)
+        bag = searchsorted(offsets[:count], position, right=True) - 1
         bags = _Parts(count, bag)
     if mode == "max":
         if left_out is not None:
@@ -130,6 +134,16 @@ def embedding_bag(
         return total
     ones = ones_like(input, dtype=rows.dtype) if scale is None else scale
     return total / unsqueeze(clamp(bags.total(ones), min=1.0), 1)
+
+
+def _need_offsets(offsets: Any, x: Any) -> Any:
+    """The ``offsets`` of bags in the vector ``x``, which are 0 first, grow, and end within it."""
+    size = x.shape[0]
+    end = size if isinstance(size, int) else number_of_size(size)
+    fits = (where(_positions(offsets) == 0, offsets, 0) == 0) & (offsets <= end)
+    fits = (fits & (offsets == cummax(offsets, 0)[0])).all()
+    what = f"begin at 0, grow, and stay within the input, of which there are {size}, and do not"
+    return require_true(offsets, fits, f"embedding_bag: offsets must {what}")
 
 
 def _positions(x: Any) -> Any:

@@ -60,8 +60,8 @@ def _one_shape(a: Shape, b: Shape) -> bool:
 
 def _differ(input: Any, target: Any) -> str | None:
     """What to say of an input and a target that would be broadcast, as (N, 1) and (N,) would."""
-    have, want = (getattr(x, "shape", ()) for x in (input, target))
-    if () in (have, want) or _one_shape(have, want):
+    have, want = (getattr(x, "shape", None) for x in (input, target))
+    if have is None or want is None or _one_shape(have, want):
         return None
     return f"an input of shape {list(have)} and a target of shape {list(want)}"
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from staticflow.errors import ShapeError
+from staticflow.errors import ArgumentError, ShapeError
 from staticflow.graph.dims import Size, is_provably_ge, prod, same, same_shape
 from staticflow.graph.dtypes import float64
 from staticflow.graph.locs import format_locs, here
@@ -54,6 +54,17 @@ def _apply(op: Op, x: Any, weight: Any, bias: Any, layout: Shape, **attrs: Any) 
         out = op(x, **attrs)
         return out if bias is None else out + reshape(bias, layout)
     return op(x, weight, **attrs) if bias is None else op(x, weight, bias, **attrs)
+
+
+def _eps(name: str, given: Any) -> Any:
+    """What the function ``name`` adds to a variance: a number from 0 on, or a symbol of one."""
+    eps = given if type(given) is float else one_number(given, "eps")
+    if isinstance(eps, int | float) and eps < 0:
+        raise ArgumentError(
+            f"{name}: eps is {eps}, and is added to a variance, of which the root is taken; it must"
+            f" not be negative, at {format_locs(here())}"
+        )
+    return eps
 
 
 def _per_channel(x: Any, size: Any) -> Shape:
@@ -121,7 +132,7 @@ def layer_norm(
             [ 0.0000,  0.0000]])
     """
     sizes = _sizes(normalized_shape)
-    eps = eps if type(eps) is float else one_number(eps, "eps")
+    eps = _eps("layer_norm", eps)
     return _layer_norm(_ending_in(sizes, input, "layer_norm"), sizes, weight, bias, eps)
 
 
@@ -138,7 +149,7 @@ def group_norm(
     ``num_groups`` groups of channels, and a weight and bias (C,) (Wu and He 2018,
     arXiv:1803.08494)."""
     _check_channels("group_norm", input, weight=weight, bias=bias)
-    eps = eps if type(eps) is float else one_number(eps, "eps")
+    eps = _eps("group_norm", eps)
     return _group_norm(input, num_groups, weight, bias, eps)
 
 
@@ -232,7 +243,7 @@ def batch_norm(
         weight=weight,
         bias=bias,
     )
-    eps = eps if type(eps) is float else one_number(eps, "eps")
+    eps = _eps("batch_norm", eps)
     if not training:
         return _by_running(input, (running_mean, running_var), weight, bias, eps, "batch_norm")
     sizes = (input.shape[0], *input.shape[2:])
@@ -291,7 +302,7 @@ def instance_norm(
         weight=weight,
         bias=bias,
     )
-    eps = eps if type(eps) is float else one_number(eps, "eps")
+    eps = _eps("instance_norm", eps)
     if not use_input_stats:
         return _by_running(input, (running_mean, running_var), weight, bias, eps, "instance_norm")
     input = _with_variance(input, input.shape[2:], "instance_norm")
@@ -316,7 +327,7 @@ def rms_norm(
     ``normalized_shape`` as the weight is; ``eps`` of None is the distance from 1 to the next number
     (Zhang and Sennrich 2019, arXiv:1910.07467)."""
     sizes = _sizes(normalized_shape)
-    eps = eps if eps is None or type(eps) is float else one_number(eps, "eps")
+    eps = None if eps is None else _eps("rms_norm", eps)
     return _rms_norm(_ending_in(sizes, input, "rms_norm"), sizes, weight, eps)
 
 

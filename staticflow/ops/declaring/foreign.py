@@ -1,8 +1,9 @@
 """Arguments of a wrong kind: one error that names the function, the argument and the user's line.
 
-Nothing is checked before a function runs. Where one fails with an error of Python's or NumPy's own,
-the argument that is to blame is looked for: by the kinds that the signature names, and, of tensors,
-by what the value has not.
+What is annotated as a number or a switch is looked at before a function runs, once for each
+combination of classes of arguments. Where a function fails with an error of Python's or NumPy's
+own, the argument that is to blame is looked for: by the kinds that the signature names, and, of
+tensors, by what the value has not.
 """
 
 from __future__ import annotations
@@ -26,15 +27,20 @@ from staticflow.errors import (
 )
 from staticflow.graph.articles import class_in_words, is_of_library
 from staticflow.graph.called import name_the_function
-from staticflow.graph.dims import Dim
 from staticflow.graph.dtypes import DType
 from staticflow.graph.locs import format_locs, here, is_inside
 from staticflow.graph.out import into
+from staticflow.ops.declaring.argument_kinds import (
+    kind_of_parameter,
+    takes,
+    takes_numbers,
+    wrong_number,
+)
 from staticflow.ops.declaring.other_names import with_own_names
 
 __all__ = [
-    "UNWORDED", "foreign_errors", "how_to_wrap", "is_of_library", "kind_of", "own_method",
-    "refuse_foreign", "refuses_data", "refuses_foreign", "refuses_foreign_in",
+    "UNWORDED", "NumbersChecked", "foreign_errors", "how_to_wrap", "is_of_library", "kind_of",
+    "own_method", "refuse_foreign", "refuses_data", "refuses_foreign", "refuses_foreign_in",
     "refuses_foreign_in_classes", "refuses_foreign_of", "refuses_foreign_to_make",
 ]  # fmt: skip
 
@@ -85,27 +91,6 @@ _NO_OPERANDS = (*_DATA, str)
 _SHOWN = 6
 """Up to how many values of a list an error shows."""
 
-_INTEGERS = (int, np.integer, Dim)
-
-_KINDS: Mapping[str, tuple[Any, ...]] = {
-    "int": _INTEGERS,
-    "Size": _INTEGERS,
-    "float": (*_INTEGERS, float, np.number),
-    "bool": (bool, int, np.bool_),
-    "str": (str,),
-    "None": (type(None),),
-    "Dims": (*_INTEGERS, list, tuple, range, type(None)),
-    "Sequence": (list, tuple, range),
-    "tuple": (list, tuple),
-    "Callable": (Callable,),
-}
-"""What values an annotation takes, by its first word; one with another word may take any."""
-
-_IN_WORDS = (
-    (r"Callable\[.*\]", "a function"), ("Dims", "int | Sequence[int] | None"), ("Size", "int"),
-    ("Any", "Tensor"),
-)  # fmt: skip
-
 
 def refuse_foreign(
     fn: Any, name: str, error: Exception, args: Any, kwargs: Any, takes_tensors: bool = True
@@ -153,7 +138,7 @@ def refuse_foreign(
             if v is blamed and (wanted != "a tensor" or _may_be_tensor(parameters[_first(k)]))
         ]
         found.sort(key=lambda k: _first(k) not in wanted)  # such as dtype
-        found.sort(key=lambda k: _takes(parameters[_first(k)], blamed))
+        found.sort(key=lambda k: takes(parameters[_first(k)], blamed))
         if found:
             _refuse(name, found[0], blamed, wanted, at)
         for argument, value in _within(given):
@@ -196,21 +181,7 @@ def _other_kind(parameter: inspect.Parameter, value: Any) -> str:
     """What a parameter must be, in words, if ``value`` is not; a tensor may be of one element."""
     if hasattr(value, "__sf_mode__") and str(parameter.annotation) != "str":
         return ""
-    return _kind_of_parameter(parameter, value)
-
-
-def _kind_of_parameter(parameter: inspect.Parameter, value: Any) -> str:
-    """What the annotation of a parameter says that it is, in words, if ``value`` is not."""
-    words = str(parameter.annotation).split(" | ")
-    kinds = [_KINDS.get(word.split("[")[0]) for word in words]
-    if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD) or None in kinds:
-        return ""
-    if any(isinstance(value, kind) for kind in kinds if kind):
-        return ""
-    text = " | ".join(words)
-    for word, meaning in _IN_WORDS:
-        text = re.sub(word, meaning, text)
-    return text
+    return kind_of_parameter(parameter, value)
 
 
 def _first(path: str) -> str:
@@ -220,13 +191,6 @@ def _first(path: str) -> str:
 
 def _may_be_tensor(parameter: inspect.Parameter) -> bool:
     return _is_of_any(parameter) or parameter.annotation is parameter.empty
-
-
-def _takes(parameter: inspect.Parameter, value: Any) -> bool:
-    """Whether a parameter takes ``value`` for sure, so that it is the last to be blamed: it is the
-    default, or of the kinds that the annotation names."""
-    words = str(parameter.annotation).split(" | ")
-    return value is parameter.default or all(word.split("[")[0] in _KINDS for word in words)
 
 
 def _is_of_any(parameter: inspect.Parameter) -> bool:
@@ -289,6 +253,36 @@ def _class_of(error: Exception) -> type[Exception]:
     return IndexRangeError if isinstance(error, IndexError) else ArgumentError
 
 
+class NumbersChecked:
+    """The classes of arguments with which a function was called whose numbers and switches are
+    such: what has ``passed`` once is not looked at again."""
+
+    __slots__ = ("fn", "passed")
+
+    def __init__(self, fn: Callable[..., Any]) -> None:
+        self.fn = fn
+        self.passed: set[Any] = set()
+
+    @classmethod
+    def of(cls, fn: Callable[..., Any]) -> NumbersChecked | None:
+        """What looks at the calls of ``fn``; None if it takes neither numbers nor switches."""
+        return cls(fn) if takes_numbers(fn) else None
+
+    @staticmethod
+    def key(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """What the check looks at: the classes, and which arguments are named."""
+        if kwargs:
+            return *map(type, args), *kwargs, *map(type, kwargs.values())
+        return tuple(map(type, args))
+
+    def check(self, name: str, key: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Raise for the first argument that is no number where one is asked for."""
+        wrong = wrong_number(self.fn, args, kwargs)
+        if wrong is not None:
+            _refuse(name, *wrong, f"at {format_locs(here())}")
+        self.passed.add(key)
+
+
 # -- who has it -----------------------------------------------------------------------------------
 
 
@@ -297,8 +291,12 @@ def refuses_foreign(fn: F) -> F:
     """``fn`` with that error, which takes arguments by `other_names`, too. Those are looked for
     where it fails, so that no other call waits."""
 
+    checked = NumbersChecked.of(fn)
+
     @wraps(fn)
     def call(*args: Any, **kwargs: Any) -> Any:
+        if checked is not None and (key := checked.key(args, kwargs)) not in checked.passed:
+            checked.check(fn.__name__, key, args, kwargs)
         try:
             return fn(*args, **kwargs)
         except foreign_errors() as error:
@@ -403,7 +401,7 @@ def _refuse_data(fn: Any, name: str, args: Any, kwargs: Any) -> None:
         return
     for argument, value in call.arguments.items():
         if _is_data(value) and (
-            kind := _kind_of_parameter(call.signature.parameters[argument], value)
+            kind := kind_of_parameter(call.signature.parameters[argument], value)
         ):
             raise DTypeError(
                 f"{name}: {argument!r} must be {kind}, not {kind_of(value)}; make the layer first, "
@@ -427,8 +425,13 @@ def own_method(fn: F, suffix: str = "") -> F:
     """``fn``, a method of what is no tensor, or its constructor, known as the class of that with a
     ``suffix``."""
 
+    checked = NumbersChecked.of(fn)
+
     @wraps(fn)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if checked is not None and (key := checked.key(args, kwargs)) not in checked.passed:
+            name = (self if isinstance(self, type) else type(self)).__name__ + suffix
+            checked.check(name, key, (self, *args), kwargs)
         try:
             return fn(self, *args, **kwargs)
         except foreign_errors() as error:

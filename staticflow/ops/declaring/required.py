@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from staticflow.errors import ArgumentError, DTypeError, ShapeError, SymbolicError
-from staticflow.graph.dims import Dim, Size, closed_size, same_shape
+from staticflow.graph.dims import Dim, Size, closed_size, dim_max, same_shape
 from staticflow.graph.dtypes import bool_
 from staticflow.graph.locs import format_locs, here
 from staticflow.graph.op import Op
@@ -136,7 +136,7 @@ def require_other(x: Any, size: Size, number: int, what: str) -> Any:
     off, is_so = closed_size(size) - number, f"{what} is {number}"
     if isinstance(off, int) and off == 0:
         raise ShapeError(f"{is_so}, at {format_locs(here())}")
-    return _behind(x, is_so, lambda facts: facts.at_least(off * off, 1, is_so))
+    return _behind(x, is_so, lambda facts: facts.at_least(dim_max(off, -off), 1, is_so))
 
 
 def _behind(x: Any, what: str, state: Callable[[Facts], object]) -> Any:

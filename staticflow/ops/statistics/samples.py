@@ -19,6 +19,7 @@ from staticflow.ops.basics.reduce import narrow_as, wide, widen
 from staticflow.ops.basics.view import atleast_1d, ravel, reshape, squeeze, unsqueeze
 from staticflow.ops.declaring.by_shape import by_shape
 from staticflow.ops.declaring.declare import normalize_dim
+from staticflow.ops.declaring.foreign import refuses_foreign
 from staticflow.ops.declaring.numpy_names import numpy_names
 from staticflow.ops.declaring.required import (
     require_at_least,
@@ -191,6 +192,7 @@ def quantile(
 
 
 @numpy_names
+@refuses_foreign
 @by_autocast
 def nanquantile(
     input: Any,
@@ -205,6 +207,7 @@ def nanquantile(
 
 
 @numpy_names
+@refuses_foreign
 def mode(input: Any, dim: int = -1, keepdim: bool = False) -> Chosen:
     """The named tuple (values, indices) of the most frequent element along ``dim``, of several the
     smallest, and of its last index.

@@ -29,6 +29,7 @@ REFUSED = {
     "resize_": f"{_OF_MEMORY}: take another shape with reshape, or a part with a slice",
     "resize_as_": f"{_OF_MEMORY}: take another shape with reshape, or a part with a slice",
     "set_": f"{_OF_MEMORY}: put values with copy_",
+    "_data": "it has no elements yet; call the method of the symbol, as x.detach(), not Tensor's",
     "grad": _OF_TAPE,
     "grad_fn": _OF_TAPE,
     "is_leaf": _OF_TAPE,

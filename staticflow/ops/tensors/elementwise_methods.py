@@ -7,7 +7,7 @@ from functools import wraps
 from typing import Any
 
 from staticflow.ops.basics import arithmetic as ar
-from staticflow.ops.declaring.foreign import foreign_errors, refuse_foreign
+from staticflow.ops.declaring.foreign import NumbersChecked, foreign_errors, refuse_foreign
 from staticflow.ops.declaring.other_names import with_own_names
 from staticflow.ops.elementwise import (
     bessel,
@@ -37,12 +37,15 @@ def in_place(fn: Function, name: str = "") -> Function:
     ``fn`` is called, with an underscore."""
 
     name = name or getattr(fn, "__name__", "") or getattr(fn, "name", "")
+    checked = NumbersChecked.of(fn)
 
     @wraps(fn, (), ())  # of which it has the signature
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         try:
             if kwargs:
                 kwargs = with_own_names(fn, kwargs)
+            if checked is not None and (key := checked.key(args, kwargs)) not in checked.passed:
+                checked.check(f"{name}_", key, (self, *args), kwargs)
             return self._update(fn, args, kwargs)
         except foreign_errors() as error:
             refuse_foreign(fn, f"{name}_", error, (self, *args), kwargs)
