@@ -68,7 +68,7 @@ def _differ(input: Any, target: Any) -> str | None:
 
 def _expect_one_shape(what: str, input: Any, target: Any) -> None:
     """Warn of a target that is broadcast against the input."""
-    if differ := _differ(input, target):
+    if () not in (input.shape, getattr(target, "shape", ())) and (differ := _differ(input, target)):
         thread.state.note_more()
         warn(f"{what}: {differ} are broadcast, which is rarely meant; give both one shape")
 
