@@ -58,6 +58,7 @@ SIMPLIFY = (
 
 INTO_KERNELS = (
     "copy_strided",
+    "sink_reshapes",
     "cut_views",
     "embed_once",
     "read_padded",
@@ -147,7 +148,7 @@ ORDER = (
         "it takes operations, and the other prepares or makes kernels of them",
     ),
     Before(
-        ("copy_strided", "cut_views", "embed_once", "read_padded"),
+        ("copy_strided", "sink_reshapes", "cut_views", "embed_once", "read_padded"),
         ("fuse", "scalar_loops"),
         "it prepares what operations take, and a kernel takes what it was made for",
     ),

@@ -44,6 +44,7 @@ from staticflow.passes.rewrite import Counts, Pass, each_region, rewrite
 from staticflow.passes.row_blocks import row_blocks
 from staticflow.passes.row_products import row_products
 from staticflow.passes.rules import CANONICAL, FAST, PARTS, REORDER
+from staticflow.passes.sink_reshapes import sink_reshapes
 from staticflow.passes.solve_inverses import solve_inverses
 from staticflow.passes.stack_vectors import stack_vectors
 from staticflow.passes.transpose import transpose_products
@@ -119,6 +120,7 @@ RUNS: dict[str, Pass] = {
     "fold": fold_constants,
     "copy_strided": copy_strided,
     "cut_views": cut_views,
+    "sink_reshapes": sink_reshapes,
     "embed_once": embed_once,
     "read_padded": read_padded,
     "fuse": fuse,
