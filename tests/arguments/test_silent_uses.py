@@ -109,7 +109,6 @@ SILENT: dict[str, tuple[Callable[[], Any], str]] = {
     "a negative eps of squares": (lambda: F.rms_norm(X, (3,), eps=-1), "rms_norm: eps is -1"),
     "a target without dims": (lambda: F.binary_cross_entropy(ONE, sf.tensor(1.0)), r"shape \[1\] and a target of shape \[\]"),
     "a target of logits": (lambda: F.binary_cross_entropy_with_logits(ONE, sf.tensor(1.0)), r"target of shape \[\]"),
-    "a src without dims": (lambda: sf.scatter(X, 1, sf.tensor([[0]]), sf.tensor(2.0)), "write value="),
     "a symbol of the class Tensor": (lambda: sf.Tensor.item(sf.placeholder((3,), name="x")), "call the method of the symbol"),
 }  # fmt: skip
 

@@ -137,7 +137,7 @@ def test_hyperparameters_that_a_rule_reads_are_still_checked() -> None:
 
     w = nn.Parameter([1.0])
     for make in (Later, sf.optim.LBFGS, sf.optim.SGD):
-        with pytest.raises(sf.ArgumentError, match="lr is a number, not 'fast'"):
+        with pytest.raises(sf.DTypeError, match="'lr' must be float, not 'fast'"):
             make([w], lr="fast")
         with pytest.raises(sf.ArgumentError, match="no hyperparameter 'rate'"):
             make([{"params": [w], "rate": 1.0}], lr=0.1)

@@ -107,11 +107,6 @@ def scatter(
     tensor([1., 0., 2.])
     """
     at = normalize_dim(dim, input.ndim, "scatter")
-    if hasattr(src, "shape") and src.ndim == 0 and index.ndim > 0:
-        raise ShapeError(
-            f"scatter: src has no dims and index {index.ndim}; a src has an element for each index;"
-            f" for one number everywhere write value=, at {format_locs(here())}"
-        )
     src = value if src is None else src
     if not hasattr(src, "shape") or (src.ndim == 0 and index.ndim > 0):
         src = expand(filling(src, input, "scatter"), index.shape)
