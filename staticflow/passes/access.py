@@ -31,8 +31,8 @@ from staticflow.ops.declaring.lowering import (
 )
 
 __all__ = [
-    "broadcast_index", "canonical_index", "chooses_element", "chosen_from", "is_inline",
-    "is_one_element", "is_polynomial", "member_index", "reads", "root_of", "row_index",
+    "broadcast_index", "canonical_index", "chooses_element", "chosen_from", "is_elementwise",
+    "is_inline", "is_one_element", "is_polynomial", "member_index", "reads", "root_of", "row_index",
     "rows_start", "shows_memory", "source_of",
 ]  # fmt: skip
 
@@ -40,6 +40,12 @@ _REPEATED = (Elementwise, View)
 
 MOST_REPEATED = 8
 """Operations on numbers that are done again wherever their result is read."""
+
+
+def is_elementwise(node: Node) -> bool:
+    """Whether each element of ``node`` is computed from the elements of its operands that broadcast
+    to it."""
+    return type(node.op.lowering) is Elementwise
 
 
 def is_inline(node: Node) -> bool:

@@ -1,8 +1,9 @@
-"""What is put among zeros in several places is put there once.
+"""Several embeddings of one tensor among zeros are read out of a single wider one.
 
-The gradient of a stencil adds up one array, moved by a place to either side along each dim. Each of
-them would be an array of its own, written for nothing but to be read once: in three dims seven. Out
-of one with a border that is wide enough all are read in one pass.
+The gradient of a stencil adds up copies of one tensor, each embedded among zeros at another place.
+Each copy would be an array of its own, written for nothing but to be read once: seven in three
+dims. Embedded once, with a border as wide as its places are apart, the tensor is read from there by
+slices.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from staticflow.graph.graph import Graph, rebuild
 from staticflow.graph.node import Node
 from staticflow.graph.types import Shape
 from staticflow.ops.basics.slicing import embed_op, slice_op
-from staticflow.ops.declaring.lowering import Elementwise
 from staticflow.ops.symbols.symbol import Symbol
+from staticflow.passes.access import is_elementwise
 from staticflow.passes.rewrite import Counts, with_args
 
 __all__ = ["embed_once"]
@@ -54,7 +55,7 @@ def _groups(graph: Graph) -> list[list[Node]]:
     for node in graph.nodes:
         if node.op is not embed_op or any(by != 1 for by in node.attrs["step"]):
             continue
-        if node in graph.outputs or not all(map(_is_elementwise, graph.users[node])):
+        if node in graph.outputs or not all(map(is_elementwise, graph.users[node])):
             continue
         unknown = tuple(None if isinstance(s, int) else s for s in node.attrs["start"])
         key = node.args[0], node.tensor_type.shape, unknown
@@ -79,7 +80,3 @@ def _wide(group: Sequence[Node]) -> tuple[Shape, Shape]:
     least = tuple(min(at) if known else at[0] for at, known in zip(starts, ints, strict=True))
     shape = group[0].tensor_type.shape
     return tuple(size + f - s for size, f, s in zip(shape, first, least, strict=True)), first
-
-
-def _is_elementwise(node: Node) -> bool:
-    return type(node.op.lowering) is Elementwise

@@ -11,9 +11,8 @@ from __future__ import annotations
 from staticflow.graph.graph import Graph, rebuild
 from staticflow.graph.node import Node
 from staticflow.ops.basics.slicing import embed_op, slice_op
-from staticflow.ops.declaring.lowering import Elementwise
 from staticflow.ops.symbols.symbol import Symbol
-from staticflow.passes.access import is_inline
+from staticflow.passes.access import is_elementwise, is_inline
 from staticflow.passes.nests import fills_vectors
 from staticflow.passes.rewrite import Counts, with_args
 
@@ -50,13 +49,9 @@ def _is_read_inside(graph: Graph, whole: Node) -> bool:
     """Whether all that reads the argument of an embedding may read it there instead."""
     (x,) = whole.args
     row = x.tensor_type.shape[-1] if x.tensor_type.shape else 1
-    if x in graph.outputs or is_inline(x) or not _is_elementwise(x):
+    if x in graph.outputs or is_inline(x) or not is_elementwise(x):
         return False
     if any(by != 1 for by in whole.attrs["step"]) or not fills_vectors(row):
         return False
     others = [u for u in graph.users[x] if u is not whole]
-    return bool(others) and all(map(_is_elementwise, others))
-
-
-def _is_elementwise(node: Node) -> bool:
-    return type(node.op.lowering) is Elementwise
+    return bool(others) and all(map(is_elementwise, others))

@@ -1,8 +1,8 @@
-"""What is made of a product's elements is made in the product's shape.
+"""Elementwise operations on a reshaped matrix product go before the reshape.
 
-A product of more than two dims is one of matrices, reshaped. Behind the reshape, what adds a bias
-and takes an activation would be a kernel of its own, since a product is stored in its own shape;
-before it, it is done as the product is stored.
+A product of tensors of more than two dims is a product of matrices, and a reshape of it. Behind
+that reshape a bias and an activation would be a kernel of their own, since a kernel stores a
+product in the product's shape; before it they are computed as the product is stored.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from staticflow.graph.graph import Graph, rebuild
 from staticflow.graph.node import Node, make_node
 from staticflow.graph.types import Shape
 from staticflow.ops.basics.view import reshape_op
-from staticflow.ops.declaring.lowering import Contract, Elementwise
+from staticflow.ops.declaring.lowering import Contract
 from staticflow.ops.symbols.symbol import Symbol
-from staticflow.passes.access import is_inline
+from staticflow.passes.access import is_elementwise, is_inline
 from staticflow.passes.rewrite import Counts, with_args
 
 __all__ = ["sink_reshapes"]
@@ -28,7 +28,7 @@ def sink_reshapes(graph: Graph, counts: Counts) -> Graph:
         node = with_args(node, args)
         if type(node.op.lowering) is Contract and node.tensor_type.ndim == 2:
             made.add(node)
-        if type(node.op.lowering) is not Elementwise or not node.tensor_type.shape:
+        if not is_elementwise(node) or not node.tensor_type.shape:
             return node
         whole = node.tensor_type.shape
         product = next((a.args[0] for a in node.args if _is_of(made, a, whole)), None)
@@ -66,7 +66,7 @@ def _in_shape(x: Node, whole: Shape, shape: Shape) -> Node | None:
     inner = (*shape[:-1], own[-1])
     if x.op is reshape_op and same_shape(x.args[0].tensor_type.shape, inner):
         return x.args[0]
-    in_memory = not isinstance(x.op.lowering, Elementwise) and not is_inline(x)
+    in_memory = not is_elementwise(x) and not is_inline(x)
     return _give_shape(x, inner) if in_memory and x.tensor_type.strides is None else None
 
 

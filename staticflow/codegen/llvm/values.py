@@ -222,7 +222,8 @@ _OF_NARROW: dict[str, Callable[..., Value]] = {
     "max": _extreme,
     "min": _extreme,
 }
-"""What is done to floats of 16 bits without a rounding."""
+"""Primitives whose result is one of their operands or differs from it in the sign: those of 16-bit
+floats take the bits as they are, and need no float32 and no rounding back."""
 
 _SPECIAL: dict[tuple[str, str], Callable[..., Value]] = {
     ("select", "b"): _select,

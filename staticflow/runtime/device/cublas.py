@@ -14,7 +14,7 @@ from staticflow.data_classes import dataclass
 from staticflow.errors import DeviceError
 from staticflow.runtime.device.interface import MatricesAt
 
-__all__ = ["KINDS", "MOST", "TF32", "Cublas", "Kind", "divide_batch", "find_layout"]
+__all__ = ["KINDS", "MOST", "TF32", "Cublas", "Kind", "divide_batch", "find_layout", "open_library"]
 
 MOST = 2**31 - 1  # of a size, which is an int of C
 
@@ -52,6 +52,16 @@ KINDS: dict[np.dtype[Any], Kind] = {
 }
 
 
+def open_library(stem: str, version: int) -> Any:
+    """The shared library of a ``stem``, such as "cublas", and a major version. Raises `DeviceError`
+    where it is not found."""
+    name = f"{stem}64_{version}.dll" if sys.platform == "win32" else f"lib{stem}.so.{version}"
+    try:
+        return ctypes.CDLL(name)
+    except OSError as error:
+        raise DeviceError(f"{name}, for products of matrices, is not found: {error}") from None
+
+
 class Cublas:
     """A handle of cuBLAS of a major version, for the current GPU and one thread at a time. Matrices
     of 16 bits are multiplied on tensor cores, and added up in 32 bits; those of float32 are only
@@ -59,12 +69,7 @@ class Cublas:
     answers with an error."""
 
     def __init__(self, version: int) -> None:
-        windows = sys.platform == "win32"
-        name = f"cublas64_{version}.dll" if windows else f"libcublas.so.{version}"
-        try:
-            self._library: Any = ctypes.CDLL(name)
-        except OSError as error:
-            raise DeviceError(f"{name}, for products of matrices, is not found: {error}") from None
+        self._library = open_library("cublas", version)
         pointer, size, far = ctypes.c_void_p, ctypes.c_int, ctypes.c_longlong
         operand = [pointer, size, size, far]
         getattr(self._library, _GEMM).argtypes = [

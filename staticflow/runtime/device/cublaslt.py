@@ -7,7 +7,6 @@ be in a capture. It has none for some kinds; nothing is multiplied then.
 from __future__ import annotations
 
 import ctypes
-import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any, NoReturn
@@ -22,6 +21,7 @@ from staticflow.runtime.device.cublas import (
     Kind,
     divide_batch,
     find_layout,
+    open_library,
 )
 from staticflow.runtime.device.interface import EpilogueAt, MatricesAt
 
@@ -63,12 +63,7 @@ class CublasLt:
     library is not found, and for what it answers with an error."""
 
     def __init__(self, version: int) -> None:
-        windows = sys.platform == "win32"
-        name = f"cublasLt64_{version}.dll" if windows else f"libcublasLt.so.{version}"
-        try:
-            self._library: Any = ctypes.CDLL(name)
-        except OSError as error:
-            raise DeviceError(f"{name}, for products of matrices, is not found: {error}") from None
+        self._library = open_library("cublasLt", version)
         self._handle = ctypes.c_void_p()
         self._ask("cublasLtCreate", ctypes.byref(self._handle))
         self._algorithms: dict[Any, _Algorithm | None] = {}

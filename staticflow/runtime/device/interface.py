@@ -56,9 +56,10 @@ class MatricesAt:
 
 @dataclass(frozen=True, slots=True)
 class EpilogueAt:
-    """What is to be done to products before they are written: the ``bias`` at an address, one row
-    in their dtype, is added to each row, but for the address 0; then the ``activation`` is done,
-    "relu" or "gelu" (by the tangent), if it has a name."""
+    """What a library applies to a matrix product before it writes the result.
+
+    ``bias`` is the address of one row in the dtype of the result, which is added to each row; 0 for
+    none. ``activation``, applied after it, is "relu", "gelu" (its tanh form), or "" for none."""
 
     bias: int
     activation: str
